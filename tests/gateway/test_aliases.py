@@ -95,7 +95,8 @@ def test_names_that_nobody_serves(url: str, name: str) -> None:
 def test_the_list_of_models_has_exact_aliases_and_no_patterns(url: str) -> None:
     with openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) as client:
         listed = [model.id for model in client.models.list()]
-    assert listed == ["auto", "simple", "medium", "complex", "reasoning", "small", "large", "my-model"]
+    known = ["auto", "simple", "medium", "complex", "reasoning", "small", "large", "my-model"]
+    assert listed == [*known, "claude-auto"]
 
 
 @pytest.mark.parametrize("name", ["claude-haiku-4-5", "my-model", "vendor-small"])

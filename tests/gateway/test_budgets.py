@@ -190,19 +190,26 @@ def test_an_aborted_stream_pays_for_what_was_reserved() -> None:
     assert trial.metric('pointsman_spent_total{key="alice",team=""} 0.5')
 
 
-@pytest.mark.parametrize("changed_by", [-90_000.0, -3_600.0, 86_400.0, 86_400.0 * 40])
-def test_a_changed_clock_gives_nothing_back(changed_by: float) -> None:
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+@pytest.mark.parametrize(
+    "changes", [[-90_000.0], [-3_600.0], [86_400.0], [86_400.0 * 40], [-86_400.0 * 40, 86_400.0 * 80]]
+)
+def test_a_changed_clock_gives_nothing_back(changes: list[float], store: str, tmp_path: Path) -> None:
     """10: a clock that is set, and set right again, opens no window twice."""
-    trial = Trial(ALICE + money(0.1))
+    counted = MemoryBudgets() if store == "memory" else SqliteBudgets(tmp_path / "budgets.sqlite")
+    trial = Trial(ALICE + money(0.1), store=counted)
 
     async def work() -> list[int]:
         found = await statuses(trial, 3)
-        trial.now += changed_by
-        await statuses(trial, 3)
-        trial.now -= changed_by
+        right = trial.now
+        for change in changes:
+            trial.now += change
+            await statuses(trial, 3)
+        trial.now = right
         return found + await statuses(trial, 1)
 
     assert run(work()) == [200, 200, 429, 429]
+    trial.budgets.close()
 
 
 # Many at once.
@@ -269,7 +276,7 @@ def test_of_200_at_once_20_are_served_by_two_gateways_with_one_valkey(valkey: Va
     assert later == [429, 429]
     assert trials[0].budgets.outages == trials[1].budgets.outages == 0
     counters = list(_redis(trials[0]).keys("*money/key/alice*"))
-    assert [int(_redis(trials[0]).get(key)) for key in counters] == [UNIT]
+    assert [int(_redis(trials[0]).hget(key, "S")) for key in counters] == [UNIT]
     _close(*trials)
 
 
@@ -571,11 +578,18 @@ def test_a_caller_who_leaves_while_the_store_is_asked_gets_it_back() -> None:
 # A store that fails.
 
 
-def test_an_outage_leaves_each_gateway_to_count_by_itself(caplog: pytest.LogCaptureFixture) -> None:
-    trial = Trial(ALICE + money(0.1), store=_unreachable())
-    assert run(statuses(trial, 3)) == [200, 200, 429]
+def test_an_outage_leaves_a_gateway_its_share_of_a_tenth(caplog: pytest.LogCaptureFixture) -> None:
+    """Two requests of 0.05: the only process may spend 0.10 of a budget of 1."""
+    trial = Trial(f"{ALICE}{money(1)}[keys.bob]\nrequests_per_minute = 3\n", store=_unreachable())
+    assert run(statuses(trial, 4)) == [200, 200, 503, 503]
     told = [record for record in caplog.records if "budgets and rate limits" in record.message]
-    assert len(told) == 1
+    assert len(told) == 2
+    assert "no store can vouch for a budget" in told[1].message
+
+    async def of_bob() -> list[int]:
+        return [(await trial.chat("bob")).status for _ in range(4)]
+
+    assert run(of_bob()) == [200, 200, 200, 429]  # nobody pays for a rate: the whole limit holds
     assert trial.gateway.state.faults["budgets"]
     assert trial.metric("pointsman_stores_failing 1.0")
     trial.budgets.close()
@@ -693,3 +707,39 @@ class _Slow(MemoryBudgets):
     def settle(self, *given: Any) -> None:
         super().settle(*given)
         self.settled.set()
+
+
+@pytest.mark.parametrize("first", ["start", "body"])
+def test_usage_that_came_before_the_caller_left_is_recorded(first: str) -> None:
+    """The upstream has said all of it in its first block; the caller is gone before a byte reaches it."""
+    trial = Trial(ALICE + money(9))
+    usage = {"prompt_tokens": 30, "completion_tokens": 7}
+    event = {"id": "1", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage}
+    block = b"data: " + json.dumps(event).encode() + b"\n\ndata: [DONE]\n\n"
+    trial.provider.answers = [lambda: Reply(200, [block], "text/event-stream")]
+
+    async def gone(message: Any) -> None:
+        if message["type"] == f"http.response.{first}":
+            raise asyncio.CancelledError
+
+    async def work() -> None:
+        raw = json.dumps({**CHAT, "stream": True}).encode()
+        await_body = [{"type": "http.request", "body": raw, "more_body": False}]
+
+        async def receive() -> Any:
+            return await_body.pop() if await_body else await asyncio.Event().wait()
+
+        path = b"/v1/chat/completions"
+        headers = [(b"authorization", b"Bearer alice"), (b"content-type", b"application/json"),
+                   (b"content-length", b"%d" % len(raw))]  # fmt: skip
+        scope = {"type": "http", "method": "POST", "path": path.decode(), "raw_path": path,
+                 "query_string": b"", "headers": headers}  # fmt: skip
+        with pytest.raises(asyncio.CancelledError):
+            await trial.gateway(scope, receive, gone)
+
+    run(work())
+    [record] = trial.ledger.records()
+    [attempt] = record.attempts
+    assert (attempt.input_tokens, attempt.output_tokens, attempt.error) == (30, 7, "disconnect")
+    assert trial.used("money/key/alice") == 0.007 * UNIT
+    assert trial.held == 0

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pointsman.capabilities import take_switch
 from pointsman.config import load
 from pointsman.gateway._capability_commands import (
     _IN_JSON,
-    _IN_WORDS,
     may_hold_command,
     take_commands,
 )
@@ -225,6 +225,9 @@ def test_where_commands_are_not_enabled_it_is_a_text_like_any_other(tmp_path: Pa
         ("/caps:on\nhi", "hi"),
         ("  \n/capabilities:false:session  hi", "  \nhi"),
         ("/caps:off session\nhi", "hi"),
+        ("/CAPS:OFF hi", "hi"),
+        ("/Capabilities:Off SESSION\nhi", "hi"),
+        ("/caps\nhi", "hi"),  # on
         ("/caps:off session of today", "session of today"),  # no scope: the line goes on
         ("<user_query>\n/caps:off hi\n</user_query>", "<user_query>\nhi\n</user_query>"),
     ],
@@ -239,25 +242,24 @@ def test_commands(text: str, rest: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "/caps", "/caps:", "/caps off", "/caps:offline", "/caps:off,hi", "/capsule:off hi", "caps:off hi",
-        "say /caps:off", "/CAPS:OFF hi", "/router show", "/caps:off:message hi", "<file>/caps:off hi</file>",
+        "/caps:", "/caps off", "/caps hello", "/caps:offline", "/caps:off,hi", "/capsule:off hi",
+        "caps:off hi",
+        "say /caps:off", "/router show", "/caps:off:message hi", "<file>/caps:off hi</file>",
     ],
 )  # fmt: skip
 def test_near_misses(text: str) -> None:
     assert _IN_JSON.match(json.dumps(text).encode()) is None
-    assert _IN_WORDS.match(text) is None
+    assert take_switch(text) == ("", text)
 
 
 @settings(deadline=None)
 @given(st.text(alphabet='/caps:offn sei\n\t<user_query>"\\é', max_size=40))
 def test_words_and_bytes_agree_on_what_is_a_command(text: str) -> None:
-    found, written = _IN_WORDS.match(text), msgspec.json.encode(text)
+    (found, rest), written = take_switch(text), msgspec.json.encode(text)
     taken = _IN_JSON.match(written)
     if taken and not text.lstrip().startswith("<"):
-        assert found is not None
-        assert msgspec.json.decode(written[: taken.end(1)] + written[taken.end() :]).strip() == (
-            text[found.end() :].strip()
-        )
+        assert found
+        assert msgspec.json.decode(written[: taken.end(1)] + written[taken.end() :]).strip() == (rest.strip())
     if found and text.isprintable():
         assert taken is not None
 

@@ -67,7 +67,8 @@ class Serving:
 
     def metrics(self, name: str) -> list[str]:
         page = self.gateway.metrics.page().decode().splitlines()
-        return [line for line in page if line.startswith(f"pointsman_{name}_total{{")]
+        found = [line for line in page if line.startswith(f"pointsman_{name}_total{{")]
+        return [line for line in found if not line.endswith(" 0.0")]
 
 
 @contextmanager

@@ -59,6 +59,75 @@ def test_no_caller_opens_it_alone(callers: list[str], is_open: bool) -> None:
     assert breaker.is_open == is_open
 
 
+@pytest.mark.parametrize(
+    ("requests", "avoids", "is_open"),
+    [
+        (["a1"] * 100, [], False),  # one request again and again
+        (["a1", "a2", "a3", "a4"], [], False),
+        (["a1", "a2", "a3", "a4"] * 20, [], False),
+        (["a1", "a2", "a3", "a4", "a5"], ["a"], False),  # the session alone
+        ([f"a{number}" for number in range(100)], ["a"], False),
+        (["a1", "a2", "a3", ".", "a4", "a5"], [], False),  # the upstream works
+        ([f"{session}{number}" for session in "ab" for number in range(4)], [], False),
+        ([f"{session}{number}" for session in "ab" for number in range(5)], ["a", "b", "c"], True),
+    ],
+)
+def test_a_session_whose_requests_all_fail_goes_elsewhere_alone(
+    requests: list[str], avoids: list[str], is_open: bool
+) -> None:
+    """Once, 30 of 30 requests of one agent waited for a dead upstream."""
+    breaker = CircuitBreaker()
+    for number, name in enumerate(requests):
+        if name == ".":
+            breaker.record_success(number * 0.01)
+        else:
+            breaker.record_failure(number * 0.01, name[0], "", int(name[1:]))
+    now = len(requests) * 0.01
+    assert [session for session in "abc" if breaker.seconds_to_wait(now, session)] == avoids
+    assert breaker.is_open == is_open
+
+
+def test_a_probe_that_waits_long_is_seldom() -> None:
+    breaker, now = CircuitBreaker(), 0.0
+    for request in range(5):
+        breaker.record_failure(now := now + 60.0, "a", "", request, 60.0)
+    waited = 0.0
+    for request in range(5, 15):
+        now += breaker.seconds_to_wait(now, "a")
+        assert breaker.seconds_to_wait(now, "a") == 0.0
+        breaker.record_failure(now := now + 60.0, "a", "", request, 60.0)
+        waited += 60.0
+    assert waited <= 0.25 * now
+    now += breaker.seconds_to_wait(now, "a")
+    assert breaker.seconds_to_wait(now, "a") == 0.0
+    breaker.record_success(now)
+    assert (breaker.seconds_to_wait(now, "a"), breaker.is_alert) == (0.0, False)
+
+
+def test_answers_that_came_while_the_first_failure_waited_count() -> None:
+    """Once, twelve of twenty requests at once were answered first, and ten failures after them opened it."""
+    for answered, is_open in ((0, True), (1, True), (2, True), (3, False), (12, False)):
+        breaker = CircuitBreaker()
+        for number in range(answered):
+            breaker.record_success(0.01 * number)
+        for number in range(10):
+            breaker.record_failure(0.2 + 0.01 * number, f"s{number}", took=0.3)
+        assert breaker.is_open == is_open, answered
+    breaker = CircuitBreaker()
+    for number in range(20):
+        breaker.record_success(0.01 * number)
+    for number in range(10):
+        breaker.record_failure(10.0 + 0.01 * number, f"s{number}", took=0.3)
+    assert breaker.is_open, "they were over before it was sent"
+
+
+def test_the_sessions_that_it_knows_are_bounded() -> None:
+    breaker = CircuitBreaker()
+    for number in range(5_000):
+        breaker.record_failure(0.0, f"s{number % 2_500}", "bob", number)
+    assert len(breaker._streaks) <= 1_000
+
+
 def test_a_failure_that_no_request_causes_counts_for_every_caller() -> None:
     breaker = CircuitBreaker()
     for number in range(10):

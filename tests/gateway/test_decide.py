@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -104,7 +105,10 @@ def test_a_dry_run_decides_the_same_and_leaves_no_trace(trial: Trial, kind: str)
     )
     assert trial.recorded() == 0
     assert trial.state.runtime.sessions.get("mine") is None  # type: ignore[attr-defined]
-    assert "pointsman_decisions_total{" not in trial.get("/metrics").body.decode()
+    counted = re.findall(
+        r"^pointsman_decisions_total\{.*\} (\S+)$", trial.get("/metrics").body.decode(), re.MULTILINE
+    )
+    assert set(counted) == {"0.0"}
 
 
 def test_it_shares_the_session_with_the_paths_for_agents(trial: Trial) -> None:
@@ -190,6 +194,17 @@ REFUSED: dict[str, tuple[object, int, str]] = {
     "an unknown model": ({"text": "x", "model": "gpt-nine"}, 404, "gpt-nine"),
     "nested": (b'{"messages":' + b"[" * 30_000 + b"]" * 30_000 + b"}", 413, "nested too deep"),
 }
+
+
+@pytest.mark.parametrize("characters", [20_000, 20_001, 3_000_000])
+def test_an_explanation_quotes_a_part_of_a_long_text(trial: Trial, characters: int) -> None:
+    """Once, 30 MB were answered with 30 MB, which the event loop encoded."""
+    text = ("prove it " * (characters // 9 + 1))[:characters]
+    page = trial.post("/v1/explain", {"text": text})
+    assert len(page.body) < 40_000
+    shown = page.json()
+    assert shown["text"] == text[:20_000].rstrip()
+    assert shown.get("text_characters") == (None if characters <= 20_000 else len(text.rstrip()))
 
 
 @pytest.mark.parametrize("path", ["/v1/decide", "/v1/explain"])

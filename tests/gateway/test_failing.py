@@ -227,7 +227,8 @@ def test_a_refused_key_is_the_operators_trouble(
 
     with between(refuse, retries=2) as (client, upstreams):
         answer = client.post(spoken.path, content=spoken.body(), headers=HEADERS)
-    assert answer.status_code == 502
+    assert answer.status_code == 403
+    assert answer.headers["x-should-retry"] == "false"
     assert "refuses the key" in spoken.message(answer.json())
     assert "sk-upstream" not in answer.text
     assert len(upstreams[0].asked) == 1

@@ -4,8 +4,8 @@ import pytest
 
 from pointsman.errors import Overloaded, TooLarge
 from pointsman.gateway._inbound import BodyBudget, InboundRequest
-from pointsman.gateway._relay import downstream_headers
 from pointsman.gateway._request import upstream_headers
+from pointsman.gateway._response_headers import downstream_headers
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import WIRES, Body
 
@@ -61,3 +61,11 @@ def test_what_a_server_in_front_or_a_browser_would_obey_stays_here(name: str) ->
 )
 def test_headers_of_this_connection_and_of_proxies_go_no_further(sent: list[tuple[bytes, bytes]]) -> None:
     assert upstream_headers([*sent, (b"user-agent", b"x")]) == [(b"user-agent", b"x")]
+
+
+def test_a_caller_gets_one_content_type() -> None:
+    """Two were relayed, of which clients take either."""
+    one, two = (b"content-type", b"text/event-stream"), (b"content-type", b"application/json")
+    ids = [(b"retry-after", b"1"), (b"retry-after", b"2")]
+    assert downstream_headers([one, *ids, two, two], ()) == [one, *ids]
+    assert downstream_headers([one], ()) == [one]

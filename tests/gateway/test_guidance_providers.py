@@ -68,6 +68,11 @@ TABLE: dict[str, tuple[Any, list[Turn], list[Turn]]] = {
         working(2, "read"),
         [[Call("read", {"n": 1}, "a"), Call("read", {"n": 2}, "b")]],
     ),
+    "sequential_when_parallel, an agent's own names": (
+        {"name": "sequential_when_parallel"},
+        working(3, "Read"),
+        working(3, "Bash"),
+    ),
     "large_output": (
         {"name": "large_output", "size_threshold": 100},
         [turn("bash", {}, "x" * 101)],

@@ -178,7 +178,7 @@ def test_a_higher_tier_is_not_told_as_a_lower_one(tmp_path: Path, caplog: pytest
         (
             refusing,
             down,
-            502,
+            503,
             (
                 'upstream "up0" refuses the key it is configured with (status 401); upstream "up1" answered '
                 "with status 503: the words of the provider, with ***"
@@ -187,7 +187,7 @@ def test_a_higher_tier_is_not_told_as_a_lower_one(tmp_path: Path, caplog: pytest
         (
             down,
             refusing,
-            502,
+            503,
             (
                 'upstream "up1" refuses the key it is configured with (status 401); upstream "up0" answered '
                 "with status 503: the words of the provider, with ***"

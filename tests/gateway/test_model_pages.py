@@ -102,7 +102,7 @@ def test_a_page_states_what_is_known(
 
 def test_the_list_has_the_same_entries(url: str) -> None:
     listed: list[dict[str, Any]] = httpx.get(f"{url}/v1/models").json()["data"]
-    assert [entry["id"] for entry in listed][-1] == "team"
+    assert [entry["id"] for entry in listed][-2:] == ["team", "claude-auto"]
     for entry in listed:
         assert httpx.get(f"{url}/v1/models/{entry['id']}").json() == entry
 

@@ -104,6 +104,8 @@ def run(echoing: Trial) -> Trial:
         ("POST", "/responses/compact"),
         ("POST", "/responses/input_tokens"),
         ("GET", "/chat/completions/chatcmpl-1"),
+        ("GET", "/chat/completions/chatcmpl-1/messages"),
+        ("POST", "/threads/t1/messages"),
         ("POST", "/messages/batches?beta=true"),
         ("GET", "/messages/batches/b1/results"),
     ],
@@ -397,16 +399,16 @@ def test_an_upstream_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "code"),
-    [(401, "upstream_refused_key"), (403, "upstream_refused_key"), (302, "upstream_redirect")],
+    ("status", "answered", "code"),
+    [(401, 403, "upstream_refused_key"), (403, 403, "upstream_refused_key"), (302, 502, "upstream_redirect")],
 )
-def test_what_only_the_operator_can_change(status: int, code: str) -> None:
+def test_what_only_the_operator_can_change(status: int, answered: int, code: str) -> None:
     async def refuse(asked: Asked, send: Any) -> None:
         await reply(send, status, b"no sk-upstream", TEXT, ("location", "http://127.0.0.1:1/elsewhere"))
 
     with trial(refuse) as run:
         got = run.ask("GET", "/v1/files")
-    assert (got.status_code, got.json()["error"]["code"]) == (502, code)
+    assert (got.status_code, got.json()["error"]["code"]) == (answered, code)
     assert "location" not in got.headers
     assert "sk-upstream" not in got.text
 

@@ -27,7 +27,7 @@ from pointsman.factory import build_engine
 from pointsman.gateway import _protocol as protocol
 from pointsman.gateway import _relay as relay
 from pointsman.gateway.build import Builder
-from pointsman.runtime import Runtime
+from pointsman.runtime import Payer, Runtime
 from pointsman.stores.ledger import MemoryLedger, SqliteLedger
 from pointsman.stores.sessions import MemorySessions
 from pointsman.testing import ScriptedDecider
@@ -224,7 +224,9 @@ def test_no_spelling_of_a_path_gets_round_the_key(guarded: Running, path: str) -
     assert statuses(got) == [b"401"]
 
 
-@pytest.mark.parametrize("path", ["/", "/health/live", "/health/ready", "/health/live?x=1"])
+@pytest.mark.parametrize(
+    "path", ["/", "/health", "/healthz", "/health/live", "/health/ready", "/health/live?x=1"]
+)
 def test_what_a_load_balancer_asks_needs_no_key(guarded: Running, path: str) -> None:
     got = talk(guarded.port, f"HEAD {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode(), until=b"\r\n\r\n")
     assert statuses(got) == [b"200"]
@@ -445,7 +447,7 @@ def test_a_configuration_without_models_is_not_served(tmp_path: Path) -> None:
 
 
 class Failing(ScriptedDecider):
-    async def decide(self, agent_request: AgentRequest) -> Decision:
+    async def decide(self, agent_request: AgentRequest, payer: Payer | None = None, /) -> Decision:
         raise ZeroDivisionError
 
 
@@ -520,3 +522,19 @@ def test_a_client_is_told_not_to_repeat_what_cannot_help(
     assert f"POST {PATHS[wire]} {said}" in caplog.text
     answered = client.post(PATHS[wire], content=body(wire), headers=OPEN)
     assert (answered.status_code, "x-should-retry" in answered.headers) == (200, False)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/v1beta/models/gemini-pro:generateContent", "Gemini's own API is not served"),
+        ("/nowhere", "unknown path /nowhere; agents POST to /v1/chat/completions"),
+    ],
+)
+def test_an_unknown_path_is_named(client: httpx.Client, path: str, words: str) -> None:
+    assert words in client.get(path, headers=OPEN).json()["error"]["message"]
+
+
+def test_what_browsers_and_people_ask_for(client: httpx.Client) -> None:
+    assert client.get("/favicon.ico").status_code == 204
+    assert client.get("/docs", headers=OPEN).headers["location"] == "/openapi.json"

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import gc
 import logging
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.gateway.reloading import Reloader, WatchedFile
 from pointsman.gateway.serve import Server
+from pointsman.runtime import Payer
 from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import AgentRequest
 from support.requests_by_format import PATHS, request
@@ -64,7 +66,7 @@ class Serving:
 
     def reloads(self) -> list[str]:
         page = self.gateway.metrics.page().decode().splitlines()
-        return [line for line in page if line.startswith("pointsman_reloads_total")]
+        return [line for line in page if re.match(r"pointsman_reloads_total.* [1-9]", line)]
 
     def model(self) -> str:
         body = request(next(iter(PATHS)))
@@ -188,7 +190,7 @@ def test_callers_are_served_while_it_is_read(serving: Serving, monkeypatch: pyte
 
 def test_a_request_keeps_the_state_it_began_with() -> None:
     class Replacing(ScriptedDecider):
-        async def decide(self, agent_request: AgentRequest) -> Decision:
+        async def decide(self, agent_request: AgentRequest, payer: Payer | None = None, /) -> Decision:
             decision = await super().decide(agent_request)
             app.replace(another)
             return decision

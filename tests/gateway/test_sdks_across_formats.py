@@ -235,7 +235,7 @@ def test_a_turn_with_an_image_and_parallel_calls(
     ("status", "error"),
     [
         (400, "BadRequestError"),
-        (401, "InternalServerError"),  # the gateway's own key is refused: nothing of the caller's
+        (401, "PermissionDeniedError"),  # the gateway's own key is refused: nothing of the caller's
         (404, "NotFoundError"),
         (413, "APIStatusError"),
         (429, "RateLimitError"),
@@ -254,7 +254,7 @@ def test_a_status(caller: WireFormat, upstream: WireFormat, status: int, error: 
         pytest.raises(getattr(sdk.errors, error)) as raised,
     ):
         sdk.ask(client, **sdk.turn, stream=stream)
-    assert raised.value.status_code == (502 if status == 401 else status)
+    assert raised.value.status_code == (403 if status == 401 else status)
     if status not in {401, 404}:
         assert "max_tokens is too large" in str(raised.value)
 

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import httpx
+import pytest
 
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine
@@ -85,12 +86,24 @@ WORKED: list[dict[str, Any]] = [
 STOCKS = {"role": "user", "content": "now look up the stocks of Acme"}
 
 
-def test_a_few_tools_are_kept_unchanged_and_stay_within_a_tool_loop() -> None:
+def test_the_tools_needed_are_kept_unchanged_and_stay_within_a_tool_loop() -> None:
     first, second = run(request(WEATHER), request(WEATHER, *WORKED))
-    assert "weather_tool" in names(first)
-    assert len(first["tools"]) == 3
-    assert all(kept in TOOLS for kept in first["tools"])
+    assert first["tools"] == [TOOLS[0]]  # and not two more, which nothing asked for
     assert second["tools"] == first["tools"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Find every usage of parse_config and rename it",
+        "Run the tests and fix what fails",
+        "thanks",
+        "look up the weather, the stocks, the hotels and the flights for Oslo",  # four, and three may be kept
+    ],
+)
+def test_all_tools_are_passed_on_where_the_scores_do_not_separate(text: str) -> None:
+    [sent] = run(request({"role": "user", "content": text}))
+    assert sent["tools"] == TOOLS
 
 
 def test_a_tool_that_was_called_or_is_forced_is_never_taken_away() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -110,6 +111,74 @@ def test_a_primary_that_fails_three_times_in_ten_answers_the_rest() -> None:
     answered = uvloop.run(run())
     assert answered["m00"] > 0.65 * 400
     assert answered.total() == 400
+
+
+def test_one_agent_does_not_wait_for_a_dead_upstream() -> None:
+    """Once, 30 of 30 requests of a session waited for it; now five do, and no other session is moved."""
+    primary, other = Scripted(lambda _: 500), Scripted(lambda _: 200)
+
+    async def run() -> tuple[int, str]:
+        served = gateway(primary, other, retries=0)
+        for turn in range(30):
+            got = await post(served, "agent", user=f"turn {turn}")
+            assert (got.status, got.headers["x-pointsman-model"]) == (200, "m10")
+        asked, primary.status = primary.calls, lambda _: 200
+        return asked, (await post(served, "another")).headers["x-pointsman-model"]
+
+    assert uvloop.run(run()) == (5, "m00")
+
+
+def test_a_bad_request_that_grows_is_no_trouble_of_others() -> None:
+    """Each request of an agent holds those before it: a text at which the upstream fails fails them all."""
+    primary = Scripted(lambda call: 500 if b"poison" in call.body else 200)
+    other = Scripted(lambda _: 200)
+
+    async def run() -> Counter[str]:
+        served = gateway(primary, other, retries=0)
+        for turn in range(30):
+            await post(served, "bad", user=f"poison {turn}")
+        return Counter([(await post(served, f"s-{n}")).headers["x-pointsman-model"] for n in range(20)])
+
+    assert uvloop.run(run()) == {"m00": 20}
+
+
+def test_a_primary_that_breaks_three_of_ten_at_once_answers_the_rest() -> None:
+    """Once, ten failures opened it: what was answered before the first one did not count."""
+    chance = random.Random(5)
+
+    class Slow(Scripted):
+        async def send(self, call: Call) -> Exchange:
+            failed = chance.random() < 0.3
+            for _ in range(50 if failed else 1):  # who fails, fails late
+                await asyncio.sleep(0)
+            return Answered(500 if failed else 200)
+
+    primary, other = Slow(lambda _: 200), Scripted(lambda _: 200)
+
+    async def run() -> Counter[str]:
+        served = gateway(primary, other, retries=0)
+        got: Counter[str] = Counter()
+        for batch in range(8):
+            sent = await asyncio.gather(*(post(served, f"s-{batch}-{n}") for n in range(40)))
+            got.update(each.headers["x-pointsman-model"] for each in sent)
+        return got
+
+    assert uvloop.run(run())["m00"] > 0.6 * 320
+
+
+@pytest.mark.parametrize(("answers", "asked"), [("-", 3), ("--.", 60), ("-.", 60), (".--.", 60)])
+def test_a_rate_limit_that_says_no_time_is_not_asked_first_by_each(answers: str, asked: int) -> None:
+    """A model that limits three requests in a row is asked last for a second, then for longer."""
+    said = itertools.cycle(answers)
+    primary, other = Scripted(lambda _: 429 if next(said) == "-" else 200), Scripted(lambda _: 200)
+
+    async def run() -> int:
+        served = gateway(primary, other, retries=0)
+        got = [(await post(served, f"s-{n}")).status for n in range(60)]
+        assert got == [200] * 60
+        return primary.calls
+
+    assert uvloop.run(run()) == asked
 
 
 def test_the_last_upstream_that_is_left_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,6 +390,50 @@ def test_every_request_that_was_sent_is_told() -> None:
     assert closing.asked == sum(told)
     rows = [[row.error for row in ledger.attempts(f"d-{number}")] for number in range(1, 5)]
     assert rows == [[""], *[["stale", ""]] * 3]
+
+
+class Breaking:
+    """Answers the first six requests, on six connections, and breaks every connection at what follows."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.all_wait = asyncio.Event()
+        body = answer(WireFormat.CHAT)
+        self.answer = OK.replace(b"content-length: 5\r\n\r\nhello", b"content-length: %d\r\n\r\n" % len(body))
+        self.answer += body
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await reader.readuntil(b"}]}")
+            self.asked += 1
+            if self.asked > 6:
+                return
+            if self.asked == 6:
+                self.all_wait.set()
+            await self.all_wait.wait()
+            writer.write(self.answer)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("retries", "most"), [(0, 2), (1, 2), (2, 3)])
+def test_kept_connections_that_break_multiply_no_request(retries: int, most: int) -> None:
+    """Once, a request with two retries was sent six times."""
+
+    async def run() -> tuple[Received, int]:
+        breaking = Breaking()
+        async with listening(breaking) as port:
+            state = state_for(f"http://127.0.0.1:{port}/v1", retries=retries)
+            served = Gateway(state)
+            try:
+                await asyncio.gather(*(post(served, f"s-{number}") for number in range(6)))
+                assert breaking.asked == 6
+                return await post(served, "s"), breaking.asked - 6
+            finally:
+                state.close()
+
+    got, sent = uvloop.run(run())
+    assert got.status >= 500
+    assert int(got.headers["x-pointsman-attempts"]) == sent == most
 
 
 @pytest.mark.integration

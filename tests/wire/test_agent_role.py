@@ -225,8 +225,40 @@ def test_a_clients_words_count_where_it_writes_them(
     assert f"{found.role} {found.purpose}" == expected
 
 
+QWEN = {b"user-agent": b"QwenCode/0.15.10 (linux; x64)"}
+STATED = {b"x-initiator": b"user", b"x-interaction-type": b"conversation-user"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "system", "more", "expected"),
+    [
+        # Copilot CLI states who asks
+        (STATED, "You are the GitHub Copilot CLI,", {"tools": [TOOL]}, "main message"),
+        (STATED | {b"x-interaction-type": b"conversation-background"}, "", {"tools": [TOOL]}, "helper helper"),
+        (STATED | {b"x-interaction-type": b"conversation-compaction"}, "", {"tools": [TOOL]}, "helper compaction"),
+        (STATED | {b"x-interaction-type": b"conversation-subagent"}, "", {"tools": [TOOL]}, "subagent message"),
+        (STATED | {b"x-interaction-type": b"conversation-agent"}, "", {"tools": [TOOL]}, "main message"),
+        ({b"x-other": b"conversation-background"}, "", {"tools": [TOOL]}, "main message"),
+        # Qwen Code
+        (QWEN, "You are Qwen Code, an interactive CLI agent", {"tools": [TOOL]}, "main message"),
+        (QWEN, "You are now acting as the managed memory extraction subagent for an", {"tools": [TOOL]}, "helper summary"),
+        (QWEN, "You are a helper that acts as the managed memory extraction subagent", {"tools": [TOOL]}, "main message"),
+        (QWEN, "Generate a concise, sentence-case title (3-7 words) that captures what this programming-assistant", {}, "helper title"),
+        (QWEN, "You are the component that summarizes internal chat history into a given structure.", {}, "helper compaction"),
+        (QWEN, "You are Qwen Code,", {"said": said("[SUGGESTION MODE: Suggest what"), "tools": [TOOL]}, "helper side"),
+        ({b"user-agent": b"curl/8"}, "", {"said": said("[SUGGESTION MODE: Suggest what"), "tools": [TOOL]}, "main message"),
+        (QWEN, "You are Qwen Code,", {"said": said("What is a SUGGESTION MODE?"), "tools": [TOOL]}, "main message"),
+    ],
+)  # fmt: skip
+def test_requests_that_nobody_typed(
+    headers: dict[bytes, bytes], system: str, more: dict[str, Any], expected: str
+) -> None:
+    found = role(CHAT, headers, system, **more)
+    assert f"{found.role} {found.purpose}" == expected
+
+
 def test_the_marks_of_each_client_say_where_they_were_read() -> None:
-    assert len({client.name for client in CLIENTS}) == len(CLIENTS) == 5
+    assert len({client.name for client in CLIENTS}) == len(CLIENTS) == 7
     for client in CLIENTS:
         assert "version" in client.read
         for mark in client.marks:

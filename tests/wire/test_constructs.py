@@ -91,6 +91,13 @@ INPUT_ZIP = {"type": "input_file", "filename": "a.zip", "file_data": "data:appli
 INPUT_IMAGE = {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}
 CHAT_IMAGE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
 SCHEMA = {"type": "json_schema", "name": "s", "schema": OBJECT}
+COMPUTER = {
+    "type": "computer_20251124",
+    "name": "computer",
+    "display_width_px": 1024,
+    "display_height_px": 768,
+}
+FALLBACK = {"type": "fallback", "from": {"model": "claude-fable-5"}, "to": {"model": "claude-opus-5"}}
 LATE = {"role": "system", "content": "late"}
 
 #: A construct, the caller's format, and members of a request that hold it.
@@ -108,6 +115,8 @@ SAMPLES: list[tuple[str, WireFormat, dict[str, Any]]] = [
     ("stop", CHAT, {"stop": "END"}),
     ("stop", MESSAGES, {"stop_sequences": ["END"]}),
     ("blank_stop", CHAT, {"stop": "\n"}),
+    ("stop_length", CHAT, {"stop": [" " * 2000]}),
+    ("stop_length", MESSAGES, {"stop_sequences": [*"abcd", "x" * 2000]}),
     ("verbosity", CHAT, {"verbosity": "low"}),
     ("verbosity", RESPONSES, {"text": {"verbosity": "low"}}),
     ("effort", CHAT, {"reasoning_effort": "high"}),
@@ -182,6 +191,20 @@ SAMPLES: list[tuple[str, WireFormat, dict[str, Any]]] = [
     ("hosted_tool", MESSAGES, {"tools": [FUNCTION[MESSAGES], SEARCH[MESSAGES]]}),
     ("client_tool", RESPONSES, {"tools": [{"type": "local_shell"}]}),
     ("client_tool", MESSAGES, {"tools": [{"type": "bash_20250124", "name": "bash"}]}),
+    ("client_tool", MESSAGES, {"tools": [COMPUTER]}),
+    ("client_tool", RESPONSES, {"tools": [{"type": "computer"}]}),
+    ("client_tool", RESPONSES, {"tools": [{"type": "shell"}], "tool_choice": {"type": "shell"}}),
+    ("client_tool", RESPONSES, {"tools": [{"type": "shell", "environment": {"type": "local"}}]}),
+    ("client_tool", RESPONSES, {"tools": [{"type": "apply_patch"}]}),
+    (
+        "server_tool",
+        RESPONSES,
+        {"tools": [{"type": "shell", "environment": {"type": "container_auto"}}]},
+    ),
+    ("toolset", MESSAGES, {"tools": [FUNCTION[MESSAGES], {"type": "computer_toolset_20260801"}]}),
+    ("fallback_block", MESSAGES, after(FALLBACK, {"type": "text", "text": "a"})),
+    ("compaction_block", MESSAGES, after({"type": "compaction", "content": "So far: done."})),
+    ("result_block", MESSAGES, result(content=[{"type": "tool_reference", "tool_name": "find"}])),
     (
         "server_item",
         RESPONSES,
@@ -192,7 +215,12 @@ SAMPLES: list[tuple[str, WireFormat, dict[str, Any]]] = [
         MESSAGES,
         after({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}),
     ),
-    ("server_item", CHAT, said({"type": "video_url", "video_url": {"url": "https://host/a.mp4"}})),
+    ("unknown_part", CHAT, said({"type": "video_url", "video_url": {"url": "https://host/a.mp4"}})),
+    ("unknown_part", RESPONSES, items({"type": "input_video", "video_url": "https://host/a.mp4"})),
+    ("unknown_part", MESSAGES, said({"type": "video", "source": {"type": "url", "url": "https://host/a"}})),
+    ("task_budget", MESSAGES, {"output_config": {"task_budget": {"type": "tokens", "total": 20_000}}}),
+    ("thinking_display", MESSAGES, {"thinking": {"type": "adaptive", "display": "summarized"}}),
+    ("tool_hint", MESSAGES, {"tools": [{**FUNCTION[MESSAGES], "eager_input_streaming": True}]}),
     ("item_reference", RESPONSES, {"input": [USER, {"type": "item_reference", "id": "msg_1"}]}),
     ("compaction_trigger", RESPONSES, {"input": [USER, {"type": "compaction_trigger"}]}),
     ("compaction_item", RESPONSES, {"input": [USER, {"type": "compaction", "encrypted_content": "x"}]}),
@@ -296,6 +324,8 @@ SAMPLES: list[tuple[str, WireFormat, dict[str, Any]]] = [
 #: Chat and Responses are of one provider: what they share goes from one to the other as it is.
 SHARED = {
     *((name, CHAT, RESPONSES) for name in ("service_tier", "provider_hint", "moderation")),
+    ("stop", MESSAGES, CHAT),
+    ("thinking_budget", CHAT, MESSAGES),
     # Of one meaning in every format, whatever a target changes about other values.
     *(("effort", MESSAGES, target) for target in (CHAT, RESPONSES)),
     *((name, MESSAGES, target) for target in (CHAT, RESPONSES) for name in ("temperature", "top_p")),
@@ -324,8 +354,8 @@ def test_what_the_table_says_of_a_construct(
             assert fate is not None
             assert fate.how in refused.value.message
         else:
-            changed = translate_request(caller, upstream, body).changed
-            assert changed == ((construct,) if kind is Kind.CHANGED else ()), upstream
+            changed = [name.partition(":")[0] for name in translate_request(caller, upstream, body).changed]
+            assert changed == ([construct] if kind is Kind.CHANGED else []), upstream
 
 
 @pytest.mark.parametrize("caller", WireFormat)
@@ -375,10 +405,68 @@ def test_a_refusal_repeats_no_more_of_a_name_than_can_be_read() -> None:
     name = "\x1b]0;pwn\a\nERROR a line of its own " + "Z" * 1_000
     body = {"model": "m", "messages": [{"role": "user", "content": "a"}], "max_tokens": 9, name: 1}
     with pytest.raises(Untranslatable) as refused:
-        translate_request(WireFormat.MESSAGES, WireFormat.CHAT, json.dumps(body).encode())
+        translate_request(WireFormat.MESSAGES, WireFormat.CHAT, json.dumps(body).encode(), strict="main")
     message, param = refused.value.message, refused.value.param
     assert param is not None
     assert (message.isprintable(), param.isprintable()) == (True, True)
     assert "?]0;pwn??ERROR a line" in message
     assert len(param) == 128
     assert len(message) < 400
+
+
+TOOL = FUNCTION[MESSAGES]
+#: What no reader knows, inside a request, and the places that are reported.
+NESTED: list[tuple[WireFormat, dict[str, Any], list[str]]] = [
+    (
+        MESSAGES,
+        {"tools": [{**TOOL, "brand_new": 1}, {**TOOL, "name": "g", "brand_new": 2}]},
+        ["tools.brand_new"],
+    ),
+    (MESSAGES, {"output_config": {"effort": "low", "brand_new": 1}}, ["output_config.brand_new"]),
+    (MESSAGES, {"thinking": {"type": "adaptive", "brand_new": 1}}, ["thinking.brand_new"]),
+    (MESSAGES, {"thinking": {"type": "adaptive", "brand_new": None}}, []),
+    (MESSAGES, {"messages": [{**USER, "brand_new": 1}]}, ["messages.brand_new"]),
+    (MESSAGES, said({"type": "text", "text": "a", "brand_new": 1}), ["messages.content.brand_new"]),
+    (MESSAGES, {"system": [{"type": "text", "text": "a", "brand_new": 1}]}, ["system.brand_new"]),
+    (MESSAGES, result(content=[{"type": "text", "text": "a", "new": 1}]), ["messages.content.content.new"]),
+    (MESSAGES, after({"type": "brand_new", "a": 1}, {"type": "text", "text": "a"}), ["messages.brand_new"]),
+    (MESSAGES, {"of_tomorrow": 1, "metadata": {"b": 1}}, ["of_tomorrow", "metadata.b"]),
+    (CHAT, {"tools": [{**FUNCTION[CHAT], "brand_new": 1}]}, ["tools.brand_new"]),
+    (CHAT, {"tools": [{"type": "function", "function": {"name": "f", "new": 1}}]}, ["tools.function.new"]),
+    (CHAT, {"messages": [{**USER, "brand_new": 1}]}, ["messages.brand_new"]),
+    (CHAT, chat_call(brand_new=1), ["messages.tool_calls.function.brand_new"]),
+    (RESPONSES, {"tools": [{**FUNCTION[RESPONSES], "brand_new": 1}]}, ["tools.brand_new"]),
+    (RESPONSES, codex_call(brand_new=1), ["input.brand_new"]),
+    (RESPONSES, codex_call(status="completed", id="fc_1", brand_new=None), []),
+    (RESPONSES, codex_call(internal_chat_message_metadata_passthrough={"a": "b"}), []),
+    (RESPONSES, {"reasoning": {"brand_new": 1}}, ["reasoning.brand_new"]),
+    (RESPONSES, {"input": [USER, {"type": "brand_new", "a": 1}, USER]}, ["input.brand_new"]),
+    (RESPONSES, items({"type": "input_text", "text": "a", "brand_new": 1}), ["input.content.brand_new"]),
+]
+
+
+@pytest.mark.parametrize(("caller", "members", "places"), NESTED)
+def test_what_is_not_known_is_left_out_and_named_or_refused(
+    caller: WireFormat, members: dict[str, Any], places: list[str]
+) -> None:
+    body = json.dumps({**PLAIN[caller], **members}).encode()
+    for upstream in sorted(set(WireFormat) - {caller}):
+        translated = translate_request(caller, upstream, body)
+        unknown = [name.removeprefix("unknown:") for name in translated.changed if name.startswith("unknown")]
+        assert unknown == places, upstream
+        assert b"brand_new" not in translated.body
+        if places:
+            with pytest.raises(Untranslatable) as refused:
+                translate_request(caller, upstream, body, strict="main")
+            assert refused.value.param == places[0]
+            assert 'upstream "main"' in refused.value.message
+            assert '[upstreams.main] unknown = "drop"' in refused.value.hint
+
+
+def test_the_report_of_what_is_not_known_is_bounded() -> None:
+    body = {**PLAIN[MESSAGES], **{f"new,=;\x07é{n}" + "x" * 500: n for n in range(500)}}
+    changed = translate_request(MESSAGES, CHAT, json.dumps(body).encode()).changed
+    assert len(changed) == 9
+    assert changed[-1] == "unknown:..."
+    assert all(len(name) <= 72 and name.isascii() for name in changed)
+    assert changed[0].startswith("unknown:new?????0xxx")

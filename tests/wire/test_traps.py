@@ -453,10 +453,8 @@ SEARCHED = [
     ("caller", "members", "named"),
     [
         (MESSAGES, {"messages": SEARCHED}, "server_tool_use"),
-        (MESSAGES, {"beta_of_tomorrow": {"a": 1}}, "beta_of_tomorrow"),
         (CHAT, {"n": 2}, "n"),
         (CHAT, {"logprobs": True, "top_logprobs": 2}, "logprobs"),
-        (CHAT, {"of_tomorrow": 1}, "of_tomorrow"),
         (RESPONSES, {"background": True}, "background"),
         (RESPONSES, {"tools": [{"type": "file_search", "vector_store_ids": ["v"]}]}, "file_search"),
     ],

@@ -17,15 +17,23 @@ from pointsman.gateway._inbound import InboundRequest
 from pointsman.gateway._kept_conversations import Kept, KeptConversations
 from pointsman.gateway._kept_items import KeptItems
 from pointsman.gateway._kept_reasoning import KeptReasoning
-from pointsman.gateway._limits import check_bounded, count, limit_headers, permitted, settled
+from pointsman.gateway._limits import (
+    check_bounded,
+    decide_command,
+    decide_paid,
+    limit_headers,
+    permitted,
+    settled,
+)
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import answer_command, send_text
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._no_capable_model import LowerTiers, refusal
 from pointsman.gateway._owned import AnswerClaim, check_continued, check_model_request
 from pointsman.gateway._reading import read_turn
-from pointsman.gateway._relay import Headers, Send, relay, response_headers
+from pointsman.gateway._relay import Send, relay
 from pointsman.gateway._request import DecidedRequest
+from pointsman.gateway._response_headers import Headers, response_headers
 from pointsman.gateway.upstream import Target
 from pointsman.model_choice.chains import LOWER_TIER
 from pointsman.offload import offload
@@ -129,7 +137,7 @@ class AgentEndpoint:
             send = state.shadow_model.capture(request, send)
         status = 0
         try:
-            answering = relay(request, targets, build_headers, send)
+            answering = relay(request, targets, build_headers, send, state.server.keep_alive)
             status = await (answering if spending is None else settled(answering, spending))
         finally:
             seconds = time.perf_counter() - inbound.arrived
@@ -139,10 +147,9 @@ class AgentEndpoint:
     async def _decide(
         self, state: LiveState, agent_request: AgentRequest, spending: Spending | None
     ) -> Decision:
-        """Decide a request, and count it first where its key has limits."""
-        if spending is not None:
-            await count(spending, self._metrics)
-        return await state.runtime.decide(agent_request)
+        if spending is None:
+            return await state.runtime.decide(agent_request)
+        return await decide_paid(state, agent_request, spending, self._metrics)
 
     def _decided(
         self, state: LiveState, inbound: InboundRequest, agent_request: AgentRequest, decision: Decision
@@ -197,7 +204,7 @@ class AgentEndpoint:
         body, agent_request, is_alone = await take_commands(inbound.body, agent_request)
         text = ""
         if is_alone:  # decided all the same: what it says for the session is remembered and recorded
-            decision = await state.runtime.decide(agent_request)
+            decision = await decide_command(state, agent_request, self._metrics)
             self._metrics.seen(decision)
             text = answer_switch(agent_request.command, decision.capabilities)
         return inbound._replace(body=body), agent_request, text

@@ -32,6 +32,7 @@ from pointsman.gateway._failures import (
     connection_failure,
     held,
     over_limit,
+    refused_key,
     refuses_our_key,
     status_failure,
     together,
@@ -67,7 +68,7 @@ _NOT_FAILED: Final = frozenset({"busy", "credential", "translation", "budget", "
 class RunningAttempt:
     """One attempt while it is in progress; becomes a row of the ledger when it is over."""
 
-    __slots__ = ("_started", "_wall", "changes", "first_byte", "hold", "number", "request", "target",
+    __slots__ = ("_started", "_wall", "changes", "first_byte", "hold", "known", "number", "request", "target",
                  "translated", "wire")  # fmt: skip
 
     def __init__(
@@ -84,6 +85,7 @@ class RunningAttempt:
         self.number = request.rows
         self.hold = hold
         self.first_byte: float | None = None  # seconds
+        self.known: Usage | None = None  # of an answer that was read and not sent yet
         self._wall = time.time()
         self._started = time.perf_counter()
 
@@ -194,42 +196,57 @@ async def _try_model(
     request: DecidedRequest, target: Target, *, is_last: bool = False
 ) -> UpstreamResponse | Failure:
     upstream = target.upstream
-    if (upstream.breaker.is_open or upstream.holds) and not is_last and (why := _pass_over(target)):
+    if (upstream.breaker.is_alert or upstream.holds) and not is_last and (why := _pass_over(request, target)):
         return why
+    began = time.monotonic()
+    sent = request.attempts
     is_held = bool(upstream.holds)
     upstream.waiting += 1
     try:
         result = await _try(request, target)
         if isinstance(result, Failure):
-            result = await _try_again(request, target, result)
+            result = await _try_again(request, target, result, request.attempts - sent)
     finally:
         upstream.waiting -= 1
     if isinstance(result, Failure):
-        _count(request, result, target)
+        _count(request, result, target, began)
         return result
     if is_held:
         upstream.lift(target.model.name)
-    if upstream.breaker.failures or upstream.breaker.is_open or upstream.trouble.is_told:
-        upstream.worked()
+    elif upstream.limited:
+        upstream.limited.pop(target.model.name, None)
+    if upstream.breaker.is_alert or upstream.trouble.is_told:
+        upstream.worked(began)
+    else:
+        upstream.breaker.answered.append(began)
     return result
 
 
-def _pass_over(target: Target) -> Failure | None:
+def _pass_over(request: DecidedRequest, target: Target) -> Failure | None:
     """Return why a model is not asked now; None where it is."""
     upstream = target.upstream
     if (wait := upstream.held(target.model.name)) and not upstream.may_probe():
         return held(upstream, wait)
-    if wait := upstream.breaker.seconds_to_wait(time.monotonic()):
+    if wait := upstream.breaker.seconds_to_wait(time.monotonic(), request.session):
         return circuit_open(upstream, wait)
     return None
 
 
-async def _try_again(request: DecidedRequest, target: Target, result: Failure) -> UpstreamResponse | Failure:
-    """Retry a failed request as often as it may be; a probe of the circuit breaker is not retried."""
+async def _try_again(
+    request: DecidedRequest, target: Target, result: Failure, sent: int
+) -> UpstreamResponse | Failure:
+    """Retry a failed request as often as it may be; a probe of the circuit breaker is not retried.
+
+    What was ``sent`` again because a kept connection broke was a retry.
+    """
     upstream = target.upstream
     upstream.asked_to_wait(result.status, result.wait, target.model.name)
-    retries = 0 if request.client_is_retrying or upstream.breaker.is_open else upstream.spec.retries
+    is_probe = upstream.breaker.is_probe(request.session)
+    retries = 0 if request.client_is_retrying or is_probe else upstream.spec.retries
+    first = request.attempts - sent
     for number in range(1, 1 + retries):
+        if (left := 1 + retries - (request.attempts - first)) <= 0:
+            break
         pause = backoff(number) if result.wait is None else result.wait
         if not result.retry or pause > _LONGEST_PAUSE or request.attempts >= _MAX_ATTEMPTS:
             break
@@ -238,7 +255,7 @@ async def _try_again(request: DecidedRequest, target: Target, result: Failure) -
         upstream.retrying += 1
         try:
             await asyncio.sleep(pause)
-            again = await _try(request, target)
+            again = await _try(request, target, may_resend=left > 1)
         finally:
             upstream.retrying -= 1
         if isinstance(again, UpstreamResponse):
@@ -248,7 +265,7 @@ async def _try_again(request: DecidedRequest, target: Target, result: Failure) -
     return result
 
 
-def _count(request: DecidedRequest, failure: Failure, target: Target) -> None:
+def _count(request: DecidedRequest, failure: Failure, target: Target, began: float) -> None:
     """Tell the upstream's circuit breaker, and the log where only the operator or time can help."""
     upstream = target.upstream
     if failure.kind in _NOT_FAILED:
@@ -256,9 +273,10 @@ def _count(request: DecidedRequest, failure: Failure, target: Target) -> None:
     if failure.kind != "status" or failure.status >= 500:
         # Whatever a request contains, it cannot be why there is no connection.
         session = None if failure.kind == "connect" else request.session
-        upstream.failed(failure.fault.message, session, request.caller)
+        body, took = hash(request.body.raw), time.monotonic() - began
+        upstream.failed(failure.fault.message, session, request.caller, request=body, took=took)
         return
-    upstream.breaker.record_success(time.monotonic())  # it works; it did not like this request
+    upstream.breaker.record_success(time.monotonic(), began)  # it works; it did not like this request
     if failure.is_operators or is_retryable(failure.status):
         upstream.trouble.failed(failure.fault.message, time.monotonic())
 
@@ -278,7 +296,9 @@ async def _prepare(request: DecidedRequest, target: Target) -> tuple[Prepared, H
     return prepared, hold
 
 
-async def _try(request: DecidedRequest, target: Target) -> UpstreamResponse | Failure:
+async def _try(
+    request: DecidedRequest, target: Target, *, may_resend: bool = True
+) -> UpstreamResponse | Failure:
     ready = await _prepare(request, target)
     if isinstance(ready, Failure):
         return ready
@@ -288,6 +308,8 @@ async def _try(request: DecidedRequest, target: Target) -> UpstreamResponse | Fa
         try:
             exchange = await target.upstream.client.send(prepared.call)
         except StaleConnection:  # sent again at once, and told: the upstream may have read it all the same
+            if not may_resend:
+                raise
             attempt.hold = None  # what was reserved is for the second sending
             attempt.finish(0, "stale")
             attempt = RunningAttempt(request, target, prepared, hold)
@@ -307,7 +329,7 @@ async def _try(request: DecidedRequest, target: Target) -> UpstreamResponse | Fa
         exchange.close()
         raise
     except BaseException:
-        attempt.finish(exchange.status, "disconnect")
+        attempt.finish(exchange.status, "disconnect", attempt.known)
         exchange.close()
         raise
     if isinstance(result, Failure) or not result.is_stream:
@@ -324,7 +346,7 @@ async def _read(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse
     body = await _whole(attempt, exchange)
     turn = None
     try:
-        usage = attempt.wire.usage(body)
+        usage = attempt.known = attempt.wire.usage(body)
         if attempt.translated is not None:
             if attempt.wire.is_error(body):  # some say so with status 200
                 return status_failure(attempt, exchange, body, 502)
@@ -413,12 +435,13 @@ async def _first_event(attempt: RunningAttempt, exchange: Exchange) -> UpstreamR
     status = attempt.wire.refusal(block)
     if status is None:
         return UpstreamResponse(attempt, exchange, is_stream=True, first=block, splitter=splitter)
-    refused_key = refuses_our_key(attempt.target.upstream, status)
-    if status < 500 and not is_retryable(status) and not refused_key:
+    upstream = attempt.target.upstream
+    is_refused = refuses_our_key(upstream, status)
+    if status < 500 and not is_retryable(status) and not is_refused:
         # the caller's own doing
         return UpstreamResponse(attempt, exchange, is_stream=True, first=block, splitter=splitter)
     attempt.finish(exchange.status, "status")
-    upstream = attempt.target.upstream
+    if is_refused:
+        return Failure(refused_key(upstream, status), "status", upstream, status, retry=False)
     message = f'upstream "{upstream.spec.name}" began its answer with an error'
-    fault = Fault(502, message, "upstream_refused_key" if refused_key else "upstream_error")
-    return Failure(fault, "status", upstream, status, retry=not refused_key)
+    return Failure(Fault(502, message, "upstream_error"), "status", upstream, status)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.capabilities import CapabilityDecision
+from pointsman.capabilities import CapabilityDecision, switch_pattern, take_switch
 from pointsman.decoding import UNREADABLE
 from pointsman.offload import offload
 from pointsman.text.extract import persons_words
@@ -25,17 +25,15 @@ from pointsman.wire.history import JsonHistory
 
 __all__ = ["Taken", "answer_switch", "may_hold_command", "take_commands"]
 
-_MARK: Final = b"/cap"
-_VALUES: Final = "on|off|enabled|disabled|true|false"
-_NAME: Final = rf"/(?:caps|capabilities):({_VALUES})"
-#: In words. Behind a space, "session" is part of the command only where its line ends with it.
-_IN_WORDS: Final = re.compile(rf"\s*{_NAME}(:session|[ ]session(?=\s*(?:\n|$)))?(?:\s+|$)")
+_MARK: Final = re.compile(rb"/cap", re.IGNORECASE)
 #: A text as JSON, from its quote to the end of the command. Tags in which clients wrap a person's words may
 #: stand before it.
 _BLANK: Final = r"(?:[ ]|\\[nrt])"
+_LINE_END: Final = rf'{_BLANK}*(?:\\n|")'
 _IN_JSON: Final = re.compile(
     rf'"((?:<(?:user_query|user_request|user_message|task)>|{_BLANK})*+)'
-    rf'{_NAME}(:session|[ ]session(?={_BLANK}*(?:\\n|")))?(?:{_BLANK}++|(?="))'.encode()
+    rf'{switch_pattern(_LINE_END)}(?:{_BLANK}++|(?="))'.encode(),
+    re.IGNORECASE,
 )
 _TEXTS: Final = frozenset({"text", "input_text"})
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -53,7 +51,7 @@ class Taken(NamedTuple):
 
 def may_hold_command(body: Body) -> bool:
     """Whether a command may stand in a body; most requests are told by this."""
-    return _MARK in body.raw
+    return _MARK.search(body.raw) is not None
 
 
 async def take_commands(body: Body, request: AgentRequest) -> Taken:
@@ -80,11 +78,8 @@ def answer_switch(command: str, decided: CapabilityDecision | None) -> str:
 
 def _command(request: AgentRequest) -> tuple[str, bool]:
     """The latest message's command in its one spelling, and whether the message holds nothing else."""
-    words = persons_words(request)
-    found = _IN_WORDS.match(words)
-    if found is None:
-        return "", False
-    return f"/caps:{found[1]}{':session' if found[2] else ''}", found.end() == len(words)
+    command, rest = take_switch(persons_words(request))
+    return command, bool(command) and not rest
 
 
 def _without(body: Body, request: AgentRequest, edits: list[tuple[int, Edit]], command: str) -> Taken:
@@ -116,7 +111,7 @@ def _edits(body: Body, request: AgentRequest) -> Iterator[tuple[int, Edit]]:
     wanted = [
         index
         for index, item in enumerate(items)
-        if _MARK in memoryview(item).tobytes() and request.history.role(index + behind) is _USER
+        if _MARK.search(memoryview(item)) and request.history.role(index + behind) is _USER
     ]
     for index, (start, _) in zip(wanted, body.item_spans(items, wanted), strict=False):
         try:

@@ -1,13 +1,16 @@
 """A circuit breaker: opens when most requests to an upstream fail, then probes it with one request.
 
 It looks at the share of failed requests, not at failures in a row, so that an upstream which fails now and
-then goes on serving; and it counts failures that a request may have caused once per session, and a few per
-caller where there are several, so that nobody can take an upstream away from others (docs/decisions/0146).
+then goes on serving; in the order in which they were sent, so that neither quick answers nor quick failures
+count alone; and it counts failures that a request may have caused once per request, a few per session, and a
+few per caller where there are several, so that nobody can take an upstream away from others.
+A session whose own requests fail one after the other is sent elsewhere, alone (docs/decisions/0146).
 """
 
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 from typing import Final, NamedTuple
 
 __all__ = ["CircuitBreaker"]
@@ -17,110 +20,176 @@ __all__ = ["CircuitBreaker"]
 _REQUESTS: Final = 20
 _WINDOW: Final = 60.0
 _LEAST: Final = 10
-#: Failures of one of several callers that count at a time: a caller names its sessions, so two must fail.
-_OF_CALLER: Final = _LEAST // 2
+#: Failures of one session, and of one of several callers, that count at a time: two must fail. As many
+#: requests of a session that fail without any success of the upstream send the session elsewhere.
+_OF_ONE: Final = _LEAST // 2
 #: The share of failures that opens it.
 _SHARE: Final = 0.8
 #: Seconds before the first probe; doubled after each probe that fails, up to the longest pause.
 _PAUSE: Final = 5.0
 _LONGEST: Final = 20.0
+#: A probe that takes long to fail makes a caller wait: the pause is at least this many times as long, so that
+#: one agent alone waits for a fifth of its time at most. And the longest of these pauses, in seconds.
+_TIMES_AS_LONG: Final = 4.0
+_LONGEST_AFTER_TIMEOUT: Final = 600.0
+#: Sessions whose failures are known at a time.
+_SESSIONS: Final = 1_000
 
 
-class _Result(NamedTuple):
+class _Failed(NamedTuple):
+    sent: float
     at: float
-    failed: bool
     session: str | None
+    request: int
     caller: str
+
+
+class _Probes:
+    """When a request may be sent to what has failed: one at a time."""
+
+    def __init__(self, now: float) -> None:
+        self.pause = _PAUSE  # seconds before the next probe
+        self.next = now + self.pause
+        self._is_out = False
+
+    def seconds_to_wait(self, now: float) -> float:
+        """Return seconds until a request may be sent; 0 lets this one through, as the probe."""
+        left = self.next - now
+        if left > 0:
+            return left
+        self.next = now + self.pause
+        self._is_out = True
+        return 0.0
+
+    def failed(self, now: float, took: float) -> None:
+        """A request failed: the probe, if one is out, else one that was sent before."""
+        if self._is_out:
+            self._is_out = False
+            slow = min(took * _TIMES_AS_LONG, _LONGEST_AFTER_TIMEOUT)
+            self.pause = max(min(self.pause * 2, _LONGEST), slow)
+            self.next = now + self.pause
+
+
+class _Streak:
+    """The requests of a session that failed since the upstream's last success."""
+
+    def __init__(self) -> None:
+        self.requests: set[int] = set()
+        self.probes: _Probes | None = None  # once there are enough
 
 
 class CircuitBreaker:
     """Judges one upstream by its latest requests. Time is given in seconds of any steady clock."""
 
     def __init__(self) -> None:
-        self.failures = 0  # among the latest requests; while there is none, successes need not be told
-        self.pause = _PAUSE  # seconds before the next probe, once open
-        self.is_open = False
-        self._results: deque[_Result] = deque(maxlen=_REQUESTS)
-        self._next_probe = 0.0  # once open
-        self._is_probing = False
+        self.failures = self.requests = 0  # failures among the latest requests, and how many it knows
+        #: Whether some request failed since all was well; until then a success is only noted in ``answered``.
+        self.is_alert = False
+        self.answered: deque[float] = deque(maxlen=_REQUESTS)  # when what was answered last had been sent
+        self._failed: list[_Failed] = []
+        self._since = inf  # when the first had been sent that failed since all was well
+        self._probes: _Probes | None = None  # while open
+        self._streaks: dict[str, _Streak] = {}
 
     @property
-    def requests(self) -> int:
-        """How many of the latest requests it knows."""
-        return len(self._results)
+    def is_open(self) -> bool:
+        """Whether requests are sent elsewhere first."""
+        return self._probes is not None
+
+    @property
+    def pause(self) -> float:
+        """Seconds before the next probe, once open."""
+        return _PAUSE if self._probes is None else self._probes.pause
 
     def is_pausing(self, now: float) -> bool:
         """Whether no request may be sent now. Nothing changes: ``seconds_to_wait`` lets a probe through."""
-        return self.is_open and now < self._next_probe
+        return self._probes is not None and now < self._probes.next
 
-    def seconds_to_wait(self, now: float) -> float:
-        """Return seconds until a request may be sent; 0 lets this one through.
+    def is_probe(self, session: str) -> bool:
+        """Whether a request of a session is a probe, where it is sent at all."""
+        return self._probes_of(session) is not None
+
+    def seconds_to_wait(self, now: float, session: str = "") -> float:
+        """Return seconds until a request of a session may be sent; 0 lets this one through.
 
         While open, the request let through is the probe: others wait until it has come back, or the pause is
         over once more.
         """
-        if not self.is_open:
-            return 0.0
-        left = self._next_probe - now
-        if left <= 0:
-            self._next_probe = now + self.pause
-            self._is_probing = True
-            return 0.0
-        return left
+        probes = self._probes_of(session)
+        return 0.0 if probes is None else probes.seconds_to_wait(now)
 
-    def record_success(self, now: float) -> None:
-        """A request was answered."""
-        if self.is_open:
-            self._close()
-            return
-        self._forget(now)
-        if self.failures:
-            self._add(_Result(now, failed=False, session=None, caller=""))
+    def _probes_of(self, session: str) -> _Probes | None:
+        if self._probes is not None:
+            return self._probes
+        streak = self._streaks.get(session)
+        return None if streak is None else streak.probes
 
-    def record_failure(self, now: float, session: str | None = None, caller: str = "") -> None:
+    def record_success(self, now: float, sent: float | None = None) -> None:
+        """A request was answered; ``sent`` is when it had been sent, at once by default."""
+        self.answered.append(now if sent is None else sent)
+        self._streaks.clear()
+        if self._probes is not None:
+            self._probes = None
+            self._failed = []
+        self._judge(now)
+        self.is_alert = bool(self.failures)
+
+    def record_failure(
+        self, now: float, session: str | None = None, caller: str = "", request: int = 0, took: float = 0.0
+    ) -> None:
         """A request was not answered, or with an error of the upstream's own.
 
         Args:
             now: The time.
             session: Whose it was, where the request itself may be the cause; None where it cannot.
             caller: Name of the key, where there are several; empty: of the only one.
+            request: What tells the request from others of its session: a hash of its body.
+            took: Seconds from its sending until now.
         """
-        if self.is_open:
-            if self._is_probing:
-                self._is_probing = False
-                self.pause = min(self.pause * 2, _LONGEST)
-                self._next_probe = now + self.pause
+        self.is_alert = True
+        if self._probes is not None:
+            self._probes.failed(now, took)
             return
-        self._forget(now)
-        if session is not None and self._counts_already(session, caller):
+        if session is not None:
+            self._continue_streak(session, request, now, took)
+        self._judge(now)
+        if session is not None and self._counts_already(session, request, caller):
             return
-        self._add(_Result(now, failed=True, session=session, caller=caller))
+        self._failed.append(_Failed(now - took, now, session, request, caller))
+        self._judge(now)
         if self.requests >= _LEAST and self.failures >= _SHARE * self.requests:
-            self.is_open = True
-            self._is_probing = False
-            self._next_probe = now + self.pause
+            self._probes = _Probes(now)
 
-    def _counts_already(self, session: str, caller: str) -> bool:
-        if any(each.session == session for each in self._results):
+    def _continue_streak(self, session: str, request: int, now: float, took: float) -> None:
+        streak = self._streaks.get(session)
+        if streak is None:
+            if len(self._streaks) >= _SESSIONS:
+                del self._streaks[next(iter(self._streaks))]
+            streak = self._streaks[session] = _Streak()
+        if streak.probes is not None:
+            streak.probes.failed(now, took)
+            return
+        streak.requests.add(request)
+        if len(streak.requests) >= _OF_ONE:
+            streak.probes = _Probes(now)
+
+    def _counts_already(self, session: str, request: int, caller: str) -> bool:
+        of_session = [each.request for each in self._failed if each.session == session]
+        if request in of_session or len(of_session) >= _OF_ONE:
             return True
-        of_caller = sum(each.session is not None and each.caller == caller for each in self._results)
-        return bool(caller) and of_caller >= _OF_CALLER
+        of_caller = sum(each.session is not None and each.caller == caller for each in self._failed)
+        return bool(caller) and of_caller >= _OF_ONE
 
-    def _add(self, result: _Result) -> None:
-        self._results.append(result)
-        self.failures = sum(each.failed for each in self._results)
+    def _judge(self, now: float) -> None:
+        """Count the latest requests in the order of their sending, from the first that failed.
 
-    def _forget(self, now: float) -> None:
-        """Drop what is too old, and everything once no failure is left."""
-        results = self._results
-        while results and now - results[0].at > _WINDOW:
-            results.popleft()
-        self.failures = sum(each.failed for each in results)
-        if not self.failures:
-            results.clear()
-
-    def _close(self) -> None:
-        self._results.clear()
-        self.failures = 0
-        self.pause = _PAUSE
-        self.is_open = self._is_probing = False
+        Answers before it are not counted: an upstream that answered a thousand requests and then dies is one
+        that fails.
+        """
+        failed = sorted(each for each in self._failed if now - each.at <= _WINDOW)
+        self._since = min(self._since, failed[0].sent) if failed else inf
+        sent = sorted([each.sent for each in failed] + [each for each in self.answered if each > self._since])
+        oldest = sent[-_REQUESTS:][0] if sent else now
+        self._failed = [each for each in failed if each.sent >= oldest][-_REQUESTS:]
+        self.failures = len(self._failed)
+        self.requests = min(len(sent), _REQUESTS) if failed else 0

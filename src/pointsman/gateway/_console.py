@@ -80,7 +80,8 @@ class ConsoleMount:
             from pointsman.console import Console  # templates take 60 ms to load
 
             self._console = Console(self._view)
-        scope["path"] = unquote(scope["raw_path"].decode("ascii", "replace"))
+        path = unquote(scope["raw_path"].decode("ascii", "replace"))
+        scope["path"] = path.rstrip("/")  # as a person types it; no page's path ends with a slash
         await self._console(scope, receive, send)
 
     def close(self) -> None:

@@ -9,17 +9,19 @@ from typing import Final
 
 import msgspec
 
+from pointsman.access import Spending
 from pointsman.decision.decision import Decision
-from pointsman.diagnostics.explained import Explained, explain_request
+from pointsman.diagnostics.explained import explain_request
 from pointsman.diagnostics.served import Served, served_by
 from pointsman.errors import MalformedRequest
 from pointsman.gateway._agent_endpoint import AgentEndpoint
 from pointsman.gateway._inbound import InboundRequest
-from pointsman.gateway._limits import check_counted, with_permission
+from pointsman.gateway._limits import check_counted, decide_paid, with_permission
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._metrics import Metrics
-from pointsman.gateway._relay import Send, response_headers, send_body
+from pointsman.gateway._relay import Send, send_body
 from pointsman.gateway._request import model_edit
+from pointsman.gateway._response_headers import response_headers
 from pointsman.offload import offload
 from pointsman.runtime import Runtime
 from pointsman.vocabulary import LARGE, AgentRequest, WireFormat
@@ -89,12 +91,17 @@ class DecisionEndpoint:
         body, dry_run = read() if size <= LARGE else await offload(size, read)
         inbound = inbound._replace(body=body, wire=body.wire)
         request = await self._agents.read(state, inbound)
+        spending: Spending | None = None
         if state.access is not None:
-            await check_counted(state.access, request.caller, self._metrics)
+            grant = await check_counted(state.access, request.caller, self._metrics)
             request = with_permission(state.access, request)
+            spending = None if grant is None else state.access.begin(grant).beside()
         if path.endswith(_EXPLAIN):
-            return await _send(send, (await asyncio.to_thread(_explained, state, request)).to_json())
-        decision = await self._decide(state, request, dry_run=dry_run)
+            explain = partial(_explained, state, request)
+            page = await (asyncio.to_thread(explain) if size <= LARGE else offload(size, explain))
+            await send_body(send, 200, [_JSON], page)
+            return 200
+        decision = await self._decide(state, request, spending, dry_run=dry_run)
         overhead = time.perf_counter() - inbound.arrived
         headers, first = inbound.headers, state.targets.get(decision.chain[0]) if decision.chain else None
         debug = request if headers.get(b"x-pointsman-debug") == b"1" else None
@@ -103,11 +110,13 @@ class DecisionEndpoint:
         await send_body(send, 200, [_JSON, *sent], _encode(DecisionPage(decision, served, dry_run)))
         return 200
 
-    async def _decide(self, state: LiveState, request: AgentRequest, *, dry_run: bool) -> Decision:
+    async def _decide(
+        self, state: LiveState, request: AgentRequest, spending: Spending | None, *, dry_run: bool
+    ) -> Decision:
         if dry_run:
             decided = await asyncio.to_thread(_runtime(state).preview, request)
             return decided.decision
-        decision = await state.runtime.decide(request)
+        decision = await decide_paid(state, request, spending, self._metrics)
         self._metrics.seen(decision)
         return decision
 
@@ -154,11 +163,11 @@ def _controls(sent: Body) -> _Controls:
         raise MalformedRequest(f"{error} of the request body", param=next(iter(found))) from None
 
 
-def _explained(state: LiveState, request: AgentRequest) -> Explained:
+def _explained(state: LiveState, request: AgentRequest) -> bytes:
     runtime = _runtime(state)
     memory = runtime.memories.load(request.session)
     found = explain_request(runtime.engine, request, memory, state.config)
-    return found._replace(served=_shown(found.served)) if found.served else found
+    return _encode((found._replace(served=_shown(found.served)) if found.served else found).to_json())
 
 
 def _runtime(state: LiveState) -> Runtime:
@@ -170,8 +179,3 @@ def _runtime(state: LiveState) -> Runtime:
 def _shown(served: Served) -> Served:
     """Leave out where the operator's file is: that is not the caller's business."""
     return msgspec.structs.replace(served, configuration="")
-
-
-async def _send(send: Send, page: dict[str, object]) -> int:
-    await send_body(send, 200, [_JSON], _encode(page))
-    return 200

@@ -36,6 +36,7 @@ __all__ = [
     "failure_kind",
     "held",
     "over_limit",
+    "refused_key",
     "refuses_our_key",
     "status_failure",
     "together",
@@ -55,10 +56,12 @@ _KINDS: Final[Mapping[type[UpstreamError], str]] = {
 #: Failures after which the same model is not asked again. A request that timed out may have cost its whole
 #: answer already, a long answer has, and one that found all connections in use has waited for one.
 _NOT_RETRIED: Final = frozenset({"timeout", "too_large", "busy"})
-_REFUSED_KEY: Final = "upstream_refused_key"
+#: Of an upstream that refuses the operator's key. Agents end at once at 403; a 5xx they try again for half a
+#: minute, and 401 would make them ask for the caller's own key, which is right.
+_REFUSED_STATUS: Final = 403
 _REDIRECT: Final = "upstream_redirect"
 #: What the operator alone can mend; it is told before everything else.
-_OPERATORS: Final = frozenset({_REFUSED_KEY, _REDIRECT})
+_OPERATORS: Final = frozenset({"upstream_refused_key", _REDIRECT})
 #: Characters of an upstream's own words that are repeated beside those of others.
 _WORDS: Final = 200
 
@@ -111,18 +114,19 @@ def together(failures: Sequence[Failure]) -> Failure:
     """Return one failure for those of all models, in the order of asking: it names what each upstream said.
 
     What an upstream said of the request itself stays its own answer. Otherwise the last upstream that was
-    asked decides the status, unless that is no better than what the operator has to mend, which comes first.
+    asked decides the status: a failure that may pass before one that only the operator can mend. The
+    operator's failures come first in the message.
     """
     asked = [failure for failure in failures if failure.kind not in NOT_ASKED]
+    asked = [failure for failure in asked if not failure.is_operators] or asked
     # What an upstream said explains more than that the next one was not asked.
     chosen = asked[-1] if asked else failures[0]
     ordered = sorted(failures, key=lambda failure: not failure.is_operators)
     why = "; ".join(dict.fromkeys(failure.fault.message for failure in ordered))
     if not chosen.fall_back or len({failure.fault.message for failure in failures}) == 1:
         return msgspec.structs.replace(chosen, why=why)
-    lead = ordered[0] if ordered[0].is_operators and chosen.fault.status >= 500 else chosen
     message = "; ".join(dict.fromkeys(map(_in_full, ordered)))
-    fault = Fault(lead.fault.status, message, lead.fault.code, lead.fault.param)
+    fault = Fault(chosen.fault.status, message, chosen.fault.code, chosen.fault.param)
     return msgspec.structs.replace(chosen, fault=fault, status=0, body=b"", why=why)
 
 
@@ -180,8 +184,7 @@ def status_failure(attempt: Tried, exchange: Exchange, body: bytes, status: int 
     credentials = refuses_our_key(upstream, status)
     retryable = is_retryable(status)
     if credentials:
-        message = f'upstream "{name}" refuses the key it is configured with (status {status})'
-        fault = Fault(502, message, _REFUSED_KEY)
+        fault = refused_key(upstream, status)
     elif 300 <= status < 400:
         fault = Fault(502, f'upstream "{name}" redirects; name its final address', _REDIRECT)
     else:
@@ -203,6 +206,13 @@ def status_failure(attempt: Tried, exchange: Exchange, body: bytes, status: int 
 def refuses_our_key(upstream: Upstream, status: int) -> bool:
     """Whether the operator's key was refused: a credential of the caller's own is the caller's business."""
     return is_credentials_error(status) and not upstream.forwards_auth
+
+
+def refused_key(upstream: Upstream, status: int) -> Fault:
+    """The upstream refuses the key that the operator configured: until that is mended no request succeeds."""
+    name = upstream.spec.name
+    message = f'upstream "{name}" refuses the key it is configured with (status {status})'
+    return Fault(_REFUSED_STATUS, message, "upstream_refused_key")
 
 
 def without_credential(target: Target, error: Unauthorized) -> Failure:

@@ -18,7 +18,8 @@ from typing import Any, Final
 from pointsman.errors import IdempotencyKeyBusy, IdempotencyKeyReused
 from pointsman.gateway._inbound import InboundRequest
 from pointsman.gateway._metrics import Metrics
-from pointsman.gateway._relay import Headers, Send, send_pieces
+from pointsman.gateway._relay import Send, send_pieces
+from pointsman.gateway._response_headers import Headers
 from pointsman.wire import Ending, Wire
 
 __all__ = ["HEADER", "IdempotentAnswers"]

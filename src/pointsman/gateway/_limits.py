@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 
 import msgspec
 
-from pointsman.access import Access, Grant, Spending
+from pointsman.access import Access, Grant, PaidQuestions, Spending
 from pointsman.decision.decision import Decision
 from pointsman.decision.permission import LOW_BUDGET, OVER_TIER
 from pointsman.errors import (
@@ -17,14 +18,16 @@ from pointsman.errors import (
     RoleForbids,
     StoreUnavailable,
 )
+from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._request import OUTPUT_LIMITS, whole_number
 from pointsman.gateway.upstream import header_value
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body, Wire
 
-__all__ = ["check_bounded", "check_changer", "check_counted", "check_passed", "check_reader", "count",
-           "limit_headers", "permitted", "seen_by", "settled", "with_permission"]  # fmt: skip
+__all__ = ["check_bounded", "check_changer", "check_counted", "check_passed", "check_reader",
+           "decide_command", "decide_paid", "limit_headers", "permitted", "seen_by", "settled",
+           "with_permission"]  # fmt: skip
 
 
 #: Tiers of service at the price of the model, or below it.
@@ -123,6 +126,48 @@ async def count(spending: Spending, metrics: Metrics) -> None:
         raise
     except StoreUnavailable:
         raise _unavailable() from None
+
+
+async def decide_paid(
+    state: LiveState, request: AgentRequest, spending: Spending | None, metrics: Metrics
+) -> Decision:
+    """Count a request, and decide it; its key pays for the questions to models that this takes.
+
+    Raises:
+        LimitReached: its rate limit is used up, or its budget, and no model is free.
+        Overloaded: that cannot be told.
+        CallerError: as of ``Decider.decide``.
+    """
+    if spending is None:
+        return await state.runtime.decide(request)
+    await count(spending, metrics)
+    if state.asked_model is None:
+        return await state.runtime.decide(request)
+    if not any(
+        target.model.is_priced and not target.model.cost(1, 0, 1) for target in state.targets.values()
+    ):
+        try:
+            await spending.check_budget()
+        except LimitReached as error:
+            metrics.count("limited", request.caller, request.team, error.kind)
+            raise
+    spent = partial(_count_spent, metrics, request)
+    return await state.runtime.decide(
+        request, PaidQuestions(spending, request.permission, state.asked_model, spent)
+    )
+
+
+async def decide_command(state: LiveState, request: AgentRequest, metrics: Metrics) -> Decision:
+    """Decide a request that holds nothing but a command, as its key may; raises as ``decide_paid``."""
+    grant = None if state.access is None else state.access.grants.get(request.caller)
+    if state.access is None or grant is None:
+        return await state.runtime.decide(request)
+    spending = state.access.begin(grant).beside()
+    return await decide_paid(state, with_permission(state.access, request), spending, metrics)
+
+
+def _count_spent(metrics: Metrics, request: AgentRequest, cost: float) -> None:
+    metrics.count("spent", request.caller, request.team, by=cost)
 
 
 async def check_passed(access: Access, caller: str, method: str, metrics: Metrics) -> str:

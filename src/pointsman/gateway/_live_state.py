@@ -20,13 +20,14 @@ from pointsman.gateway._inbound import named_keys
 from pointsman.gateway._shadow_model import ShadowModel, ShadowUsage
 from pointsman.gateway.upstream import Target, Upstream, connected, targets
 from pointsman.model_choice.pools import Pool
+from pointsman.runtime import Payer
 from pointsman.shadow_policy import ShadowPolicy
 from pointsman.stores.ledger.port import Ledger
 from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import ServerSpec, UpstreamSpec
-from pointsman.vocabulary import AgentRequest, ModelSpec, Tier
+from pointsman.vocabulary import AgentRequest, ModelQuery, ModelSpec, Tier
 
-__all__ = ["Decider", "LiveState", "RouterCommand", "build_live_state", "open_circuits"]
+__all__ = ["AskedModel", "Decider", "LiveState", "RouterCommand", "build_live_state", "open_circuits"]
 
 #: Answers the text after "/router" without calling a model.
 RouterCommand = Callable[[str], str]
@@ -39,12 +40,21 @@ Candidates = Callable[[tuple[str, ...]], list[Target]]
 _KEPT_CHAINS: Final = 1_024
 
 
+#: Returns the model that a question of a decision goes to; None where there is none.
+AskedModel = Callable[[ModelQuery], ModelSpec | None]
+
+
 class Decider(Protocol):
     """What decides and writes down: ``runtime.Runtime``, or ``testing.ScriptedDecider``."""
 
     @property
     def ledger(self) -> Ledger:
         """Where decisions and attempts are kept."""
+        ...
+
+    @property
+    def policy_version(self) -> str:
+        """Version of the policy that decides."""
         ...
 
     @property
@@ -57,8 +67,8 @@ class Decider(Protocol):
         """Current error per failing store."""
         ...
 
-    async def decide(self, request: AgentRequest) -> Decision:
-        """Decide one turn and write it down.
+    async def decide(self, request: AgentRequest, payer: Payer | None = None, /) -> Decision:
+        """Decide one turn and write it down; ``payer`` pays for the questions to models.
 
         Raises:
             CallerError: the request cannot be served as it is; anything else fails open.
@@ -88,6 +98,7 @@ class LiveState:
     config: Config | None = None  # what it was built from; None: no file and no demo, and then no console
     access: Access | None = None  # what keys may do; None: every key may do everything
     callers: Mapping[bytes, str] | None = None  # names of keys by digest; None: not at hand
+    asked_model: AskedModel | None = None  # which model a question goes to; None: decisions ask nobody
 
     @property
     def faults(self) -> dict[str, str]:
@@ -126,6 +137,7 @@ def build_live_state(
     pools: Mapping[Tier, Pool] | None = None,
     config: Config | None = None,
     access: Access | None = None,
+    asked_model: AskedModel | None = None,
     previous: LiveState | None = None,
 ) -> LiveState:
     """Build a state beside the one in effect, which is not touched.
@@ -162,6 +174,7 @@ def build_live_state(
         config,
         access,
         named_keys(server),
+        asked_model,
     )
 
 

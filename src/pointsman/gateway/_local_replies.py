@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from math import ceil
@@ -22,7 +23,8 @@ from pointsman.errors import (
     Unauthorized,
 )
 from pointsman.gateway._inbound import Scope
-from pointsman.gateway._relay import Headers, Send, request_id, send_body
+from pointsman.gateway._relay import Send, send_body
+from pointsman.gateway._response_headers import Headers, request_id
 from pointsman.gateway.upstream import header_value
 from pointsman.text.extract import persons_words
 from pointsman.vocabulary import AgentRequest
@@ -32,6 +34,7 @@ __all__ = [
     "ENDPOINTS",
     "answer_command",
     "error_code",
+    "request_line",
     "send_fault",
     "send_refusal",
     "send_shutting_down",
@@ -42,6 +45,9 @@ __all__ = [
 ENDPOINTS: Final = "agents POST to /v1/chat/completions, /v1/responses or /v1/messages"
 
 log = logging.getLogger(__name__)
+
+#: An API key where a path should name something: somebody pasted it in the wrong place.
+_KEY: Final = re.compile(r"\b(?:sk|pk|gsk|xai|key)-[\w-]{12,}")
 
 #: Prefix of the in-band command. Source: docs/sources/prompt-classifier.md, "Configuration".
 _COMMAND: Final = "/router"
@@ -74,7 +80,7 @@ async def send_refusal(
     message = f"{error.message}; {error.hint}" if error.hint else error.message
     param = error.param if isinstance(error, CallerError) else None
     sent: Headers = []
-    who = _shown(scope, headers) if scope else "a request"
+    who = request_line(scope, headers) if scope else "a request"
     log.info("%s refused with status %d: %s", who, error.status, error.message)
     is_final = isinstance(error, CallerError) and not isinstance(error, IdempotencyKeyBusy | LimitReached)
     if is_final:  # without it Claude Code tries a wrong key again for a minute
@@ -98,9 +104,9 @@ async def send_refusal(
     return await send_fault(wire, Fault(error.status, message, error_code(error), param), sent, send)
 
 
-def _shown(scope: Scope, headers: Mapping[bytes, bytes]) -> str:
+def request_line(scope: Scope, headers: Mapping[bytes, bytes]) -> str:
     """A request as the log names it: method, path, client, and the id that the caller gave it."""
-    path = header_value(scope["raw_path"].decode("latin-1")).decode()
+    path = _KEY.sub("***", header_value(scope["raw_path"].decode("latin-1")).decode())
     client = f" of {scope['client'][0]}" if scope.get("client") else ""
     asked = header_value(request_id(headers).decode()).decode()
     return f"{scope['method']} {path}{client}{f' (x-request-id {asked})' if asked else ''}"

@@ -24,7 +24,7 @@ from prometheus_client.samples import Exemplar
 
 from pointsman import __version__
 from pointsman.decision.decision import Decision
-from pointsman.gateway.metric_table import METRICS
+from pointsman.gateway.metric_table import METRICS, OF_MODELS
 from pointsman.guidance import GuidanceDecision
 from pointsman.stores.ledger.port import Attempt
 from pointsman.vocabulary import ModelSpec
@@ -113,10 +113,10 @@ class Metrics(Collector):
         }
         self._histograms["overhead_seconds"][()] = self.overhead
         self._counts: dict[str, defaultdict[tuple[str, ...], float]] = {
-            name: defaultdict(float) for name, spec in METRICS.items() if spec.kind == "counter"
+            name: defaultdict(float, dict.fromkeys(spec.known, 0.0))
+            for name, spec in METRICS.items()
+            if spec.kind == "counter"
         }
-        for name in ("disconnects", "internal_errors", "series_dropped"):
-            self._counts[name][()] = 0.0
         self._waiting: list[Decision | Attempt | _Served] = []
         #: Is told of each decision and attempt too; must neither block nor raise (``request_log``).
         self.listener: Callable[[Decision | Attempt], None] | None = None
@@ -142,6 +142,19 @@ class Metrics(Collector):
         """Take the prices of models, by name, for what is seen from now on."""
         self._count_waiting()
         self._models = models
+        for model in models.values():
+            self._show(model)
+
+    def _show(self, model: ModelSpec) -> None:
+        """Show the series of a model at 0, before the first of them is counted."""
+        for name, values in OF_MODELS.items():
+            for value in values:
+                self.count(name, *filter(None, (model.name, value)), by=0)
+        if model.cost(0, 0, 0) is not None:  # an unknown cost is no cost of 0
+            self.count("cost", model.name, by=0)
+        self.count("attempts", model.upstream, model.name, "ok", by=0)
+        self._histogram("request_duration_seconds", (model.name, "2xx"))
+        self._histogram("first_byte_seconds", (model.upstream,))
 
     def watch(self, name: str, read: Reading) -> None:
         """Read a metric when someone looks: one value, or values by its only label."""

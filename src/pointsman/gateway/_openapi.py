@@ -195,12 +195,13 @@ def _relayed() -> dict[str, Any]:
 
 def _pages() -> dict[str, Any]:
     metrics = _operation("Metrics in the text format of Prometheus.", None)
+    alive = _operation("Whether the process answers.", _ref("Alive"), is_open=True)
     ready = _operation("Whether to send requests here.", _ref("Ready"), is_open=True)
     why = "Draining, or no upstream may be asked now."
     ready["responses"]["503"] = {"description": why, "content": _content(_ref("Ready"))}
     return {
         "/": {"get": _operation("Name and endpoints.", _ref("Gateway"), is_open=True)},
-        "/health/live": {"get": _operation("Whether the process answers.", _ref("Alive"), is_open=True)},
+        **{path: {"get": alive} for path in ("/health", "/healthz", "/health/live")},
         "/health/ready": {"get": ready},
         "/metrics": {"get": metrics},
         "/openapi.json": {"get": _operation("This document.", _OBJECT)},

@@ -54,8 +54,7 @@ def passed_path(path: bytes, query: bytes) -> bytes:
         )
     if not _QUERY.fullmatch(query):
         raise MalformedRequest("this query cannot be passed on", hint="encode what is not printable ASCII")
-    plain = "/".join(segments)
-    if segments[0] in _OWN or any(plain == path or plain.endswith(f"/{path}") for path in _ENDPOINTS):
+    if segments[0] in _OWN or "/".join(segments).removeprefix("v1/") in _ENDPOINTS:
         raise NotFound("this spelling of the path is not served", hint=ENDPOINTS)
     return below + b"?" + query if query else below
 

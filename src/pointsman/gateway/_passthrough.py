@@ -22,7 +22,7 @@ from pointsman.errors import (
     StaleConnection,
     UpstreamError,
 )
-from pointsman.gateway._failures import failure_kind, refuses_our_key
+from pointsman.gateway._failures import failure_kind, refused_key, refuses_our_key
 from pointsman.gateway._inbound import (
     BodyReservation,
     CallerLeft,
@@ -37,8 +37,9 @@ from pointsman.gateway._local_replies import ENDPOINTS, send_fault
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._owned import MadeObject, check_path, check_references, check_type, makes_object
 from pointsman.gateway._passing import PassedBody, passed_path, with_model_id
-from pointsman.gateway._relay import Send, downstream_headers, request_id, send_pieces
+from pointsman.gateway._relay import Send, send_pieces
 from pointsman.gateway._request import upstream_headers
+from pointsman.gateway._response_headers import downstream_headers, request_id
 from pointsman.gateway._retry import backoff, is_retryable, retry_after
 from pointsman.gateway.upstream import Upstream, header_value
 from pointsman.offload import offload
@@ -321,8 +322,10 @@ def _note(upstream: Upstream, status: int, caller: str) -> None:
     if status >= 500:
         upstream.failed(said, _PASSED, caller)
     elif status < 400:
-        if upstream.breaker.failures or upstream.breaker.is_open or upstream.trouble.is_told:
+        if upstream.breaker.is_alert or upstream.trouble.is_told:
             upstream.worked()
+        else:
+            upstream.breaker.answered.append(time.monotonic())
     else:
         upstream.breaker.record_success(time.monotonic())  # it works; it did not like this request
         if is_retryable(status) or refuses_our_key(upstream, status):
@@ -333,7 +336,7 @@ def _misconfigured(upstream: Upstream, exchange: Exchange) -> Fault | None:
     """Return what is said instead of an answer that only the operator can do something about."""
     name, status = upstream.spec.name, exchange.status
     if refuses_our_key(upstream, status):
-        return Fault(502, f'upstream "{name}" refuses the key it is configured with', "upstream_refused_key")
+        return refused_key(upstream, status)
     if 300 <= status < 400 and status not in _NO_BODY:
         return Fault(502, f'upstream "{name}" redirects; name its final address', "upstream_redirect")
     return None

@@ -13,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from pointsman.gateway._admission import Admission
 from pointsman.gateway._coalescing import CoalescingTransport
 from pointsman.gateway._refused import Refused, SampledLog, asked_format, unreadable
+from pointsman.gateway._response_cycle import ResponseCycle
 
 __all__ = ["bounded_protocol", "close_slow", "close_unread"]
 
@@ -138,6 +139,9 @@ class _Bounded(HttpToolsProtocol):
         if before is None and not self.admission.may_ask(self, self.connections):
             raise Refused(503, "overloaded", "too many connections are open", b"retry-after: 1")
         super().on_headers_complete()
+        request: Any = self.cycle
+        if request is not before:
+            request.__class__ = ResponseCycle  # uvicorn names the class of its own in the midst of the method
 
     def on_body(self, body: bytes) -> None:
         self._is_body = True

@@ -17,6 +17,7 @@ from pointsman.gateway._conversations import Continuation, Conversations
 from pointsman.offload import offload
 from pointsman.vocabulary import LARGE, OF_SUBAGENT, AgentRequest
 from pointsman.wire import Body
+from pointsman.wire.clients import CLIENTS
 from pointsman.wire.project import client_of, project_key, read_project
 from pointsman.wire.request import of_caller, read_request, session_fingerprint
 from pointsman.wire.responses.stored_conversation import StoredConversation
@@ -36,7 +37,11 @@ _HEADERS: Final = (
 _NAMES: Final = frozenset(_HEADERS)
 _OF_SUBAGENT: Final = OF_SUBAGENT.encode()
 #: Those that agents alone send: ``x-session-id`` is a name that any program may choose.
-_AGENTS: Final = _NAMES - {b"x-session-id"}
+_AGENTS: Final = (_NAMES - {b"x-session-id"}) | {name for client in CLIENTS for name in client.headers}
+#: How the ``User-Agent`` of agents begins that send no such header.
+_PROGRAMS: Final = tuple(
+    client.agent.rstrip(b"/").decode() for client in CLIENTS if client.agent and not client.headers
+)
 
 #: How the system prompts of agents begin that name no session in a header, and offer tools.
 _WITHOUT_HEADERS: Final = ("You are Cline,",)
@@ -98,8 +103,8 @@ def _request(
     agent_request = read_request(
         body.wire.format, body, session=session, arrived_at=arrived_at, earlier=earlier, caller=caller
     )
-    is_agent = not _AGENTS.isdisjoint(headers)
     client = client_of(headers.get(b"user-agent", b""))
+    is_agent = not _AGENTS.isdisjoint(headers) or client.startswith(_PROGRAMS)
     more: dict[str, Any] = {"client": client}
     system = agent_request.system
     is_agent = is_agent or system.startswith(_WITHOUT_HEADERS)

@@ -6,21 +6,22 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from pointsman.decision.decision import Decision
-from pointsman.errors import UpstreamError, UpstreamTimeout
+import msgspec
+from msgspec.structs import replace
+
+from pointsman.errors import Overloaded, UpstreamError, UpstreamTimeout
 from pointsman.gateway._attempts import RunningAttempt, UpstreamResponse, first_answer
 from pointsman.gateway._failures import Failure, failure_kind
+from pointsman.gateway._keep_alive import NO_KEEP_ALIVE, KeepAlive, NoKeepAlive
 from pointsman.gateway._request import DecidedRequest
+from pointsman.gateway._response_headers import Headers, downstream_headers
 from pointsman.gateway._translating import KEPT, Translating, translating
 from pointsman.gateway._usage_so_far import usage_so_far
 from pointsman.gateway.upstream import Target, header_value
-from pointsman.upstreams import port
-from pointsman.upstreams.relayed_headers import HeaderNames, name_down
-from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Ending, Fault, Usage, sse
 from pointsman.wire.base import Wire
 from pointsman.wire.masking import masked, masked_events
@@ -29,10 +30,7 @@ from pointsman.wire.translate import translate_error
 __all__ = [
     "Headers",
     "Send",
-    "downstream_headers",
     "relay",
-    "request_id",
-    "response_headers",
     "send_body",
     "send_pieces",
 ]
@@ -40,14 +38,22 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 _JSON: Final = (b"content-type", b"application/json")
 #: Bytes given to the server at once: what it holds for a caller before it lets the sender wait.
 _PIECE: Final = 64 << 10
+_CHANGES: Final = 1_000  # characters of what was changed in a translated request
 
-_SELECTED: Final = 1_000  # characters of the names of capabilities in a header
-_REQUEST_ID: Final = 128  # characters of a caller's request id that are kept
+
+class _Message(msgspec.Struct, frozen=True, gc=False):
+    message: str = ""
+
+
+class _Error(msgspec.Struct, gc=False):
+    error: _Message = _Message()
+
+
+_decode_error: Final = msgspec.json.Decoder(_Error).decode
 
 
 async def relay(
@@ -55,12 +61,63 @@ async def relay(
     targets: Sequence[Target],
     build_headers: Callable[[Target | None], Headers],
     send: Send,
+    keep_alive: float = 0.0,
 ) -> int:
-    """Answer a request from the first target that answers, and return the status sent.
+    """Answer a request from the first target that answers, and return its status.
 
-    ``build_headers`` returns the gateway's own headers, once it is known which model answered.
+    Args:
+        request: The request.
+        targets: Whom to ask, in order.
+        build_headers: Returns the gateway's own headers, once it is known which model answered.
+        send: Sends to the caller (ASGI).
+        keep_alive: Seconds of silence after which a stream gets a mark that clients ignore; 0: never.
     """
-    result = await first_answer(request, targets)
+    if not (keep_alive and request.streams):
+        return await _answer(request, await first_answer(request, targets), build_headers, send)
+    alive = KeepAlive(send, request.wire.keep_alive, keep_alive, partial(build_headers, None))
+    try:
+        try:
+            result = await first_answer(request, targets)
+        except Overloaded as error:
+            if not await alive.answered():
+                raise
+            fault = Fault(error.status, error.message, "overloaded")
+            return await _fail_begun(request, Failure(fault, "busy"), send)
+        try:
+            has_begun = await alive.answered()
+        except asyncio.CancelledError:
+            if isinstance(result, UpstreamResponse):
+                _left(request, result, (), 0)
+                result.exchange.close()
+            raise
+        if not has_begun:
+            return await _answer(request, result, build_headers, send, alive)
+        return await _go_on(request, result, send, alive)
+    finally:
+        alive.close()
+
+
+async def _go_on(
+    request: DecidedRequest, result: UpstreamResponse | Failure, send: Send, alive: KeepAlive
+) -> int:
+    """Answer a request whose stream has begun with marks: with events, whatever the upstream answered."""
+    if isinstance(result, UpstreamResponse) and not result.is_stream:
+        result.attempt.finish(result.exchange.status, "malformed", result.usage)
+        message = "the upstream answered a request for a stream with no stream"
+        fault = Fault(502, message, "upstream_malformed")
+        result = Failure(fault, "malformed", result.attempt.target.upstream)
+    if isinstance(result, Failure):
+        return await _fail_begun(request, result, send)
+    return await _answer(request, result, lambda _: [], send, alive)
+
+
+async def _answer(
+    request: DecidedRequest,
+    result: UpstreamResponse | Failure,
+    build_headers: Callable[[Target | None], Headers],
+    send: Send,
+    alive: KeepAlive | NoKeepAlive = NO_KEEP_ALIVE,
+) -> int:
     if isinstance(result, Failure):
         return await _fail(request, result, build_headers(None), send)
     attempt = result.attempt
@@ -72,8 +129,9 @@ async def relay(
     if attempt.translated is None and request.on_begin is not None:
         request.on_begin(result.first)
     if result.is_stream:
-        await send({"type": "http.response.start", "status": status, "headers": sent})
-        await _stream(request, result, send)
+        if not alive.has_begun:
+            await _begin(request, result, sent, send)
+        await _stream(request, result, send, alive)
     else:
         error = ""
         if result.turn is not None:
@@ -104,7 +162,7 @@ def _headers(
         sent = [pair for pair in sent if not pair[0].startswith(b"x-ratelimit-")]
     sent += build_headers(attempt.target)
     if attempt.changes:
-        sent.append((b"x-pointsman-translated", header_value(attempt.changes)))
+        sent.append((b"x-pointsman-translated", header_value(attempt.changes, _CHANGES)))
     return sent
 
 
@@ -133,7 +191,45 @@ async def _send_all_but_last(send: Send, body: bytes) -> bytes:
     return body[last:]
 
 
-async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send) -> None:
+async def _send_unmarked(send: Send, block: bytes, alive: KeepAlive | NoKeepAlive) -> bytes:
+    """The same of a block of events, between whose pieces no mark may come."""
+    await alive.hold()
+    rest = await _send_all_but_last(send, block)
+    alive.go_on()
+    return rest
+
+
+def _left(request: DecidedRequest, answer: UpstreamResponse, last: Sequence[bytes], size: int) -> None:
+    """Write down what an answer has used whose caller leaves.
+
+    Args:
+        request: The request.
+        answer: Of its upstream.
+        last: The latest blocks of a stream.
+        size: Bytes of all blocks that were read.
+    """
+    attempt, status = answer.attempt, answer.exchange.status
+    if not answer.is_stream:
+        attempt.finish(status, "disconnect", answer.usage)
+        return
+    asked, blocks = len(request.body.raw), [answer.first, *last]
+    usage, is_estimated = usage_so_far(attempt.wire, asked, blocks, size or len(answer.first))
+    attempt.finish(status, "disconnect", usage, estimated=is_estimated)
+
+
+async def _begin(request: DecidedRequest, answer: UpstreamResponse, sent: Headers, send: Send) -> None:
+    """Send the head of a stream."""
+    try:
+        await send({"type": "http.response.start", "status": answer.exchange.status, "headers": sent})
+    except asyncio.CancelledError:
+        _left(request, answer, (), 0)
+        answer.exchange.close()
+        raise
+
+
+async def _stream(
+    request: DecidedRequest, answer: UpstreamResponse, send: Send, alive: KeepAlive | NoKeepAlive
+) -> None:
     attempt, exchange = answer.attempt, answer.exchange
     last: deque[bytes] = deque(maxlen=KEPT)
     block, splitter = answer.first, answer.splitter or sse.Splitter()
@@ -145,6 +241,7 @@ async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send)
     translation = translating(attempt.translated, partial(request.keep_translated, attempt.target), secrets)
     read = translation.feed if translation else _without_secrets(request.watch(attempt.target), secrets)
     size = 0  # bytes of whole events so far
+    alive.go_on()
     try:
         while True:
             if block:
@@ -153,8 +250,9 @@ async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send)
                 if read is not None:
                     block = read(block)
             if block:
+                alive.has_sent = True
                 if len(block) > _PIECE:
-                    block = await _send_all_but_last(send, block)
+                    block = await _send_unmarked(send, block, alive)
                 await send({"type": "http.response.body", "body": block, "more_body": True})
             chunk = await receive()
             if not chunk:
@@ -164,12 +262,11 @@ async def _stream(request: DecidedRequest, answer: UpstreamResponse, send: Send)
     except UpstreamError as broken:
         error = broken
     except asyncio.CancelledError:
-        asked, blocks = len(request.body.raw), [answer.first, *last]
-        usage, is_estimated = usage_so_far(attempt.wire, asked, blocks, size)
-        attempt.finish(exchange.status, "disconnect", usage, estimated=is_estimated)
+        _left(request, answer, last, size)
         raise
     finally:
         exchange.close()
+        alive.close()
     pending = bytes(splitter.pending)
     if attempt.hold is not None:
         blocks = [answer.first, *last, pending]
@@ -273,12 +370,12 @@ async def _end(
 async def _fail(request: DecidedRequest, failure: Failure, sent: Headers, send: Send) -> int:
     status, fault = failure.fault.status, failure.fault
     body = b""
-    if failure.upstream and failure.status == status:
+    if failure.upstream and failure.status == status and not failure.is_operators:
         body = _upstream_error(request.wire, failure, failure.upstream.secrets)
     sent.append(_JSON)
     if failure.wait is not None:
         sent.append((b"retry-after", b"%d" % max(round(failure.wait), 1)))
-    if failure.kind not in {"status", "held", "rate"} or status >= 500:
+    if failure.kind not in {"status", "held", "rate"} or status >= 500 or failure.is_operators:
         sent.append((b"x-should-retry", b"false"))  # the gateway has tried; a client that does too multiplies
     log.log(
         logging.INFO if failure.kind in {"budget", "rate"} else logging.WARNING,  # the caller's own doing
@@ -292,117 +389,23 @@ async def _fail(request: DecidedRequest, failure: Failure, sent: Headers, send: 
     return status
 
 
+async def _fail_begun(request: DecidedRequest, failure: Failure, send: Send) -> int:
+    """Tell a failure in a stream that has begun: as the event in which the format reports errors."""
+    fault, upstream = failure.fault, failure.upstream
+    if upstream and failure.status == fault.status and not failure.is_operators:
+        told = _decode_error(_upstream_error(request.wire, failure, upstream.secrets) or b"{}").error.message
+        fault = replace(fault, message=told) if told else fault
+    why = failure.why or fault.message
+    log.warning(
+        "%s failed after its stream had begun, in %d attempts: %s", request.decision.id, request.attempts, why
+    )
+    await send({"type": "http.response.body", "body": request.wire.error_event(fault, ())})
+    return fault.status
+
+
 def _upstream_error(wire: Wire, failure: Failure, secrets: Sequence[bytes]) -> bytes:
     """Return the upstream's own error when it has the format's shape; it explains more than the gateway's."""
     body = masked(failure.body, secrets)
     if failure.wire is not None and failure.wire is not wire:
         return translate_error(wire.format, failure.status, body)
     return body if wire.is_error(body) else b""
-
-
-def downstream_headers(
-    sent: port.Headers, secrets: Sequence[bytes], returned: HeaderNames | None = None
-) -> Headers:
-    """Return what of an upstream's headers goes to the caller, without any that repeats a secret.
-
-    Args:
-        sent: The upstream's headers.
-        secrets: What none may hold.
-        returned: Those that this upstream is configured to return besides.
-    """
-    passed = [(new, value) for name, value in sent if (new := name_down(name))]
-    if returned is not None:
-        passed += [pair for pair in sent if not name_down(pair[0]) and pair[0] in returned]
-    if nominated := [value for name, value in sent if name == b"connection"]:  # headers of this connection
-        hops = {each.strip().lower() for value in nominated for each in value.split(b",")}
-        passed = [pair for pair in passed if pair[0] not in hops]
-    for secret in secrets:
-        passed = [pair for pair in passed if secret not in pair[1]]
-    return passed
-
-
-def response_headers(
-    decision: Decision,
-    target: Target | None,
-    attempts: int,
-    overhead: float,
-    headers: Mapping[bytes, bytes],
-    debug: AgentRequest | None,
-    left_out: Sequence[tuple[Target, Failure]] = (),
-) -> Headers:
-    """Build the ``x-pointsman-*`` response headers, and ``x-request-id``.
-
-    Args:
-        decision: What was decided.
-        target: The model that answered, if one did.
-        attempts: How many tries that took.
-        overhead: Seconds from the request's arrival to the first try.
-        headers: The caller's headers, by name.
-        debug: The request, when the caller asked for more with ``x-pointsman-debug: 1``.
-        left_out: The models that did not answer, and why.
-    """
-    tier = decision.tier
-    own: Headers = [
-        (b"x-pointsman-tier", tier.tier.encode() if tier else b"none"),
-        (b"x-pointsman-decision-id", decision.id.encode()),
-        (b"x-pointsman-overhead-ms", b"%.2f" % (overhead * 1e3)),
-        (b"x-pointsman-attempts", b"%d" % attempts),
-    ]
-    if target is not None:
-        own.append((b"x-pointsman-model", target.shown))
-    own.append((b"x-request-id", request_id(headers) or decision.id.encode()))
-    if debug is not None:
-        own += _debug_headers(decision, debug, left_out)
-    return own
-
-
-def request_id(headers: Mapping[bytes, bytes]) -> bytes:
-    """Return the id that a caller gave its request; empty when it gave none that can be sent back."""
-    asked = headers.get(b"x-request-id", b"")
-    return asked[:_REQUEST_ID] if asked.isascii() else b""
-
-
-def _guidance(decision: Decision) -> str:
-    guidance = decision.guidance
-    if guidance is None or not guidance.firings:
-        return ""
-    fired = ", ".join(firing.classifier for firing in guidance.firings)
-    return f"{fired}; {guidance.arm}; {guidance.firings[0].rung}"
-
-
-def _capabilities(decision: Decision) -> str:
-    """The names selected, cut: an agent may offer hundreds of tools."""
-    selected = decision.capabilities
-    if selected is None:
-        return ""
-    names = " ".join(selected.selected)
-    shown = names if len(names) <= _SELECTED else names[:_SELECTED].rpartition(" ")[0] + " ..."
-    return f"bypass; {shown}" if selected.bypass else shown
-
-
-def _debug_headers(
-    decision: Decision, request: AgentRequest, left_out: Sequence[tuple[Target, Failure]]
-) -> Headers:
-    tier = decision.tier
-    shown = {
-        "session": request.session,
-        "left-out": "; ".join(f"{target.model.name}: {failure.kind}" for target, failure in left_out),
-        "policy": decision.policy,
-        "chain": " ".join(decision.chain),
-        "parameters": "; ".join(f"{model}: {given}" for model, given in decision.parameters.items()),
-        "decide-us": f"{decision.elapsed_us:.0f}",
-        "domains": decision.domains.signature if decision.domains else "",
-        "domains-rule": decision.domains.rule if decision.domains else "",
-        "guidance": _guidance(decision),
-        "capabilities": _capabilities(decision),
-        "reasons": "; ".join(reason.code for reason in decision.reasons),
-        "abstained": "; ".join(reason.code for reason in decision.abstained),
-    }
-    if tier:
-        shown |= {
-            "score": f"{tier.score:.4f}",
-            "confidence": f"{tier.confidence:.4f}",
-            "stage": tier.stage,
-            "signals": "; ".join(tier.signals),
-        }
-    return [(f"x-pointsman-{name}".encode(), header_value(text)) for name, text in shown.items() if text]

@@ -152,7 +152,7 @@ class DecidedRequest:
                  "_reasoning", "_translated", "_turn", "answered_by", "attempts", "body",
                  "client_is_retrying", "decision", "find_item", "is_lowered", "left_out", "metrics",
                  "on_answer", "on_begin", "on_complete", "on_translated", "rows", "spending",
-                 "wire")  # fmt: skip
+                 "streams", "wire")  # fmt: skip
 
     #: Called once it is known who answers, where models were left out or a lower tier was to serve.
     on_answer: Callable[[Target, Sequence[tuple[Target, Failure]]], None] | None
@@ -183,6 +183,7 @@ class DecidedRequest:
         self.metrics = metrics
         self.attempts = 0  # tries of an upstream
         self.answered_by = ""  # configured name of the model, once one does
+        self.streams = body.is_true("stream")  # it asks for a stream
         self.rows = 0  # the same, and the models that were not asked
         self.left_out: tuple[tuple[Target, Failure], ...] = ()  # in the order of asking
         self.is_lowered = False  # no model of its tier or above can serve it
@@ -254,7 +255,7 @@ class DecidedRequest:
         if target.upstream.forwards_auth:
             sent += self._credentials(target)
         changes = f"{self.wire.format}->{self.wire.format}; changed={','.join(changed)}" if changed else ""
-        call = Call(self._path, sent, body, streams=self.body.is_true("stream"))
+        call = Call(self._path, sent, body, streams=self.streams)
         return Prepared(call, self.wire, None, changes)
 
     def _output_limit(self, model: ModelSpec, *, is_native: bool) -> int | None:
@@ -289,17 +290,22 @@ class DecidedRequest:
             LimitReached: a limit has no room.
             StoreUnavailable: that cannot be told, and requests are then refused.
         """
-        if self.spending is None:
-            return None
+        return None if self.spending is None else await self._reserve(self.spending, model)
+
+    async def reserve_beside(self, model: ModelSpec) -> Hold | None:
+        """Reserve for the same request to a shadow model, which counts no request; raises as ``reserve``."""
+        return None if self.spending is None else await self._reserve(self.spending.beside(), model)
+
+    async def _reserve(self, spending: Spending, model: ModelSpec) -> Hold:
         asked = max(whole_number(self.body.member(name)) or 0 for name in OUTPUT_LIMITS[self.wire.format])
         given = self.decision.parameters.get(model.name)
         limits = [asked, given.max_tokens if given else None, model.max_output_tokens]
         if asked <= 0:
-            limits[0] = self.spending.output_tokens
+            limits[0] = spending.output_tokens
         output = min(limit for limit in limits if limit is not None)
         answers = max(whole_number(self.body.member("n")) or 0, 1)
         output = min(output * answers, _MOST_TOKENS)
-        return await self.spending.reserve(model, self._input_tokens(), output)
+        return await spending.reserve(model, self._input_tokens(), output)
 
     def _input_tokens(self) -> int:
         """An estimate of the input: a quarter of the bytes, where no images make them say little."""
@@ -369,7 +375,8 @@ class DecidedRequest:
         budget = given.thinking_budget if given else None
         turn, upstream = self._turn, target.upstream.spec.name
         recall = self._reasoning.recall(turn.session, upstream, turn.arrived_at)
-        work = partial(translate_request, self.wire.format, wire.format, body, recall, now, budget)
+        strict = upstream if target.upstream.spec.unknown == "refuse" else ""
+        work = partial(translate_request, self.wire.format, wire.format, body, recall, now, budget, strict)
         translated = work() if len(body) <= LARGE else await offload(len(body), work)
         if self.wire.is_stateful:
             # Who knows the id of an answer can go on from it: nobody may guess one.
@@ -383,7 +390,7 @@ class DecidedRequest:
         sent += target.upstream.headers[wire.format]
         if target.upstream.forwards_auth:
             sent += self._credentials(target)
-        call = Call(wire.path, sent, translated.body, streams=self.body.is_true("stream"))
+        call = Call(wire.path, sent, translated.body, streams=self.streams)
         prepared = Prepared(call, wire, translated, str(translated))
         self._translated = target, prepared
         return prepared

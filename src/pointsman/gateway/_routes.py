@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -26,11 +27,12 @@ from pointsman.errors import (
     TooLarge,
     TooManyOutcomes,
     UnknownDecision,
+    shown,
 )
 from pointsman.gateway._inbound import CallerLeft, read_bytes
 from pointsman.gateway._limits import check_changer, check_reader, seen_by
 from pointsman.gateway._live_state import LiveState
-from pointsman.gateway._local_replies import ENDPOINTS, error_code
+from pointsman.gateway._local_replies import ENDPOINTS, error_code, request_line
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._model_pages import model_list, model_page
 from pointsman.printable import printable, printable_json
@@ -43,10 +45,15 @@ __all__ = ["OPEN_PATHS", "Readiness", "build_routes"]
 log = logging.getLogger(__name__)
 
 #: Paths that ask for no key: a load balancer has none. Compared as they stand on the wire.
-OPEN_PATHS: Final = frozenset({b"/", b"/health/live", b"/health/ready"})
+OPEN_PATHS: Final = frozenset(
+    {b"/", b"/health", b"/healthz", b"/health/live", b"/health/ready", b"/favicon.ico"}
+)
 
 #: Seconds: load balancers ask every 5 to 30.
 _WATCHED: Final = 60.0
+
+#: Paths of Google's API, to which the Gemini CLI and Google's SDKs post.
+_GEMINI: Final = re.compile(r"/models/[^/]+:[a-zA-Z]*[gG]enerateContent|/v1(?:beta|alpha)/")
 
 _OUTCOME_BYTES: Final = 16 << 10  # a score, a label and a comment of a page
 
@@ -99,10 +106,12 @@ def build_routes(metrics: Metrics, readiness: Readiness) -> Starlette:
 
     routes = [
         Route("/", _root, methods=["GET"]),  # Starlette answers HEAD wherever it answers GET
-        Route("/health/live", _alive),
+        *(Route(path, _alive) for path in ("/health", "/healthz", "/health/live")),
         Route("/health/ready", ready),
         Route("/metrics", show_metrics),
         Route("/openapi.json", _openapi),
+        Route("/docs", _docs, include_in_schema=False),
+        Route("/favicon.ico", _icon, include_in_schema=False),
     ]
     for prefix in ("", "/v1"):
         routes += [
@@ -205,8 +214,18 @@ async def _outcome(request: Request) -> Response:
     return Response(status_code=202)
 
 
+async def _docs(_: Request) -> Response:
+    return RedirectResponse("/openapi.json", 303)
+
+
+async def _icon(_: Request) -> Response:
+    return Response(status_code=204)  # the console's pages name their own
+
+
 async def _missing(request: Request, _: Exception) -> Response:
-    return _not_found(request, f"unknown path; {ENDPOINTS}")
+    path = shown(request.scope["path"])
+    of_google = "; Gemini's own API is not served" if _GEMINI.search(path) else ""
+    return _not_found(request, f"unknown path {path}{of_google}; {ENDPOINTS}")
 
 
 async def _other_method(request: Request, error: Exception) -> Response:
@@ -240,6 +259,7 @@ def _not_found(request: Request, message: str) -> Response:
 
 def _error(request: Request, fault: Fault) -> Response:
     wire = guess_wire((name for name, _ in request.headers.raw), request.scope["path"])
-    log.info("refused with status %d: %s", fault.status, fault.message)
+    who = request_line(request.scope, dict(request.headers.raw))
+    log.info("%s refused with status %d: %s", who, fault.status, fault.message)
     again = {} if fault.status >= 500 else {"x-should-retry": "false"}
     return Response(wire.error(fault), fault.status, again, media_type="application/json")

@@ -19,8 +19,9 @@ import msgspec
 
 from pointsman.config import ShadowSpec
 from pointsman.decision.decision import Decision, TextMode
+from pointsman.decision.permission import is_permitted
 from pointsman.decoding import UNREADABLE
-from pointsman.errors import CallerError, UpstreamError
+from pointsman.errors import CallerError, LimitReached, StoreUnavailable, UpstreamError
 from pointsman.gateway._attempts import is_stream
 from pointsman.gateway._failures import failure_kind
 from pointsman.gateway._relay import Send
@@ -49,6 +50,10 @@ _EFFECTS: Final = ("conversation", "previous_response_id", "background", "contai
 
 #: How a stream that did not end well is named.
 _FAILED: Final = {Ending.CUT: "cut", Ending.REFUSED: "status"}
+
+
+#: How failures are charged to the caller's key: the first was not sent, the second may go on.
+_CHARGED: Final = {"translation": "connect", "cancelled": "disconnect"}
 
 
 class _Tool(msgspec.Struct, gc=False):
@@ -188,6 +193,11 @@ class ShadowModel:
     async def _try(self, sample: _CapturedResponse, now: float) -> None:
         request, attempt, at = sample.request, _ShadowAttempt(now), time.time()
         try:
+            hold = await request.reserve_beside(self._target.model)
+        except (LimitReached, StoreUnavailable):
+            self._count(request, "skipped: budget")
+            return
+        try:
             await _ask(attempt, request, self._target, self._spec.text)
             await asyncio.to_thread(_compare, attempt, sample, self._spec.text)
         except CallerError:
@@ -202,6 +212,8 @@ class ShadowModel:
             log.warning("the shadow model cannot be asked for %s", request.decision.id, exc_info=True)
             attempt.error = "failed"
         finally:
+            if hold is not None:
+                request.settle(hold, _CHARGED.get(attempt.error, attempt.error), attempt.usage)
             self._record(attempt, request, at)
 
     def _record(self, attempt: _ShadowAttempt, request: DecidedRequest, at: float) -> None:
@@ -250,6 +262,11 @@ def _unfit(request: DecidedRequest, target: Target) -> str:
     if target.upstream.forwards_auth:
         return "credential"  # the caller's is not for requests that the caller did not send
     sent = decision.input
+    if (permission := sent.permission) is not None:
+        if not is_permitted(target.model.name, permission):
+            return "not permitted"
+        if permission.priced and not target.model.is_priced:
+            return "no price"
     needed = Requirements.of(sent.estimate * BYTES_PER_TOKEN or sent.size, sent.features, sent.format)
     for reason in lacks(target.model, needed):
         return reason.code.rpartition(".")[2]

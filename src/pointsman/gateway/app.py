@@ -36,6 +36,7 @@ from pointsman.gateway._relay import Send
 from pointsman.gateway._routes import OPEN_PATHS, Readiness, build_routes
 from pointsman.gateway._shares import RequestShares
 from pointsman.gateway._tokens import count_tokens
+from pointsman.stores.ledger import Ledger, QueuedLedger
 from pointsman.vocabulary import ModelSpec
 from pointsman.wire import WIRES, Fault, Wire, guess_wire
 
@@ -246,13 +247,20 @@ def _settlements_lost(state: LiveState) -> float:
     return state.access.budgets.lost if state.access is not None else 0.0
 
 
+def _spilled(ledger: Ledger) -> float:
+    return ledger.spilled if isinstance(ledger, QueuedLedger) else 0.0
+
+
 def _add_gauges(gateway: Gateway) -> None:
     """Add what is read off the gateway and its state in effect when someone looks."""
     watch = gateway.metrics.watch
     watch("workers", lambda: 1.0)
+    watch("policy_info", lambda: {gateway.state.runtime.policy_version: 1.0})
     watch("requests_in_progress", lambda: gateway.active)
     watch("body_bytes_held", lambda: gateway.bodies.held)
     watch("ledger_lost", lambda: gateway.state.runtime.ledger.lost)
+    watch("ledger_spilled", lambda: _spilled(gateway.state.runtime.ledger))
+    watch("ledger_waiting", lambda: gateway.state.runtime.ledger.waiting)
     watch("session_failures", lambda: gateway.state.runtime.failures)
     watch("budget_settlements_lost", lambda: _settlements_lost(gateway.state))
     watch("stores_failing", lambda: len(gateway.state.faults))
@@ -265,5 +273,9 @@ def _add_gauges(gateway: Gateway) -> None:
         shadow = gateway.state.shadow_policy
         return shadow.counts if shadow else {}
 
+    def ledger_removed() -> Mapping[str, float]:
+        return {reason: float(count) for reason, count in gateway.state.runtime.ledger.removed.items()}
+
+    watch("ledger_removed", ledger_removed)
     watch("circuit_open", open_circuits)
     watch("shadow_decisions", shadow_decisions)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from pointsman.access import Access, Budgets, build_access, open_budgets, store_kind
+from pointsman.access import Access, Budgets, build_access, open_budgets, store_kind, vouching
 from pointsman.config import Config, DomainsSpec, GuidanceSpec, SessionsSpec, ShadowSpec, TiersSpec
 from pointsman.config.shapes import LedgerSpec, demo_ledger
 from pointsman.decision.engine import Engine
@@ -17,6 +17,7 @@ from pointsman.diagnostics.router import answer_in_band
 from pointsman.errors import ConfigError
 from pointsman.factory import (
     build_ask,
+    build_asked_model,
     build_engine,
     build_policy,
     build_questions,
@@ -66,6 +67,7 @@ class Builder:
         self._file = file
         self._runtime: Runtime | None = None  # the first one, whose stores all others share
         self._budgets: Budgets | None = None  # what keys have used, over reloads
+        self._vouching = ""  # where spent money is recorded, as the log has told
         self._at_start: Mapping[str, object] = {}  # see _opened_once
 
     def __call__(self, previous: LiveState | None = None) -> LiveState:
@@ -101,6 +103,7 @@ class Builder:
             pools=config.tiers.pools,
             config=config,
             access=self._access(config),
+            asked_model=build_asked_model(config),
             previous=previous,
         )
         keep_policy(runtime.with_policy(engine), config)
@@ -108,6 +111,11 @@ class Builder:
         for shortfall in shortfalls(config.tiers.pools, config.models):
             log.warning("%s", shortfall)
         return state
+
+    def flush(self) -> None:
+        """Write what waits for the ledger."""
+        if self._runtime is not None:
+            self._runtime.ledger.flush()
 
     def close(self) -> None:
         """Write what waits and close the stores."""
@@ -144,7 +152,13 @@ class Builder:
         if self._budgets is None:
             self._budgets = open_budgets(config)
         self._budgets.fails_open = config.access.on_outage == "open"
-        return build_access(config, self._budgets)
+        access = build_access(config, self._budgets)
+        if access is not None:
+            self._budgets.start()
+        if (where := vouching(config)) and where != self._vouching:
+            log.info("spent money is recorded in %s", where)
+            self._vouching = where
+        return access
 
     def _warn_of_restart(self, config: Config) -> None:
         """Name the changes of the configuration that take effect at the next start only."""

@@ -6,10 +6,13 @@ checked with it (``scripts/monitoring.py``), and so is the table in ``docs/refer
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import Final, Literal, NamedTuple
 
-__all__ = ["METRICS", "PROCESS", "MetricSpec", "sample_names"]
+from pointsman.vocabulary import Stage, Tier, WireFormat
+
+__all__ = ["METRICS", "OF_MODELS", "PROCESS", "MetricSpec", "sample_names"]
 
 
 class MetricSpec(NamedTuple):
@@ -19,6 +22,7 @@ class MetricSpec(NamedTuple):
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()  # upper bounds, in the unit of the name
+    known: tuple[tuple[str, ...], ...] = ()  # values of the labels that are shown at 0 from the start
 
 
 #: Seconds. A decision takes tens of microseconds; one that asked a model, up to its timeout.
@@ -29,18 +33,36 @@ _FIRST_BYTE: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _DURATION: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
 
-def _counter(text: str, *labels: str) -> MetricSpec:
-    return MetricSpec("counter", text, labels)
+def _counter(text: str, *labels: str, known: Iterable[tuple[str, ...]] = ()) -> MetricSpec:
+    return MetricSpec("counter", text, labels, known=tuple(known))
 
 
 def _gauge(text: str, *labels: str) -> MetricSpec:
     return MetricSpec("gauge", text, labels)
 
 
+def _each(*values: str) -> list[tuple[str, ...]]:
+    """The series of a metric with one label."""
+    return [(value,) for value in values]
+
+
+#: Parts of a decision that may fail open (``decision.engine``).
+_PARTS: Final = ("tiers", "domains", "guidance", "capabilities", "model_choice", "additions")
+_TIERS: Final = tuple(map(str, Tier))
+
+#: Metrics with a series for each configured model from the start, and the values of their other labels.
+#: Without a first sample at 0 Prometheus sees no increase in the first failure.
+OF_MODELS: Final[Mapping[str, tuple[str, ...]]] = {
+    "tokens": ("input", "cached", "output"), "unpriced": ("",), "unmetered": ("",),
+}  # fmt: skip
+
 #: By name without the prefix ``pointsman_`` and the suffix ``_total``.
 METRICS: Final[Mapping[str, MetricSpec]] = {
     "build_info": _gauge("Version of the gateway and of Python; always 1.", "version", "python"),
-    "requests": _counter("Requests answered.", "format", "status"),
+    "policy_info": _gauge("Version of the policy in effect; always 1.", "version"),
+    "requests": _counter(
+        "Requests answered.", "format", "status", known=product(WireFormat, ("2xx", "4xx", "5xx"))
+    ),
     "requests_in_progress": _gauge("Requests in progress."),
     "request_duration_seconds": MetricSpec(
         "histogram",
@@ -49,18 +71,28 @@ METRICS: Final[Mapping[str, MetricSpec]] = {
         _DURATION,
     ),
     "body_bytes_held": _gauge("Bytes of the bodies of requests in progress."),
-    "decisions": _counter("Decisions.", "tier", "stage"),
-    "refused": _counter("Requests that no model can serve.", "tier"),
+    "decisions": _counter("Decisions.", "tier", "stage", known=product(_TIERS, (Stage.RULES,))),
+    "refused": _counter("Requests that no model can serve.", "tier", known=_each(*_TIERS)),
     "lower_tier": _counter("Downgrades: requests answered by a model of a lower tier.", "tier", "served"),
-    "switches": _counter("Changes of the model of a session, by reason.", "reason"),
+    "switches": _counter(
+        "Changes of the model of a session, by reason.",
+        "reason",
+        known=_each("up", "down", "unable", "fallback"),
+    ),
     "domains": _counter("Decisions by the primary domain of the conversation.", "domain"),
     "projects": _counter("Decisions in which the file of projects had a say, by reason.", "reason"),
     "escalations": _counter("Decisions about an agent in trouble, by reason.", "reason"),
     "guidance": _counter("Hints, given or withheld.", "classifier", "rung", "result"),
     "guidance_arms": _counter("Decisions with a hint due, by arm of the experiment.", "arm"),
     "capabilities": _counter("Selections of capabilities.", "strategy", "result"),
-    "tools": _counter("Tools offered by requests from which some are cut.", "result"),
-    "abstained": _counter("Parts of decisions that failed open.", "reason"),
+    "tools": _counter(
+        "Tools offered by requests from which some are cut.", "result", known=_each("kept", "cut")
+    ),
+    "abstained": _counter(
+        "Parts of decisions that failed open.",
+        "reason",
+        known=_each(*(f"{part}.failed" for part in _PARTS)),
+    ),
     "attempts": _counter(
         "Tries of an upstream, and models that were not asked.", "upstream", "model", "result"
     ),
@@ -72,8 +104,14 @@ METRICS: Final[Mapping[str, MetricSpec]] = {
     "spent": _counter("Money that keys with limits have spent, as settled.", "key", "team"),
     "limited": _counter("Requests refused by a limit of their key or its team.", "key", "team", "limit"),
     "budget_settlements_lost": _counter("Settlements that did not reach the budget store."),
-    "continued": _counter("Requests that go on from a response the upstream keeps.", "before"),
-    "replayed": _counter("Requests answered with the answer to an earlier one of their Idempotency-Key."),
+    "continued": _counter(
+        "Requests that go on from a response the upstream keeps.",
+        "before",
+        known=_each("known", "unknown"),
+    ),
+    "replayed": _counter(
+        "Requests answered with the answer to an earlier one of their Idempotency-Key.", known=[()]
+    ),
     "passed": _counter("Requests passed on to an upstream as they came.", "upstream", "method", "result"),
     "overhead_seconds": MetricSpec(
         "histogram", "From arrival of a request to its first attempt.", (), _OVERHEAD
@@ -84,16 +122,25 @@ METRICS: Final[Mapping[str, MetricSpec]] = {
     "ext_proc": _counter("Requests that Envoy showed, by what became of them.", "result"),
     "shadow_decisions": _counter("Turns decided under the shadow policy too.", "result"),
     "shadow_answers": _counter("Requests sampled for the shadow model.", "model", "result"),
-    "disconnects": _counter("Requests whose caller went away."),
-    "internal_errors": _counter("Requests that failed inside the gateway."),
-    "reloads": _counter("Configurations read again.", "result"),
+    "disconnects": _counter("Requests whose caller went away.", known=[()]),
+    "internal_errors": _counter("Requests that failed inside the gateway.", known=[()]),
+    "reloads": _counter("Configurations read again.", "result", known=_each("done", "failed")),
     "ledger_lost": _counter("Rows the ledger could not keep."),
+    "ledger_removed": _counter(
+        "Decisions, and entries that belong to none, removed by retention.",
+        "reason",
+        known=_each("age", "size"),
+    ),
+    "ledger_spilled": _counter("Rows that waited in the spill file: the database was away or slow."),
+    "ledger_waiting": _gauge("Rows that wait to be written to the ledger."),
     "session_failures": _counter("Times the memory of a session could not be read, kept or written down."),
     "workers": _gauge("Processes that serve the address, of which those that have begun to."),
-    "worker_restarts": _counter("Processes that ended by themselves and were replaced."),
+    "worker_restarts": _counter("Processes that ended by themselves and were replaced.", known=[()]),
     "stores_failing": _gauge("Stores that fail just now."),
-    "spans": _counter("Spans for OpenTelemetry.", "result"),
-    "series_dropped": _counter("Counts whose labels were replaced: the metric had too many series."),
+    "spans": _counter("Spans for OpenTelemetry.", "result", known=_each("sent", "lost")),
+    "series_dropped": _counter(
+        "Counts whose labels were replaced: the metric had too many series.", known=[()]
+    ),
 }
 
 #: What ``prometheus_client`` adds of the process, where the system has ``/proc``.

@@ -4,7 +4,8 @@ from pointsman.gateway._inbound import BodyBudget, Receive, Scope, authorise, ca
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import send_refusal
 from pointsman.gateway._metrics import Metrics
-from pointsman.gateway._relay import Send, response_headers
+from pointsman.gateway._relay import Send
+from pointsman.gateway._response_headers import response_headers
 
 __all__ = [
     "BodyBudget",

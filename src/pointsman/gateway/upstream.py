@@ -28,6 +28,9 @@ _LONGEST_HOLD: Final = 60.0
 #: the first pause of the circuit breaker.
 _PROBE: Final = 5.0
 _RATE_LIMITED: Final = 429
+#: Rate limits in a row that say no time and begin a hold: of a second, then of twice as long each time.
+_LIMITED: Final = 3
+_LONGEST_UNSAID: Final = 8.0
 
 
 class Upstream:
@@ -54,6 +57,8 @@ class Upstream:
         #: or for all of them under "".
         self.holds: dict[str, float] = {}
         self._next_probe = 0.0  # during a hold
+        #: Rate limits in a row that said no time, by model.
+        self.limited: dict[str, int] = {}
         #: The headers that every request of a format carries.
         self.headers = {
             wire: [(b"content-type", b"application/json"), *credentials(spec, wire)] for wire in WireFormat
@@ -65,15 +70,19 @@ class Upstream:
         return self.retrying < max(_LEAST_RETRIES, _RETRY_SHARE * self.waiting)
 
     def asked_to_wait(self, status: int, seconds: float | None, model: str = "") -> None:
-        """Hold the requests that an answer with ``Retry-After`` is about.
+        """Hold the requests that an answer with ``Retry-After`` is about, or a rate limit without one.
 
         A rate limit (429) is of the model that was asked; who cannot serve (5xx) serves no model. A conflict,
         a request that came too slowly and one that came too early (409, 408, 425) are of one request.
         """
         if seconds and status >= 500:
             self.hold("", seconds)
-        elif seconds and status == _RATE_LIMITED and model:
-            self.hold(model, seconds)
+        elif status == _RATE_LIMITED and model and seconds != 0:
+            if seconds is None:
+                self.limited[model] = times = self.limited.get(model, 0) + 1
+                seconds = 0.0 if times < _LIMITED else min(2.0 ** (times - _LIMITED), _LONGEST_UNSAID)
+            if seconds:
+                self.hold(model, seconds)
 
     def hold(self, model: str, seconds: float) -> None:
         """Ask others first for some seconds: instead of one model, or with "" instead of any.
@@ -103,26 +112,32 @@ class Upstream:
 
     def lift(self, model: str) -> None:
         """End the holds of a model: it has answered a request that was sent during them."""
+        self.limited.pop(model, None)
         self.holds.pop("", None)
         self.holds.pop(model, None)
 
-    def failed(self, why: str, session: str | None = None, caller: str = "") -> None:
+    def failed(
+        self, why: str, session: str | None = None, caller: str = "", *, request: int = 0, took: float = 0.0
+    ) -> None:
         """A request was not answered, or with an error of its own; ``why`` is told in the log, once.
 
         Args:
             why: What happened.
             session: Whose request it was, where the request itself may be the cause.
             caller: Name of the key that it came with.
+            request: Hash of its body.
+            took: Seconds from its sending until now.
         """
         now = time.monotonic()
-        self.breaker.record_failure(now, session, caller if self.has_several_callers else "")
+        named = caller if self.has_several_callers else ""
+        self.breaker.record_failure(now, session, named, request, took)
         self.trouble.failed(why, now)
         if self.breaker.is_open:
             self.trouble.opened(why, self.breaker.failures, self.breaker.requests, self.breaker.pause)
 
-    def worked(self) -> None:
-        """It answered."""
-        self.breaker.record_success(time.monotonic())
+    def worked(self, sent: float | None = None) -> None:
+        """It answered what had been ``sent`` then, in seconds of ``time.monotonic``."""
+        self.breaker.record_success(time.monotonic(), sent)
         if self.trouble.is_told:
             self.trouble.worked()
 

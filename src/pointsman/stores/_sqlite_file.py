@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pointsman.errors import StoreUnavailable
+from pointsman.stores.schema_version import Schema, SchemaState, meta_of
 
 __all__ = ["BUSY", "SqliteFile", "insert"]
 
@@ -41,15 +42,22 @@ class SqliteFile:
         application: SQLite's field for telling whose file it is.
         migrations: entry *n* turns a file of version n into one of version n + 1. Never change one that
             was released.
+        readable_from: schema of the earliest program that may use the file; default: this one's alone.
     """
 
     def __init__(
-        self, path: Path, *, kind: str, application: int, migrations: Sequence[Sequence[str]]
+        self,
+        path: Path,
+        *,
+        kind: str,
+        application: int,
+        migrations: Sequence[Sequence[str]],
+        readable_from: int | None = None,
     ) -> None:
         self.path: Final = path
         self._kind: Final = kind
         self._application: Final = application
-        self._migrations: Final = migrations
+        self.schema: Final = Schema(migrations, readable_from or len(migrations))
         self._connection: sqlite3.Connection | None = None  # the writing thread's own
         self._written: _Files | None = None  # what is behind it
         self._reader: sqlite3.Connection | None = None  # of whichever thread holds the lock
@@ -121,6 +129,8 @@ class SqliteFile:
                     self._close_reader()
                 if self._reader is None:
                     self._reader, self._read = self._open_reader(), found
+                if self._reader is None:
+                    return []
                 with _within(self._reader, seconds):
                     return self._reader.execute(query, values).fetchall()
         except sqlite3.Error as error:
@@ -151,12 +161,19 @@ class SqliteFile:
                 self._beside(ending).unlink(missing_ok=True)
         return True
 
-    def _open_reader(self) -> sqlite3.Connection:
-        """Open the file to read, brought up to date before when an older version of this program made it."""
+    def _open_reader(self) -> sqlite3.Connection | None:
+        """Open the file to read, brought up to date before when an older version of this program made it.
+
+        None where it has no tables yet: another process makes them.
+        """
         uri = self.path.resolve().as_uri()
         reader = _connect(f"{uri}?mode=ro")
         try:
-            if 0 < self._version(reader) < len(self._migrations):
+            number = self._state(reader).number
+            if not number:
+                reader.close()
+                return None
+            if number < self.schema.number:
                 with closing(_connect(uri)) as writer:
                     self._prepare(writer)
         except BaseException:
@@ -177,13 +194,38 @@ class SqliteFile:
         connection.execute(f"PRAGMA journal_size_limit = {_LOG}")
         connection.execute("BEGIN IMMEDIATE")  # two processes may start at the same moment
         with connection:
-            version = self._version(connection)
-            for statement in (step for migration in self._migrations[version:] for step in migration):
+            found = self._state(connection)
+            if found.number > self.schema.number:
+                log.warning(
+                    "the %s %s has schema %d%s; this program goes on with schema %d",
+                    *(self._kind, self.path, found.number, found.owner, self.schema.number),
+                )
+                return
+            pending = self.schema.pending(found)
+            for statement in (step for migration in pending for step in migration):
                 connection.execute(statement)
+            if pending and _has_meta(connection):
+                connection.executemany(
+                    "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", meta_of(self.schema)
+                )
             connection.execute(f"PRAGMA application_id = {self._application}")
-            connection.execute(f"PRAGMA user_version = {len(self._migrations)}")
+            connection.execute(f"PRAGMA user_version = {self.schema.number}")
 
-    def _version(self, connection: sqlite3.Connection) -> int:
+    def state(self) -> SchemaState:
+        """Return the schema that the file has; number 0 where there is none. Nothing is changed.
+
+        Raises:
+            StoreUnavailable: it cannot be read, is not ours, or a later program changed it.
+        """
+        if not self.path.exists():
+            return SchemaState(0, 0)
+        try:
+            with closing(_connect(f"{self.path.resolve().as_uri()}?mode=ro")) as connection:
+                return self._state(connection)
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"cannot read the {self._kind} {self.path}: {error}") from error
+
+    def _state(self, connection: sqlite3.Connection) -> SchemaState:
         [application] = connection.execute("PRAGMA application_id").fetchone()
         [version] = connection.execute("PRAGMA user_version").fetchone()
         [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -192,13 +234,17 @@ class SqliteFile:
                 f"{self.path} is not a {self._kind} but a database of another program",
                 hint="name another path in the configuration",
             )
-        if version > len(self._migrations):
-            raise StoreUnavailable(
-                f"the {self._kind} {self.path} has version {version}; this program supports versions up to "
-                f"{len(self._migrations)}",
-                hint="upgrade pointsman, or name another path in the configuration",
-            )
-        return int(version)
+        meta = dict(connection.execute("SELECT name, value FROM meta")) if _has_meta(connection) else {}
+        found = SchemaState.found(int(version), meta)
+        self.schema.check(found, f"the {self._kind} {self.path}")
+        return found
+
+
+def _has_meta(connection: sqlite3.Connection) -> bool:
+    found = connection.execute(
+        "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'"
+    ).fetchone()
+    return found is not None
 
 
 class _Identity(NamedTuple):

@@ -1,8 +1,9 @@
-"""The connection to Valkey, or Redis, that stores share: short timeouts, and a pause after a failure."""
+"""The connection to Valkey, or Redis, that stores share: short timeouts, and pauses after failures."""
 
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,11 @@ __all__ = ["PAUSE", "TIMEOUT", "ValkeyClient"]
 #: Seconds a request waits at most; a server in the same network answers in under one millisecond.
 TIMEOUT: Final = 0.05
 
-#: Seconds for which a failed server is not called: requests proceed at once without it.
+#: Failures in a row after which a server is not called for a pause: one late answer costs one call.
+_FAILURES: Final = 3
+#: Seconds of the first pause, which is doubled each time that the one call after it fails, and of the
+#: longest. A failover or a collection of garbage is over after tens of milliseconds.
+_FIRST_PAUSE: Final = 0.025
 PAUSE: Final = 1.0
 
 
@@ -55,7 +60,11 @@ class ValkeyClient:
         self._error: Final = redis.RedisError
         self._what: Final = what
         self._clock: Final = clock
-        self._failed_at = -math.inf
+        self._timeout: Final = timeout
+        self._failures = 0  # in a row
+        self._pause = 0.0  # seconds; 0 while the server may be called
+        self._next_call = -math.inf  # once it may not
+        self._state: Final = threading.Lock()
         self.redis: Final[redis.Redis] = redis.Redis.from_url(
             url,
             password=password,
@@ -71,16 +80,32 @@ class ValkeyClient:
         Raises:
             StoreUnavailable: the server fails, or failed within the last second.
         """
-        if 0 <= self._clock() - self._failed_at < PAUSE:  # below zero when the clock was set back
-            raise StoreUnavailable(
-                f"{self._what} failed within the last second; it is not called until the second is over"
-            )
+        is_probe = self._begin()
         try:
             yield self.redis
         except self._error as error:
-            self._failed_at = self._clock()
+            self._failed(is_probe=is_probe)
             # The class alone: a message of the client may carry the address.
             raise StoreUnavailable(f"cannot reach {self._what}: {type(error).__name__}") from None
+        self._failures, self._pause = 0, 0.0
+
+    def _begin(self) -> bool:
+        """Return whether this call is the one after a pause, for whose end others wait; refuse them."""
+        if not self._pause:
+            return False
+        with self._state:
+            left = self._next_call - self._clock()
+            if 0 < left <= PAUSE + self._timeout:  # more when the clock was set back
+                raise StoreUnavailable(f"{self._what} failed within the last second; one call tries it again")
+            self._next_call = self._clock() + self._timeout
+        return True
+
+    def _failed(self, *, is_probe: bool) -> None:
+        with self._state:
+            self._failures += 1
+            if is_probe or (not self._pause and self._failures >= _FAILURES):
+                self._pause = min(max(self._pause * 2, _FIRST_PAUSE), PAUSE)
+                self._next_call = self._clock() + self._pause
 
     def close(self) -> None:
         """Release the connections."""

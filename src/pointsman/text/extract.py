@@ -13,11 +13,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from hashlib import sha256
-from itertools import chain
+from itertools import chain, islice
 from typing import Final
 
 import msgspec
 
+from pointsman.text.repeated import without_lines, without_repeated
 from pointsman.text.wrappers import Unwrapped, unwrap
 from pointsman.vocabulary import AgentRequest, History, Message, Role
 
@@ -28,6 +29,7 @@ __all__ = [
     "extract",
     "fingerprint",
     "latest_words",
+    "opening",
     "persons_words",
     "searched",
     "user_message_key",
@@ -37,6 +39,8 @@ __all__ = [
 _FEW: Final = 8
 #: Characters of a result that tell it from others of the same tool.
 _END: Final = 200
+#: Messages among which the first of a person is looked for: agents put a few of their own before it.
+_BEFORE_WORDS: Final = 100
 #: Messages among which a system role is looked for: it stands first, or after what an agent says of itself.
 _FIRST: Final = 16
 
@@ -76,12 +80,26 @@ _NOBODYS: Final = (
     # Aider
     "I have *added these files to the chat*",
     "Here are summaries of some files present in my git repository",
-    # Gemini CLI
+    # Gemini CLI, Qwen Code
     "This is the Gemini CLI. We are setting up the context for our chat",
+    "This is the Qwen Code. We are setting up the context for our chat",
 )
+
+#: How the messages of a conversation begin that aider shows as an example before a person's first.
+_EXAMPLES: Final = (
+    "Change get_factorial() to use math.factorial",
+    "Refactor hello() into its own file.",
+    "Change the greeting to be more casual",
+    "Replace is_prime with a call to sympy.",
+    "I switched to a new code base. Please don't consider the above files",
+)
+_OPENINGS: Final = (*_NOBODYS, *_EXAMPLES)
 
 #: A tool's output sent as the user's text, as Cline does: "[execute_command for 'ls'] Result:".
 _TOOL_OUTPUT: Final = re.compile(r"\[(?:\w+ for '[^\n]{0,2000}'|\w+_\w+)\] Result:")
+
+#: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
+_USER: Final = Role.USER
 
 _SPEAKER: Final = re.compile(r"\n(human|user|assistant|ai|system)[ \t]?:", re.IGNORECASE)
 _LONGEST_LABEL: Final = len("assistant :")
@@ -93,11 +111,13 @@ class Extracted(msgspec.Struct, frozen=True, gc=False):
     text: str  # empty when no message holds any
     index: int  # position of the message they stand in; -1 when there is none
     rules: tuple[str, ...]  # what was taken off, in the order it was: "packed-context", "tag:system-reminder"
+    whole: str = ""  # the text before lines were left out that the client repeats; empty: none were
+    left_out: int = 0  # characters of these lines
 
     @property
     def key(self) -> str:
         """Identity of the user message: the same on every tool iteration; empty when there is none."""
-        return "" if self.index < 0 else f"{self.index}:{digest(self.text)}"
+        return "" if self.index < 0 else f"{self.index}:{digest(self.whole or self.text)}"
 
 
 _NOTHING: Final = Extracted("", -1, ())
@@ -160,14 +180,46 @@ def _find(request: AgentRequest, places: Iterable[int], *, last_paragraph: bool)
             continue
         rules: list[str] = []
         words = _words(request, request.history[index].texts, rules, last_paragraph=last_paragraph)
+        if words and "\n" in words:
+            return _of_several_lines(request, words, index, tuple(rules))
         if words:
             return Extracted(words, index, tuple(rules))
     return _NOTHING
 
 
+def _of_several_lines(request: AgentRequest, whole: str, index: int, rules: tuple[str, ...]) -> Extracted:
+    """Leave out the lines that the client repeats."""
+    text = without_repeated(without_lines(whole, request.system), request.repeated)
+    left_out = len(whole) - len(text)
+    return Extracted(text, index, rules, whole if left_out else "", left_out)
+
+
 def persons_words(request: AgentRequest) -> str:
     """The person's latest words; empty when the turn holds none."""
     return extract(request).text
+
+
+def opening(request: AgentRequest) -> tuple[str, ...]:
+    """Return the texts of the first message in which a person speaks: all later requests have them too.
+
+    Without what the client adds to the latest message alone. Where nobody speaks, those of the first message.
+    """
+    first: tuple[str, ...] = ()
+    for message in islice(request.history, _BEFORE_WORDS):
+        if message.role is not _USER:
+            continue
+        texts = message.texts
+        for text in texts:
+            if not text.startswith(_OPENINGS):
+                return _without_additions(request, texts) if "\n" in text else texts
+        if not texts:
+            return texts
+        first = first or texts
+    return first
+
+
+def _without_additions(request: AgentRequest, texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(without_lines(text.strip(), request.system) for text in texts)
 
 
 def user_message_key(request: AgentRequest) -> str:

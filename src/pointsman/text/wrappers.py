@@ -42,7 +42,7 @@ _DROPPED: Final = (
     # Copilot, Windsurf, Gemini CLI, OpenHands, opencode, and files pasted the way vendors advise
     "attachments attachment editorcontext reminderinstructions toolreferences environment_info",
     "workspace_info usermemory repomemory sessionmemory conversation-summary additional_metadata",
-    "session_context state_snapshot uploaded_files environment env",
+    "session_context state_snapshot uploaded_files environment env current_datetime",
     "file files file_contents document documents context repo_map directory_tree",
     # earlier turns packed into one message, and results of tools sent as text
     "conversation_history chat_history previous_conversation history transcript",

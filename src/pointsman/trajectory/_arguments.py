@@ -13,6 +13,8 @@ from typing import Final
 
 import msgspec
 
+from pointsman.trajectory.agent_tools import READING_ON
+
 __all__ = ["canonical_arguments", "comes_from", "is_polling"]
 
 #: Keys that differ between two otherwise equal calls, in the spellings that clients and MCP servers use.
@@ -42,8 +44,6 @@ MAX_CANONICAL: Final = 65_536
 
 #: Words in the names of tools that exist to be called until something changes.
 POLL_WORDS: Final = frozenset({"heartbeat", "monitor", "ping", "poll", "sleep", "status", "wait", "watch"})
-#: Tools of well-known agents that read on from a running command.
-POLL_TOOLS: Final = frozenset({"bashoutput", "killshell", "taskoutput", "write_stdin"})
 
 #: Characters of a result in which the source of an argument is looked for.
 MAX_SOURCE: Final = 20_000
@@ -111,6 +111,6 @@ def is_polling(tool_name: str, arguments: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _named_for_polling(name: str) -> bool:
-    if name.lower() in POLL_TOOLS:
+    if name.lower() in READING_ON:
         return True
     return any(word.lower() in POLL_WORDS for word in _WORDS.findall(name))

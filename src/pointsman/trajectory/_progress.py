@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from pointsman.trajectory.agent_tools import PLANNING
+
 __all__ = ["DEFAULT_INDICATORS", "PlanIndicator", "ProgressIndicator", "TextIndicator", "progress_in"]
 
 #: Characters read at the end of a result: test runners and builds put their summary last.
@@ -52,7 +54,7 @@ class PlanIndicator:
     """A tool that keeps the plan was used: an item was added or ticked off."""
 
     name: str = "plan_step_completed"
-    tools: frozenset[str] = frozenset({"todowrite", "todo_write", "update_plan", "taskupdate", "write_todos"})
+    tools: frozenset[str] = PLANNING
 
     def shows(self, tool_name: str, end: str, /) -> bool:  # noqa: ARG002 - the protocol's shape
         """True for a plan tool."""

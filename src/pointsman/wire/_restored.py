@@ -1,8 +1,8 @@
 """Calls of an answer, put back as the caller knows its tools.
 
-Other formats have neither custom tools nor namespaces nor a local shell, and take shorter names: a custom
-tool goes to them as a function with one string parameter ``input``, a namespace becomes a part of the name. A
-call that comes back is the caller's own again.
+Other formats have neither custom tools nor namespaces nor the tools built into Responses, and take shorter
+names: a custom tool goes to them as a function with one string parameter ``input``, a namespace becomes a
+part of the name. A call that comes back is the caller's own again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pointsman.wire._custom_input import CustomInput, unwrapped
+from pointsman.wire.client_tools import built_in
 from pointsman.wire.conversation import (
     ArgumentsDelta,
     Call,
@@ -24,7 +25,6 @@ from pointsman.wire.conversation import (
     Stop,
     Tool,
 )
-from pointsman.wire.hosted import LOCAL_SHELL
 from pointsman.wire.tool_names import flat_name
 
 __all__ = ["Offered", "RestoringStream", "offered_tools", "restored"]
@@ -36,7 +36,7 @@ class Offered(msgspec.Struct, frozen=True, gc=False):
     name: str
     namespace: str = ""
     custom: bool = False
-    local_shell: bool = False
+    built_in: str = ""
 
 
 def offered_tools(tools: Iterable[Tool]) -> Mapping[str, Offered]:
@@ -47,9 +47,9 @@ def offered_tools(tools: Iterable[Tool]) -> Mapping[str, Offered]:
         if tool.kind == "function":
             if flat == tool.name:
                 continue
-        elif tool.kind not in {"custom", LOCAL_SHELL}:
+        elif tool.kind != "custom" and not built_in(tool):
             continue
-        offered = Offered(tool.name, tool.namespace, tool.kind == "custom", tool.kind == LOCAL_SHELL)
+        offered = Offered(tool.name, tool.namespace, tool.kind == "custom", built_in(tool))
         found[flat] = offered
         if tool.namespace:
             found.setdefault(f"{tool.namespace}__{tool.name}", offered)
@@ -73,7 +73,7 @@ def _call(call: Call, tools: Mapping[str, Offered]) -> Call:
         unwrapped(call.arguments) if custom else call.arguments,
         custom=custom or call.custom,
         namespace=offered.namespace,
-        local_shell=offered.local_shell,
+        built_in=offered.built_in,
     )
 
 
@@ -118,7 +118,7 @@ class RestoringStream:
             offered.name,
             custom=offered.custom or event.custom,
             namespace=offered.namespace,
-            local_shell=offered.local_shell,
+            built_in=offered.built_in,
         )
 
     def _end(self, index: int) -> Iterator[Event]:

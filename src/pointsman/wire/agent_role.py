@@ -9,8 +9,8 @@ words, as which some clients send them: they may come from a file or a web page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import product
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from pointsman.vocabulary import AgentRequest, AgentRole, Message, Purpose, Role
@@ -21,6 +21,9 @@ __all__ = ["SUBAGENT_HEADERS", "RequestRole", "read_role"]
 
 #: Sent by sub-agents alone.
 SUBAGENT_HEADERS: Final = tuple(name for client in CLIENTS for name in client.subagents)
+#: Header and value by which a client states a sub-agent.
+_STATED_SUBAGENTS: Final = tuple(pair for client in CLIENTS for pair in client.stated_subagents)
+_SUBAGENT_NAMES: Final = frozenset((*SUBAGENT_HEADERS, *(name for name, _ in _STATED_SUBAGENTS)))
 #: In the first line of Claude Code's system prompt, which is its own billing record.
 _BILLING: Final = "x-anthropic-billing-header:"
 _BILLED_SUBAGENT: Final = "cc_is_subagent=true"
@@ -44,23 +47,11 @@ _REMINDER: Final = "<system-reminder>\n"
 #: Claude Code lists its sub-agents in the same message before it says that it plans.
 _WORDS: Final = 160
 _NOTE: Final = 32_000
-#: All texts that marks look for in words and in a system prompt: most requests hold none of them.
+#: All texts that marks look for in words: most requests hold none of them.
 _SAID: Final = tuple(text for mark in _MARKS for text in mark.words)
-_INSTRUCTED: Final = tuple(dict.fromkeys(text for mark in _MARKS for text in mark.system))
-#: The marks to be compared, by four things: tools are offered; the last message holds results of tools, so it
-#: is no new turn of the conversation; the system prompt holds a text of any mark; and so do the words. Where
-#: they do not, most of some thirty marks cannot match.
-_COMPARED: Final = {
-    (offers, goes_on, instructed, says): tuple(
-        mark
-        for mark in _MARKS
-        if not (offers and mark.without_tools)
-        and not (goes_on and mark.is_main)
-        and (instructed or not mark.system)
-        and (says or not mark.words)
-    )
-    for offers, goes_on, instructed, says in product((False, True), repeat=4)
-}
+_MARK_HEADERS: Final = frozenset(mark.header[0] for mark in _MARKS if mark.header)
+#: Beginnings of system prompts whose marks are remembered, 2 MB at most: an agent sends its own each time.
+_PROMPTS: Final = 1_024
 
 
 class RequestRole(NamedTuple):
@@ -88,7 +79,10 @@ class _Seen(NamedTuple):
         """Look at a request: at most ``_LAST`` items of its history."""
         last: Message | None = None
         notes: list[str] = []
-        for message in _from_the_end(request):
+        history = request.history
+        count = len(history)
+        for index in range(count - 1, max(count - _LAST, 0) - 1, -1):
+            message = history[index]
             if message.role is not _SYSTEM:
                 if not (message.texts or message.calls or message.results):
                     continue  # an item that is no message, such as Codex's change of settings
@@ -122,18 +116,17 @@ def read_role(
         body: The body itself.
         is_agent: A header names the session, as only agents do.
     """
-    limit = next((found for name in _OUTPUT_LIMITS if (found := _number(body, name))), 0)
+    limit = _output_limit(body)
     seen = _Seen.of(request, headers, limit)
     subagent = _subagent(headers, seen.system)
     goes_on = seen.is_tool_iteration
     # Claude Code puts the words of a compaction into the message with the results of the tools before it.
     says = any(text.startswith(_SAID) for text in seen.words)
-    instructed = any(text in seen.system for text in _INSTRUCTED)
-    mark = None
-    for each in _COMPARED[bool(request.tools), goes_on, instructed, says]:
-        if _matches(each, seen):
-            mark = each
-            break
+    names_kind = not _MARK_HEADERS.isdisjoint(headers)
+    compared = _compared(
+        seen.system, bool(request.tools), goes_on, says, bool(seen.notes), names_kind, limit > 0
+    )
+    mark = next((each for each in compared if _matches(each, seen)), None) if compared else None
     if subagent:
         work = Purpose.TOOL_ITERATION if goes_on else Purpose.MESSAGE
         return RequestRole(AgentRole.SUBAGENT, mark.purpose if mark else work, subagent)
@@ -145,11 +138,37 @@ def read_role(
     return _main(_ITERATION if goes_on else _TURN, is_agent)
 
 
+@lru_cache(_PROMPTS)
+def _compared(
+    system: str, offers: bool, goes_on: bool, says: bool, notes: bool, names_kind: bool, is_limited: bool
+) -> tuple[Mark, ...]:
+    """Return the marks that a request may have; of most requests none of some thirty.
+
+    Args:
+        system: The beginning of its system prompt.
+        offers: It offers tools.
+        goes_on: Its last message holds results of tools, so it is no new turn of the conversation.
+        says: Its words begin with those of any mark.
+        notes: The system says something behind or just before the last message.
+        names_kind: It has a header that any mark looks at.
+        is_limited: It limits the tokens of the answer.
+    """
+    return tuple(
+        mark
+        for mark in _MARKS
+        if not (offers and mark.without_tools)
+        and not (goes_on and mark.is_main)
+        and (says or not mark.words)
+        and (notes or not mark.notes)
+        and (names_kind or not mark.header)
+        and (is_limited or not mark.output)
+        and (not mark.system or any(text in system for text in mark.system))
+    )
+
+
 def _matches(mark: Mark, seen: _Seen) -> bool:
-    """Whether a request has all the marks that are given, beside the absence of tools."""
+    """Whether a request has all that one of the marks of ``_compared`` asks for."""
     if mark.words and not _has_words(mark, seen):
-        return False
-    if mark.system and not any(text in seen.system for text in mark.system):
         return False
     if mark.output and not 0 < seen.output <= mark.output:
         return False
@@ -194,13 +213,6 @@ def _is_from(client: Client, seen: _Seen) -> bool:
     )
 
 
-def _from_the_end(request: AgentRequest) -> Iterator[Message]:
-    history = request.history
-    count = len(history)
-    for index in range(count - 1, max(count - _LAST, 0) - 1, -1):
-        yield history[index]
-
-
 def _of(mark: Mark) -> RequestRole:
     if mark.is_main:
         return RequestRole(
@@ -215,15 +227,25 @@ def _main(role: RequestRole, is_agent: bool) -> RequestRole:
 
 def _subagent(headers: Mapping[bytes, bytes], system: str) -> str:
     """By what a sub-agent is recognised; empty for anybody else."""
-    for name in SUBAGENT_HEADERS:
-        if name in headers:
-            return f"header {name.decode()}"
+    if not _SUBAGENT_NAMES.isdisjoint(headers):
+        for name in SUBAGENT_HEADERS:
+            if name in headers:
+                return f"header {name.decode()}"
+        for name, value in _STATED_SUBAGENTS:
+            if headers.get(name) == value:
+                return f"header {name.decode()}: {value.decode()}"
     if system.startswith(_BILLING) and _BILLED_SUBAGENT in system.partition("\n")[0]:
         return f"{_BILLED_SUBAGENT} in the system prompt"
     return ""
 
 
-def _number(body: Body, name: str) -> int:
-    """A member that is a plain count; 0 for anything else."""
-    value = bytes(body.member(name) or b"")
-    return int(value) if value.isdigit() and len(value) < 10 else 0  # digits of any real limit
+def _output_limit(body: Body) -> int:
+    """Most tokens of an answer, by the first member that says so as a plain count; 0 where none does."""
+    for name in _OUTPUT_LIMITS:
+        value = body.member(name)
+        if value is None:
+            continue
+        digits = bytes(value)
+        if digits.isdigit() and len(digits) < 10 and (limit := int(digits)):  # digits of any real limit
+            return limit
+    return 0

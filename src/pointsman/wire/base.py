@@ -178,4 +178,6 @@ class Wire:
     answer_events: Callable[[Reply], Iterator[bytes]]
     error_event: Callable[[Fault, Sequence[bytes]], bytes]  # ends a stream that began and ended with these
 
+    keep_alive: bytes = b": keep-alive\n\n"  # what clients ignore in a silent stream
+
     model_call: ModelCall | None = None  # None: we ask no model in this format

@@ -96,7 +96,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     arguments: str  # JSON text exactly as written, perhaps malformed; the text itself for a custom tool
     custom: bool = False  # a custom tool of Responses, whose input is free text
     namespace: str = ""  # of a tool in Responses
-    local_shell: bool = False  # of the local shell of Responses; the arguments are its action
+    built_in: str = ""  # the tool, of those whose calls have a form of their own in Responses
+    is_cut: bool = False  # the output limit or a filter ended it: none to run
 
 
 class Result(msgspec.Struct, frozen=True, gc=False):
@@ -246,7 +247,7 @@ class CallStart(msgspec.Struct, frozen=True, gc=False):
     name: str
     custom: bool = False
     namespace: str = ""
-    local_shell: bool = False
+    built_in: str = ""
 
 
 class ArgumentsDelta(msgspec.Struct, frozen=True, gc=False):
@@ -257,9 +258,10 @@ class ArgumentsDelta(msgspec.Struct, frozen=True, gc=False):
 
 
 class CallEnd(msgspec.Struct, frozen=True, gc=False):
-    """A call is whole."""
+    """A call has ended."""
 
     index: int
+    is_cut: bool = False  # by the output limit or a filter: none to run
 
 
 class UsageReport(msgspec.Struct, frozen=True, gc=False):

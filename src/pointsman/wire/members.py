@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.wire.constructs import Report
+from pointsman.wire.constructs import UNKNOWN, Report
 from pointsman.wire.conversation import Conversation
 
 __all__ = ["CONSTRUCT_OF", "NEUTRAL", "SILENT", "foreign_members"]
@@ -42,6 +42,7 @@ CONSTRUCT_OF: Final[Mapping[str, str]] = {
             "repetition_penalty",
             "safety_identifier",
             "speed",
+            "thinking.block_binding",
             "transforms",
             "truncation",
             "usage",
@@ -67,6 +68,7 @@ CONSTRUCT_OF: Final[Mapping[str, str]] = {
     "modalities": "audio",
     "moderation": "moderation",
     "n": "n",
+    "output_config.task_budget": "task_budget",
     "presence_penalty": "penalties",
     "previous_response_id": "previous_response",
     "prompt": "prompt_template",
@@ -74,8 +76,12 @@ CONSTRUCT_OF: Final[Mapping[str, str]] = {
     "service_tier": "service_tier",
     "store": "stored",
     "text.verbosity": "verbosity",
+    "thinking.display": "thinking_display",
     "thread": "previous_response",
+    "messages.compaction": "compaction_block",
+    "messages.fallback": "fallback_block",
     "messages.name": "participant",
+    "messages.result": "result_block",
     "tools.input_examples": "tool_hint",
     "top_k": "top_k",
     "top_logprobs": "top_logprobs",
@@ -131,5 +137,5 @@ def foreign_members(
         elif name == "include" and b"logprobs" in value:
             report.meet("top_logprobs", name)
         else:
-            report.meet(CONSTRUCT_OF.get(name, "unknown"), name)
+            report.meet(CONSTRUCT_OF.get(name, UNKNOWN), name)
     return found

@@ -10,7 +10,15 @@ import re
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["is_openai", "is_openai_reasoning", "openai_effort", "thinks_adaptively", "thinks_harder"]
+__all__ = [
+    "effort_of_budget",
+    "is_openai",
+    "is_openai_reasoning",
+    "openai_effort",
+    "openai_effort_off",
+    "thinks_adaptively",
+    "thinks_harder",
+]
 
 #: OpenAI's own models; gpt-oss runs on servers of others.
 _OPENAI: Final = re.compile(r"(?:^|/)(?:o\d|codex-|chatgpt-)|(?<![a-z0-9])gpt-(?!oss)")
@@ -21,9 +29,14 @@ _REASONING: Final = re.compile(
 #: Those that know the efforts "xhigh" and "max".
 _XHIGH: Final = re.compile(r"(?<![a-z0-9])gpt-(?:5\.1-codex-max|5\.[2-9]|[6-9]|\d\d)")
 _MAX: Final = re.compile(r"(?<![a-z0-9])gpt-(?:5\.[6-9]|[6-9]|\d\d)")
+#: Those that can be told not to reason at all, and those before them, which can be told to do so least.
+_OFF: Final = re.compile(r"(?<![a-z0-9])gpt-(?:5\.[1-9]|[6-9]|\d\d)(?!.*-(?:codex|pro|chat))")
+_LEAST: Final = re.compile(r"(?<![a-z0-9])gpt-5(?:-mini|-nano)?(?:-\d{4}-\d\d-\d\d)?$")
 #: Claude by name and version: ``claude-opus-4-6``, ``anthropic/claude-sonnet-4.6``, ``claude-opus-5``.
 _CLAUDE: Final = re.compile(r"claude-(?:[a-z]+)-(\d{1,2})(?:[-.](\d{1,2})(?!\d))?")
 _MYTHOS: Final = "claude-mythos"
+#: Greatest thinking budget of an effort, in tokens; beyond the last it is high (constructs: thinking_budget).
+_BUDGETS: Final = ((4_096, "low"), (16_384, "medium"))
 _NAMES: Final = 256  # whose answer is remembered
 
 #: Efforts that not every model knows, and the models that do.
@@ -45,9 +58,22 @@ def is_openai_reasoning(model: str) -> bool:
     return _REASONING.search(model) is not None
 
 
+def effort_of_budget(budget: int) -> str:
+    """Return the effort that a thinking budget in tokens amounts to."""
+    return next((effort for most, effort in _BUDGETS if budget <= most), "high")
+
+
 def openai_effort(model: str, effort: str) -> str:
     """Return an effort of Messages in a word that this model of chat or Responses knows."""
     return _openai_effort(model, effort) if effort in _EFFORTS else effort
+
+
+@lru_cache(_NAMES)
+def openai_effort_off(model: str) -> str:
+    """Return the effort that switches reasoning off, or down where it cannot be off; else empty."""
+    if _OFF.search(model):
+        return "none"
+    return "minimal" if _LEAST.search(model) else ""
 
 
 @lru_cache(_NAMES)

@@ -8,12 +8,10 @@ from typing import Final
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import Conversation
-from pointsman.wire.models import is_openai_reasoning, openai_effort
+from pointsman.wire.models import effort_of_budget, is_openai_reasoning, openai_effort, openai_effort_off
 
 __all__ = ["openai_effort_of", "openai_sampling", "openai_user"]
 
-#: Greatest thinking budget of an effort, in tokens; beyond the last it is high (constructs: thinking_budget).
-_EFFORTS: Final = ((4_096, "low"), (16_384, "medium"))
 #: Characters of ``user`` that OpenAI takes; Claude Code names its users in 150.
 _MAX_USER: Final = 64
 
@@ -50,6 +48,4 @@ def openai_effort_of(asked: Conversation, report: Report) -> str:
     if budget is None:
         return ""
     report.meet("thinking_budget")
-    if budget <= 0:
-        return ""  # "none" is known to few models; what does not think needs no effort
-    return next((effort for most, effort in _EFFORTS if budget <= most), "high")
+    return effort_of_budget(budget) if budget > 0 else openai_effort_off(asked.model)

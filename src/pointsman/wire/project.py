@@ -23,7 +23,7 @@ _BEFORE: Final = tuple(
     sorted({folder for client in CLIENTS for folder in client.folders}, key=lambda text: (-len(text), text))
 )
 #: How the first message of a person begins in which an agent writes down its environment.
-_BLOCKS: Final = ("<environment_context>", "<env>")
+_BLOCKS: Final = ("<environment_context>", "<env>", "This is the Qwen Code.")
 #: Characters of such a block that are read.
 _BLOCK: Final = 8_000
 #: Messages among which such a block is looked for.

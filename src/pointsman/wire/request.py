@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from typing import Any, Final
 
 import msgspec
 
 from pointsman.errors import MalformedRequest, TooLarge
-from pointsman.vocabulary import AgentRequest, Role, WireFormat
+from pointsman.text.extract import opening
+from pointsman.vocabulary import AgentRequest, WireFormat
 from pointsman.wire import WIRES
 from pointsman.wire.base import ABSENT, Items, Member
 from pointsman.wire.body import Body
@@ -34,10 +34,6 @@ __all__ = [
 MAX_ITEMS: Final = 50_000
 #: Tools offered. At twenty tokens each they take a fifth of such a context.
 MAX_TOOLS: Final = 10_000
-#: Messages among which the first of a person is looked for: agents put a few of their own before it.
-_FIRST: Final = 100
-#: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
-_USER: Final = Role.USER
 _NOTHING: Final[frozenset[str]] = frozenset()
 _RESPONSES: Final = WireFormat.RESPONSES
 _IMAGE: Final = re.compile(rb'"type"\s*+:\s*+"(?:image|image_url|input_image)"')
@@ -156,16 +152,11 @@ def of_caller(caller: str, name: str) -> str:
 
 
 def session_fingerprint(request: AgentRequest) -> str:
-    """Return a session for a turn that names none: its tools, system text and first user message.
+    """Return a session for a turn that names none: its tools, system text and a person's first message.
 
     All three come again with every request of a conversation. Only texts count: cache markers move.
     """
-    first: tuple[str, ...] = ()
-    for message in islice(request.history, _FIRST):
-        if message.role is _USER:
-            first = message.texts
-            break
-    start = "\x00".join((request.system, *request.tools, *first)).encode("utf-8", "surrogatepass")
+    start = "\x00".join((request.system, *request.tools, *opening(request))).encode("utf-8", "surrogatepass")
     return "f-" + hashlib.blake2b(start, digest_size=12).hexdigest()
 
 
@@ -198,7 +189,7 @@ def request_from_text(
     whole = text.encode("utf-8", "replace").decode()  # bytes that were not UTF-8 arrive as half surrogates
     body = {"messages": [{"role": "user", "content": whole}]}
     request = read_request(WireFormat.CHAT, body, session=session, arrived_at=arrived_at)
-    return msgspec.structs.replace(request, system=system) if system else request
+    return msgspec.structs.replace(request, system=system, is_text=True)
 
 
 def _misshapen(error: msgspec.ValidationError) -> MalformedRequest:

@@ -34,6 +34,7 @@ from pointsman.wire.signed_turns import (
     signed_turn,
     with_reasoning,
 )
+from pointsman.wire.stop_sequences import CutStream, cut
 
 __all__ = [
     "StreamTranslation",
@@ -104,6 +105,7 @@ class Translated(NamedTuple):
     created: int  # seconds since the epoch, for an answer whose format does not say when it was made
     messages: int  # of the conversation; 0 before its first answer
     unique: str = ""  # part of the answer's id where a caller may go on from it: no two answers share it
+    stops: tuple[str, ...] = ()  # sequences at which the answer is cut, as the upstream does not know them
     said: bytes = b""  # digest of what was said so far; empty where nothing will be signed
 
     def own_id(self, answer: str) -> str:
@@ -129,6 +131,7 @@ def translate_request(
     recall: Recall | None = None,
     created: int = 0,
     budget: int | None = None,
+    strict: str = "",
 ) -> Translated:
     """Translate a request from the caller's format into the upstream's.
 
@@ -139,6 +142,7 @@ def translate_request(
         recall: Returns the reasoning that the upstream wrote in a turn; None where it has written none.
         created: When its answer is made, in seconds since the epoch, for formats that do not say it.
         budget: A thinking budget in tokens that the caller's format has no member for.
+        strict: Name of an upstream that is sent no request with an unknown member; else such are left out.
 
     Raises:
         MalformedRequest: it is not of the caller's format.
@@ -152,7 +156,7 @@ def translate_request(
         conversation = msgspec.structs.replace(conversation, thinking_budget=budget)
     # Nobody signs in the format chat.
     thinks = upstream is not WireFormat.CHAT and bool(conversation.effort or conversation.thinking_budget)
-    report = Report(caller, upstream)
+    report = Report(caller, upstream, strict=strict)
     if conversation.compacts:
         report.meet("compaction_trigger")
     written = codec(upstream).write_request(conversation, report)
@@ -166,6 +170,7 @@ def translate_request(
         offered_tools(conversation.tools),
         created,
         len(conversation.messages) if len(conversation.messages) > 1 else 0,
+        stops=report.stops,
         said=said_before(conversation.messages) if thinks else b"",
     )
 
@@ -184,6 +189,8 @@ def translate_answer(request: Translated, body: bytes) -> TranslatedAnswer:
         msgspec.MsgspecError, UnicodeError, RecursionError: it is no answer of the upstream's format.
     """
     answer = codec(request.upstream).read_answer(body)
+    if request.stops:
+        answer = cut(answer, request.stops)
     told = replace(answer, id=request.own_id(answer.id), created=answer.created or request.created)
     if request.tools:
         told = restored(told, request.tools)
@@ -230,6 +237,7 @@ class StreamTranslation:
 
     __slots__ = (
         "_collector",
+        "_cutting",
         "_reader",
         "_request",
         "_restoring",
@@ -246,6 +254,7 @@ class StreamTranslation:
         self._reader: StreamReader = codec(request.upstream).stream_reader()
         self._writer: StreamWriter = request.writing.stream_writer(request.model)
         self._collector = TurnCollector(request.upstream, request.said)
+        self._cutting = CutStream(request.stops) if request.stops else None
         self._restoring = RestoringStream(request.tools) if request.tools else None
         self._request = request
         self._started = False
@@ -275,6 +284,8 @@ class StreamTranslation:
             own = self._request.own_id(first.id)
             events[0] = replace(first, id=own, created=first.created or self._request.created)
             self._started = True
+        if self._cutting:
+            events = self._cutting.events(events)
         if self._restoring:
             events = self._restoring.events(events)
         collect = self._collector.add

@@ -1,6 +1,9 @@
 """Two workers in one process: what one passes on to the other, and what both publish."""
 
+import contextlib
 import json
+import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -116,6 +119,32 @@ def test_a_worker_that_is_gone_leaves_its_requests_to_the_other(tmp_path: Path) 
             )
             statuses.add(got.status_code)
     assert statuses <= {200, 503}
+
+
+def test_what_is_refused_unread_is_not_passed_on(tmp_path: Path) -> None:
+    """Once, a large body without a key was a 503 "is being replaced" where another worker refused it."""
+    with two(tmp_path) as (servers, _, upstream):
+        statuses = {refused(server.port, key) for server in servers for key in "abcdef"}
+    assert statuses == {b"401"}
+    assert upstream.asked == []
+
+
+def refused(port: int, key: str) -> bytes:
+    """Send a large body without a key for as long as it is taken, and return the status."""
+    head = f"POST {PATHS[WireFormat.CHAT]} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
+    head += f"idempotency-key: {key}\r\ncontent-length: {1 << 30}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), 60) as caller:
+        caller.sendall(head.encode())
+        answer = threading.Thread(target=lambda: got.append(caller.recv(12)))
+        got: list[bytes] = []
+        answer.start()
+        with contextlib.suppress(OSError):
+            for _ in range(400):
+                if got:
+                    break
+                caller.sendall(b" " * (1 << 16))
+        answer.join(60)
+    return got[0].split()[1]
 
 
 def test_no_caller_can_pose_as_a_worker(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_a_line_that_was_written_in_part_is_written_again_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "ledger.jsonl"
-    whole, failures = files._write_all, iter([True])
+    whole, failures = files.write_all, iter([True])
 
     def half(fd: int, data: bytes) -> None:
         if next(failures, False):
@@ -157,7 +157,7 @@ def test_a_line_that_was_written_in_part_is_written_again_whole(
         whole(fd, data)
 
     with opened(path) as ledger:
-        monkeypatch.setattr(files, "_write_all", half)
+        monkeypatch.setattr(files, "write_all", half)
         ledger.append(a_decision("d"))
         until(lambda: written(ledger))
         assert [entry_in(line) for line in lines_in(path)] == [a_decision("d")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -14,12 +15,13 @@ from msgspec.structs import replace
 
 from pointsman.errors import ConfigError, StoreUnavailable
 from pointsman.stores.ledger import Attempt, DecisionFilter, Entry, Outcome, Owner, PromptText, Retention
+from pointsman.stores.ledger._retention import Removed
 from pointsman.testing import a_decision, a_run_entry, an_attempt
 from pointsman.vocabulary import DAY
 from support.waiting import until
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: the extra `postgres`")
-from pointsman.stores.ledger.postgres import PostgresLedger  # noqa: E402 - after its client
+from pointsman.stores.ledger.postgres import PostgresLedger, _ledger  # noqa: E402 - after its client
 from pointsman.stores.ledger.postgres._connection import Database  # noqa: E402
 from pointsman.stores.ledger.postgres._schema import PARTITIONED  # noqa: E402
 from pointsman.stores.ledger.postgres._summarizer import seal_one  # noqa: E402
@@ -195,30 +197,107 @@ def test_an_outcome_taken_by_another_gateway_stays(shared: str) -> None:
         assert (row.label, row.result) == ("better", "counted")
 
 
-def test_days_over_a_bound_go_with_all_that_belongs_to_them(postgres: Postgres) -> None:
-    url, now = postgres.database(), NOW
-    with opened(url, retention=Retention(keep_days=2, max_mb=None), clock=lambda: now, text="full") as ledger:
-        for number in range(5):
-            at = NOW + number * DAY
+def filled(url: str, days: int) -> float:
+    """Write a decision with all that belongs to it on each of the last days; return the time of the last."""
+    now = time.time()
+    with opened(url, retention=Retention(None, None), text="full") as ledger:
+        for number in range(days):
+            at = now - number * DAY
             ledger.append(a_decision(f"d{number}", at=at))
             ledger.append(PromptText(decision=f"d{number}", text="words"))
-            ledger.append(an_answer(f"d{number}"))
-        ledger.append(a_run_entry("r", at=NOW))
-        ledger.append(Owner(object="o", caller="ann", at=NOW))
+            ledger.append(replace(an_answer(f"d{number}"), started_at=at))
+        ledger.append(a_run_entry("r", at=now - (days - 1) * DAY))
+        ledger.append(Owner(object="o", caller="ann", at=now - days * DAY))
         ledger.flush()
-        assert (ledger.count(), ledger.text("d0")) == (5, "words")
-        assert sum(each.turns for each in ledger.totals().turns) == 5
-        now = NOW + 4 * DAY
-        ledger.append(a_decision("last", at=now))
+        assert (ledger.count(), ledger.fault) == (days, "")
+    return now
+
+
+def sweep(url: str, retention: Retention, *, ahead: float = 0.0) -> Removed:
+    """Write a row by a gateway whose clock is ahead, ten minutes after the last removal: its ``removed``."""
+    with closing(psycopg.connect(url, autocommit=True)) as connection:
+        connection.execute("DELETE FROM pointsman.meta WHERE name = 'removed_at'")
+    with opened(url, retention=retention, clock=lambda: time.time() + ahead) as ledger:
+        ledger.append(a_run_entry("sweep", at=time.time() + ahead))
+        assert written(ledger)
+        return dict(ledger.removed)
+
+
+def left(url: str) -> set[str]:
+    with opened(url, retention=Retention(None, None)) as ledger:
+        return {each.id for each in ledger.decisions(limit=None)}
+
+
+def test_a_day_over_a_bound_goes_with_all_that_belongs_to_it(
+    postgres: Postgres, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = postgres.database()
+    filled(url, 5)
+    assert sweep(url, Retention(keep_days=2, max_mb=None)) == {"age": 2, "size": 0}  # a decision, and a run
+    assert "removed 20" in caplog.text
+    assert "older than keep_days = 2" in caplog.text
+    assert left(url) == {"d0", "d1", "d2", "d3"}
+    with opened(url, retention=Retention(None, None)) as ledger:
+        assert (ledger.text("d4"), ledger.attempts("d4"), ledger.run("r")) == (None, (), ())
+        assert (ledger.text("d3"), ledger.owner("o")) == ("words", "ann")
+    caplog.clear()
+    assert sweep(url, Retention(keep_days=None, max_mb=1e-6)) == {"age": 0, "size": 1}
+    assert "larger than max_mb = 1e-06" in caplog.text
+    for _ in range(5):
+        sweep(url, Retention(keep_days=1, max_mb=1e-6))
+    assert left(url) == {"d0"}  # the present day stays
+
+
+def turns(url: str) -> int:
+    with opened(url, retention=Retention(None, None)) as ledger:
+        return sum(each.turns for each in ledger.totals().turns)
+
+
+def test_sums_outlive_their_rows_and_have_a_retention_of_their_own(
+    postgres: Postgres, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = postgres.database()
+    now = filled(url, 5)
+    for _ in range(3):
+        sweep(url, Retention(keep_days=1, max_mb=None))
+    assert left(url) == {"d0", "d1"}
+    assert turns(url) == 5
+    with opened(url, retention=Retention(None, None)) as ledger:  # a late row adds nothing, and takes nothing
+        ledger.append(Outcome(decision="d4", score=1.0, at=now))
+        ledger.append(a_decision("late", at=now - 4 * DAY))
         ledger.flush()
-        assert [d.id for d in ledger.decisions()] == ["last", "d4", "d3", "d2"]
-        assert (ledger.text("d0"), ledger.attempts("d1"), ledger.run("r")) == (None, (), ())
-        assert ledger.owner("o") == "ann"
-        assert sum(each.turns for each in ledger.totals().turns) == 4
-    with opened(url, retention=Retention(keep_days=None, max_mb=1e-6), clock=lambda: now + DAY) as ledger:
-        ledger.append(a_decision("today", at=now + DAY))
-        ledger.flush()
-        assert [d.id for d in ledger.decisions()] == ["today"]
+    with closing(Database(url)._prepared()) as connection:
+        while seal_one(connection, now + DAY):
+            pass
+    assert turns(url) == 5
+    sweep(url, Retention(keep_days=1, max_mb=None))
+    assert (left(url), turns(url)) == ({"d0", "d1"}, 5)
+    for remaining in (4, 3, 2, 2):
+        sweep(url, Retention(keep_days=None, max_mb=None, keep_sums_days=0.5))
+        assert turns(url) == remaining  # those of the days that have rows stay
+    assert caplog.text.count("removed the sums of a day: older than keep_sums_days = 0.5") == 3
+
+
+def test_gateways_together_remove_one_day_in_ten_minutes(postgres: Postgres) -> None:
+    url = postgres.database()
+    filled(url, 5)
+    sweep(url, Retention(keep_days=1, max_mb=None))
+    for _ in range(3):
+        with opened(url, retention=Retention(keep_days=1, max_mb=None)) as ledger:
+            ledger.append(a_run_entry("r2", at=NOW))
+            assert written(ledger)
+            assert dict(ledger.removed) == {"age": 0, "size": 0}
+    assert left(url) == {"d0", "d1", "d2", "d3"}
+
+
+@pytest.mark.parametrize("days", [40, 4_000])
+def test_a_gateway_whose_clock_is_ahead_removes_nothing(postgres: Postgres, days: int) -> None:
+    """Once, the first sweep of such a gateway left 60 of 44,797 decisions, its own."""
+    url = postgres.database()
+    filled(url, 10)
+    for _ in range(3):
+        assert sweep(url, Retention(), ahead=days * DAY) == {"age": 0, "size": 0}
+    assert len(left(url)) == 10
 
 
 @pytest.mark.parametrize("at", [1e300, -1e300, math.nan, math.inf])
@@ -247,20 +326,78 @@ def test_what_postgres_cannot_hold_is_replaced(shared: str) -> None:
         ]
 
 
+def test_a_frozen_server_is_waited_for_with_an_end(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, who asked for a decision waited for as long as the server was frozen: it keeps its own limits."""
+    monkeypatch.setattr(_ledger, "_ONE_ROW", 0.5)
+    with opened(postgres.database()) as ledger:
+        ledger.append(a_decision("d", at=NOW))
+        ledger.flush()
+        assert ledger.get("d") is not None
+        with postgres.frozen(), pytest.raises(StoreUnavailable, match=r"was answered for 0\.5 s"):
+            ledger.get("d")
+        until(lambda: readable(ledger))
+
+
+def readable(ledger: PostgresLedger) -> bool:
+    try:
+        return ledger.get("d") is not None
+    except StoreUnavailable:
+        return False
+
+
+def test_a_nul_in_a_text_breaks_no_search(postgres: Postgres) -> None:
+    """Once, one prompt with a NUL failed the word search of all, for as long as its row was kept."""
+    url = postgres.database()
+    texts = {
+        "plain": "hello you",
+        "odd": "hello a\0b \\000 \\\0\\ é \U0001f600 \0",
+        "other": "nothing \0 of it",
+    }
+    with opened(url, text="full") as ledger:
+        for name, text in texts.items():
+            ledger.append(a_decision(name, at=NOW))
+            ledger.append(PromptText(decision=name, text=text))
+        ledger.flush()
+        assert ledger.fault == ""
+        for by_an_earlier_version in (False, True):
+            if by_an_earlier_version:
+                with psycopg.connect(url) as connection:
+                    for name, text in texts.items():
+                        connection.execute(
+                            "UPDATE pointsman.entries SET body = %s WHERE decision = %s AND kind = 3",
+                            (text.encode(), name),
+                        )
+            for words, found in (
+                ("hello", {"plain", "odd"}),
+                ("\\000", {"odd"}),
+                ("a\ufffdB", {"odd"}),
+                ("a\0b", {"odd"}),
+                ("é \U0001f600", {"odd"}),
+                ("\\\0\\ é", {"odd"}),
+                ("OF IT", {"other"}),
+                ("absent", set()),
+            ):
+                rows = ledger.search(DecisionFilter(text=words)).rows
+                assert {row.id for row in rows} == found, words
+
+
 def test_a_newer_schema_is_refused_and_left_as_it_is(postgres: Postgres) -> None:
     url = postgres.database()
     with opened(url) as ledger:
         ledger.check()
     with psycopg.connect(url) as connection:
         connection.execute("UPDATE pointsman.version SET number = 99")
+        connection.execute("UPDATE pointsman.meta SET value = '99' WHERE name = 'readable_from'")
     with opened(url) as ledger:
-        told = "has version 99; this program supports versions up to"
+        told = "belongs to a later version of pointsman: it has schema 99"
         with pytest.raises(StoreUnavailable, match=told):
             ledger.check()
         with pytest.raises(StoreUnavailable, match=told):
             ledger.get("d")
         ledger.append(a_decision("d", at=NOW))
-        until(lambda: "version 99" in ledger.fault)
+        until(lambda: "schema 99" in ledger.fault)
 
 
 def test_nothing_is_made_by_who_only_reads(postgres: Postgres) -> None:

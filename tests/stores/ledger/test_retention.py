@@ -1,5 +1,6 @@
 """What a SQLite ledger keeps when it is written fast: bytes over all tables, and the share of outcomes."""
 
+import logging
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -9,8 +10,9 @@ import pytest
 
 from pointsman.stores.ledger import Outcome, Owner, PassedRequest, PromptText, Retention, SqliteLedger
 from pointsman.stores.ledger import _schema as schema
-from pointsman.stores.ledger._retention import OWNER_BYTES, OWNERS
+from pointsman.stores.ledger._retention import OWNER_BYTES, OWNERS, SWEEP
 from pointsman.testing import a_decision, a_run_entry, an_attempt
+from pointsman.vocabulary import DAY
 from support.waiting import until
 
 MIB = 1024 * 1024
@@ -34,6 +36,40 @@ def size(path: Path) -> int:
 def rows(path: Path, table: str) -> int:
     with closing(sqlite3.connect(path)) as connection:
         return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+@pytest.mark.parametrize(
+    ("ahead", "sweeps", "removed"),
+    [(0, 3, 0), (40, 1, 0), (40, 2, 2), (40, 3, 4), (4_000, 2, 2)],  # in days; two decisions are a day apart
+)
+def test_a_clock_that_is_ahead_removes_a_day_in_ten_minutes(
+    path: Path, caplog: pytest.LogCaptureFixture, ahead: int, sweeps: int, removed: int
+) -> None:
+    """The first sweep removes nothing: no decision is as new as the clock. Each later one logs a line."""
+    now = 100 * DAY
+    with closing(SqliteLedger(path, retention=FOREVER)) as ledger:
+        for day in range(20):
+            ledger.append(a_decision(f"d{day}", at=now - day * DAY))
+    clock = now + ahead * DAY
+    with closing(SqliteLedger(path, retention=Retention(keep_days=30), clock=lambda: clock)) as ledger:
+        for number in range(sweeps):
+            ledger.append(a_decision(f"new{number}", at=clock))
+            ledger.flush()
+            clock += SWEEP
+        assert (ledger.count(), dict(ledger.removed)) == (20 + sweeps - removed, {"age": removed, "size": 0})
+    lines = [each for each in caplog.records if each.levelno == logging.WARNING]
+    assert len(lines) == removed // 2
+    assert all("older than keep_days = 30" in each.getMessage() for each in lines)
+
+
+def test_what_is_removed_by_size_is_counted_and_logged(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with closing(SqliteLedger(path, retention=Retention(None, 1), clock=lambda: 0.0)) as ledger:
+        for number in range(3_000):
+            ledger.append(a_decision(f"d{number}", at=float(number)))
+            if number % 100 == 99:
+                ledger.flush()
+        assert ledger.removed["size"] == 3_000 - ledger.count() > 1_000
+    assert "larger than max_mb = 1" in caplog.text
 
 
 def outcomes_of(names: list[str], *, count: int, comment: int) -> list[Outcome]:

@@ -441,7 +441,6 @@ def test_a_member_is_written(members: dict[str, Any], written: dict[str, Any], c
         ({"options": {"background": raw(True)}}, "background"),  # noqa: FBT003
         ({"options": {"top_logprobs": raw(2)}}, "top_logprobs"),
         ({"options": {"mcp_servers": raw([{}])}}, "mcp_servers"),
-        ({"options": {"of_tomorrow": raw(1)}}, "of_tomorrow"),
     ],
 )
 def test_what_chat_cannot_say_is_refused_by_name(members: dict[str, Any], named: str) -> None:

@@ -258,7 +258,13 @@ TOOLS = Stop(StopReason.TOOLS)
         ),
         pytest.param(
             [calls(fragment(0, '{"a":', "f", "x")), chunk({}, "length"), DONE],
-            [START, CallStart(0, "x", "f"), ArgumentsDelta(0, '{"a":'), CallEnd(0), Stop(StopReason.LENGTH)],
+            [
+                START,
+                CallStart(0, "x", "f"),
+                ArgumentsDelta(0, '{"a":'),
+                CallEnd(0, is_cut=True),
+                Stop(StopReason.LENGTH),
+            ],
             id="the limit inside a call",
         ),
         pytest.param(

@@ -160,8 +160,8 @@ def test_answer_is_written_whole() -> None:
         "model": "m",
         "content": [
             {"type": "thinking", "thinking": "hm", "signature": ""},
-            {"type": "text", "text": "a", "citations": None},
-            {"type": "text", "text": "no", "citations": None},
+            {"type": "text", "text": "a", "citations": []},
+            {"type": "text", "text": "no", "citations": []},
             {
                 "type": "tool_use",
                 "id": call_id("call.1"),

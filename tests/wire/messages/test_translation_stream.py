@@ -125,10 +125,10 @@ def test_every_kind_of_block_is_read(names: bool) -> None:
 def test_whole_input_at_the_start_of_its_block() -> None:
     call = {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}
     whole = [CallStart(0, "t", "f"), ArgumentsDelta(0, '{"a":1}'), CallEnd(0)]
-    assert read(START, begin(0, **call), end(0))[1:] == whole
+    assert read(START, begin(0, **call), end(0), begin(1, type="text", text=""))[1:] == whole
     # Said twice by some servers: read once.
     again = delta(0, "input_json_delta", partial_json='{"a":1}')
-    assert read(START, begin(0, **call), again, end(0))[1:] == whole
+    assert read(START, begin(0, **call), again, end(0), begin(1, type="text", text=""))[1:] == whole
 
 
 def test_interleaved_and_reused_blocks() -> None:

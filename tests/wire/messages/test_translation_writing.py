@@ -37,7 +37,6 @@ from support.messages_codec import CHAT, HI, MESSAGES, OBJECT, RESPONSES, conten
             "content": {"type": "web_search_tool_result_error"},
         },
         {"type": "mcp_tool_use", "id": "s", "name": "x", "server_name": "y", "input": {}},
-        {"type": "never_heard_of", "thing": 1},
     ],
 )
 def test_what_only_messages_has_stays_json_and_is_refused_from_elsewhere(block: dict[str, Any]) -> None:

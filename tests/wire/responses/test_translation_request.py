@@ -488,11 +488,9 @@ def test_hints_are_left_out_and_said(source: WireFormat, name: str, value: Any, 
     ("source", "request_", "field"),
     [
         (CHAT, Conversation(model="m", options={"n": raw(2)}), "n"),
-        (MESSAGES, Conversation(model="m", options={"never_heard_of": raw("c")}), "never_heard_of"),
         (CHAT, Conversation(model="m", options={"logprobs": raw(value=True)}), "logprobs"),
         (CHAT, Conversation(model="m", options={"logit_bias": raw({"1": 2})}), "logit_bias"),
         (CHAT, Conversation(model="m", options={"audio": raw({"voice": "x"})}), "audio"),
-        (MESSAGES, Conversation(model="m", stop=("x",)), "stop_sequences"),
         (
             MESSAGES,
             Conversation(model="m", tools=(Tool("web_search", kind="web_search_20250305"),)),

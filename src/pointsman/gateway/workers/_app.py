@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from prometheus_client.core import Metric
 
-from pointsman.errors import Overloaded
+from pointsman.errors import Overloaded, Unauthorized
 from pointsman.gateway._idempotency import HEADER as IDEMPOTENCY_KEY
-from pointsman.gateway._inbound import Receive, Scope
+from pointsman.gateway._inbound import Receive, Scope, authorise
 from pointsman.gateway._local_replies import send_refusal
 from pointsman.gateway._relay import Send
 from pointsman.gateway._routes import Readiness
@@ -118,9 +118,21 @@ class WorkerApp:
         """Return the number of the worker that a request belongs to; 0 where any will do."""
         if scope["raw_path"].startswith(_CONSOLE) and self._gateway.serves_console(scope["raw_path"]):
             return CONSOLE
-        if not key or scope["method"] != "POST":
+        if not key or scope["method"] != "POST" or self._is_refused(dict(scope["headers"])):
             return 0
         return hashlib.blake2b(key, digest_size=8).digest()[0] % self._peers.worker.of + 1
+
+    def _is_refused(self, headers: Mapping[bytes, bytes]) -> bool:
+        """Whether a request is refused before its body is read, which then could not be passed on."""
+        state = self._gateway.state
+        length = headers.get(b"content-length", b"")
+        if length.isdigit() and int(length) > state.server.limits.body_bytes:
+            return True
+        try:
+            authorise(headers, state.server, state.callers)
+        except Unauthorized:
+            return True
+        return False
 
     async def _pass_on(self, number: int, scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -18,7 +18,7 @@ __all__ = ["Family", "added_up", "families_of", "lasting"]
 Family = tuple[str, str, str, list[tuple[str, dict[str, str], float]]]
 
 _LARGEST: Final = frozenset({
-    "pointsman_build_info", "pointsman_circuit_open", "pointsman_stores_failing",
+    "pointsman_build_info", "pointsman_policy_info", "pointsman_circuit_open", "pointsman_stores_failing",
     "process_start_time_seconds", "process_max_fds",
 })  # fmt: skip
 _ADDED_UP: Final = frozenset({"counter", "histogram"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pointsman.stores.ledger._memory import MemoryLedger
 from pointsman.stores.ledger._queued import QueuedLedger
 from pointsman.stores.ledger._retention import Retention
+from pointsman.stores.ledger._spill import SpillFile
 from pointsman.stores.ledger._sqlite import SqliteLedger
 from pointsman.stores.ledger.port import (
     Attempt,
@@ -48,6 +49,7 @@ __all__ = [
     "Shadow",
     "ShadowAnswer",
     "ShadowDecision",
+    "SpillFile",
     "SqliteLedger",
     "Totals",
 ]

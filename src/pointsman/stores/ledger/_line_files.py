@@ -23,13 +23,14 @@ from pointsman.vocabulary import DAY
 
 if sys.platform == "win32":
 
-    def _lock(fd: int, *, wait: bool = True) -> bool:  # noqa: ARG001 - one process writes there
+    def lock_file(fd: int, *, wait: bool = True) -> bool:  # noqa: ARG001 - one process writes there
+        """Return True: nothing is locked there."""
         return True
 
 else:
     import fcntl
 
-    def _lock(fd: int, *, wait: bool = True) -> bool:
+    def lock_file(fd: int, *, wait: bool = True) -> bool:
         """Lock a file until it is closed or unlocked; False where another has it and nobody waits."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -38,7 +39,7 @@ else:
         return True
 
 
-__all__ = ["LineFile", "StandardOutput", "put_aside"]
+__all__ = ["LineFile", "StandardOutput", "lock_file", "put_aside", "write_all"]
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +61,10 @@ class StandardOutput:
         piece = b""
         for line in lines:
             if piece and len(piece) + len(line) >= _AT_ONCE:
-                _write_all(1, piece)
+                write_all(1, piece)
                 piece = b""
             piece += line + b"\n"
-        _write_all(1, piece)
+        write_all(1, piece)
 
     def upkeep(self) -> bool:
         """Nothing is left to do."""
@@ -117,7 +118,7 @@ class LineFile:
                 self._put_aside()
                 return self.write(lines)
             try:
-                _write_all(fd, b"\n".join(lines) + b"\n")
+                write_all(fd, b"\n".join(lines) + b"\n")
             except OSError:
                 with suppress(OSError):
                     os.ftruncate(fd, size)  # they are written again, whole
@@ -155,7 +156,7 @@ class LineFile:
                 self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
                 self._fd = os.open(self._path, flags, 0o600)  # it may hold people's words
-            _lock(self._fd)
+            lock_file(self._fd)
             own = os.fstat(self._fd)
             with suppress(OSError):
                 now = self._path.stat()
@@ -188,6 +189,8 @@ class LineFile:
             is_old = days is not None and found.st_mtime < self._clock() - days * DAY
             if is_old or (bound is not None and left > bound * 1024 * 1024):
                 file.unlink(missing_ok=True)
+                why = self._retention.why("age" if is_old else "size")
+                log.warning("removed %s, %.1f MiB: %s", file, found.st_size / 1024 / 1024, why)
                 left -= found.st_size
 
 
@@ -199,7 +202,8 @@ def put_aside(path: Path) -> list[Path]:
     return [found[each] for each in sorted(found)]
 
 
-def _write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of it, in as many pieces as the system takes."""
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
@@ -210,7 +214,7 @@ def _pack(file: Path) -> Iterator[None]:
     packed = file.with_name(file.name + ".gz")
     partial = file.with_name(file.name + ".partial")
     with suppress(FileNotFoundError), file.open("rb") as source:
-        if not _lock(source.fileno(), wait=False) or not file.exists():
+        if not lock_file(source.fileno(), wait=False) or not file.exists():
             return
         packer = zlib.compressobj(wbits=31)  # with the header of gzip
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as target:

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
 from pointsman.prices import Prices
+from pointsman.stores.ledger._retention import NONE_REMOVED
 from pointsman.stores.ledger.outcome_reports import check_count, unknown
 from pointsman.stores.ledger.port import (
     Attempt,
@@ -69,6 +70,8 @@ class MemoryLedger:
     """
 
     fault: Final = ""
+    waiting: Final = 0
+    removed: Final = NONE_REMOVED
 
     def __init__(self, *, size: int = 10_000, text: TextMode = "off") -> None:
         self._size: Final = size

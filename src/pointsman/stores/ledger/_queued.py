@@ -12,6 +12,7 @@ from typing import Final
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
 from pointsman.stores.batch_writer import BATCH, BatchWriter
+from pointsman.stores.ledger._spill import SpillFile
 from pointsman.stores.ledger.outcome_reports import Admission, unknown
 from pointsman.stores.ledger.port import MAX_POLICY, MAX_TEXT, Entry, Outcome, PolicyText, PromptText
 from pointsman.stores.ledger.redact import LONGEST
@@ -27,15 +28,19 @@ class QueuedLedger(ABC):
     Args:
         queue: entries that may wait to be written.
         text: what is kept of prompts.
+        spill: where entries wait that are beyond the queue; None: they are lost.
     """
 
-    def __init__(self, *, queue: int, text: TextMode) -> None:
+    def __init__(self, *, queue: int, text: TextMode, spill: SpillFile | None = None) -> None:
         self._queue: Final = queue
         self._mode: Final[TextMode] = text
         self._admission: Final = Admission(queue + BATCH)  # as many as may wait, in the queue and its batch
         self._flush_others: Callable[[], None] | None = None
         self._policy: PolicyText | None = None  # waits for the first decision by it
-        self._writer: Final = BatchWriter[Entry](self._write, size=queue, name="ledger", upkeep=self._upkeep)
+        self._spill: Final = spill
+        self._writer: Final = BatchWriter[Entry](
+            self._write, size=queue, name="ledger", upkeep=self._upkeep, spill=spill
+        )
 
     @property
     def lost(self) -> int:
@@ -43,8 +48,13 @@ class QueuedLedger(ABC):
         return self._writer.lost
 
     @property
+    def spilled(self) -> int:
+        """Entries that went into the spill file, since the start."""
+        return self._spill.spilled if self._spill is not None else 0
+
+    @property
     def waiting(self) -> int:
-        """Entries appended and not yet written."""
+        """Entries appended, or left by an earlier run, and not yet written."""
         return self._writer.waiting
 
     @property
@@ -58,6 +68,8 @@ class QueuedLedger(ABC):
             self.check()
         except StoreUnavailable as error:
             log.warning("%s; what comes waits, %d entries at most", error.message, self._queue)
+        if self._spill is not None and self._spill.has_leftover():
+            self._writer.resume()
 
     def check(self) -> None:  # noqa: B027 - a file is opened by the thread that writes it
         """Find out whether the store can be written, where that takes no entry.

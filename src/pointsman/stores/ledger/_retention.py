@@ -1,16 +1,28 @@
-"""Retention of a SQLite ledger: limits on age and size."""
+"""Retention of a ledger: limits on age and size, and how a SQLite file is kept within them."""
 
 from __future__ import annotations
 
+import logging
 import math
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from pointsman.vocabulary import DAY
 
-__all__ = ["Retention"]
+__all__ = ["NONE_REMOVED", "SWEEP", "Reason", "Removed", "Retention"]
+
+log = logging.getLogger(__name__)
+
+#: Why something was removed: it is older than ``keep_days``, or there is more than ``max_mb``.
+Reason: TypeAlias = Literal["age", "size"]
+#: How many decisions, and other entries that belong to none, were removed.
+Removed: TypeAlias = dict[Reason, int]
+NONE_REMOVED: Final[Mapping[Reason, int]] = {"age": 0, "size": 0}
+
+#: Seconds between two looks at the bound of age.
+SWEEP: Final = 600.0
 
 #: A file over its bound is brought down to this share of it, so that not every sweep has to delete.
 ROOM: Final = 0.9
@@ -45,6 +57,11 @@ _FORGET: Final = (
 _FORGET_OUTCOMES: Final = (
     "DELETE FROM outcomes WHERE rowid IN (SELECT rowid FROM outcomes ORDER BY rowid LIMIT ?)"
 )
+#: When the oldest entry arrived that is counted, and the newest decision. Each is one look into an index.
+_ENDS: Final = """SELECT (SELECT min(at) FROM (SELECT min(arrived_at) AS at FROM decisions
+    UNION ALL SELECT * FROM (SELECT at FROM passed ORDER BY rowid LIMIT 1)
+    UNION ALL SELECT * FROM (SELECT at FROM runs ORDER BY rowid LIMIT 1))),
+    (SELECT max(arrived_at) FROM decisions)"""
 #: What belongs to no decision, in order of arrival, so that nothing is scanned.
 _FORGET_APART: Final = tuple(
     f"DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} ORDER BY rowid LIMIT ?) AND at <= ?"  # noqa: S608 - tables named below
@@ -76,30 +93,57 @@ class Retention:
 
     keep_days: float | None = 30
     max_mb: float | None = 1_024  # MiB of data in all tables, the oldest goes first
+    keep_sums_days: float | None = 1_825  # of sums by hour in PostgreSQL, which outlive entries: five years
+
+    def why(self, reason: Reason) -> str:
+        """Return the bound that was exceeded, for the log."""
+        if reason == "age":
+            return f"older than keep_days = {self.keep_days:g}"
+        return f"the ledger was larger than max_mb = {self.max_mb:g}"
 
     def is_over(self, connection: sqlite3.Connection, *, slack: float = 0.0) -> bool:
         """Whether there is more data than may be, by more than a share ``slack`` of it. Scans nothing."""
         bound = self._bytes * (1 + slack)
         return _used(connection) > bound or _outcome_bytes(connection) > bound * OUTCOMES
 
-    def pieces(self, connection: sqlite3.Connection, now: float) -> Iterator[None]:
+    def pieces(
+        self, connection: sqlite3.Connection, now: float, removed: Removed, where: str
+    ) -> Iterator[None]:
         """Remove what is over a bound, stopping where other work may come between.
 
-        ``now`` is in seconds since the epoch.
+        By age one sweep removes a day at most, so that a clock that is ahead is noticed.
+
+        Args:
+            connection: To write with.
+            now: Seconds since the epoch.
+            removed: Where removed decisions, and entries that belong to none, are counted.
+            where: The file, for the log.
         """
+        before = dict(removed)
+        try:
+            yield from self._pieces(connection, now, removed)
+        finally:
+            for reason, count in removed.items():
+                if count > before[reason]:
+                    log.warning(
+                        "the ledger %s: removed the oldest %d decisions and other entries: %s",
+                        *(where, count - before[reason], self.why(reason)),
+                    )
+
+    def _pieces(self, connection: sqlite3.Connection, now: float, removed: Removed) -> Iterator[None]:
         until = -math.inf
         if self.keep_days is not None:
-            until = now - self.keep_days * DAY
-            yield from _forget(connection, until)
+            until = _old(connection, now, self.keep_days * DAY)
+            yield from _forget(connection, until, removed, "age")
+            yield from _forget_apart(connection, until, removed, "age")
         if _outcome_bytes(connection) > self._bytes * OUTCOMES:
-            yield from _forget_outcomes(connection, self._bytes * OUTCOMES * ROOM)
+            yield from _forget_outcomes(connection, self._bytes * OUTCOMES * ROOM, removed)
         # Decisions differ in size: the oldest tenth of them may hold less than a tenth of the bytes.
         while (oldest := _oldest(connection, _excess(connection, self._bytes))) is not None:
             until = max(until, oldest)
-            yield from _forget(connection, oldest)
-            yield from _forget_apart(connection, until)
-        yield from _forget_apart(connection, until)
-        while _excess(connection, self._bytes) and _forget_oldest_apart(connection):
+            yield from _forget(connection, oldest, removed, "size")
+            yield from _forget_apart(connection, until, removed, "size")
+        while _excess(connection, self._bytes) and _forget_oldest_apart(connection, removed):
             yield  # where no decision is left that could go
         yield from _forget_orphans(connection, until)
         connection.execute(_FORGET_POLICIES, (MOST_POLICIES, until, LEAST_POLICIES))
@@ -114,26 +158,52 @@ class Retention:
         return math.inf if self.max_mb is None else self.max_mb * 1024 * 1024
 
 
-def _forget(connection: sqlite3.Connection, until: float) -> Iterator[None]:
-    while connection.execute(_FORGET, (until, STEP)).rowcount == STEP:
+def _old(connection: sqlite3.Connection, now: float, kept: float) -> float:
+    """Return until when entries are removed in this sweep.
+
+    A clock may be ahead of the newest decision by a day; what it says beyond that is not believed yet.
+    """
+    oldest, newest = connection.execute(_ENDS).fetchone()
+    until = now - kept if newest is None else min(now, float(newest) + DAY) - kept
+    return until if oldest is None else min(until, max(float(oldest), 0.0) + DAY)
+
+
+def _delete(
+    connection: sqlite3.Connection,
+    statement: str,
+    values: tuple[float, ...],
+    removed: Removed,
+    reason: Reason,
+) -> int:
+    count = connection.execute(statement, values).rowcount
+    removed[reason] += count
+    return count
+
+
+def _forget(connection: sqlite3.Connection, until: float, removed: Removed, reason: Reason) -> Iterator[None]:
+    while _delete(connection, _FORGET, (until, STEP), removed, reason) == STEP:
         yield
 
 
-def _forget_apart(connection: sqlite3.Connection, until: float) -> Iterator[None]:
+def _forget_apart(
+    connection: sqlite3.Connection, until: float, removed: Removed, reason: Reason
+) -> Iterator[None]:
     """Remove requests that were passed on, and steps of runs, as old as that."""
     for statement in _FORGET_APART:
-        while connection.execute(statement, (STEP, until)).rowcount == STEP:
+        while _delete(connection, statement, (STEP, until), removed, reason) == STEP:
             yield
 
 
-def _forget_oldest_apart(connection: sqlite3.Connection) -> bool:
+def _forget_oldest_apart(connection: sqlite3.Connection, removed: Removed) -> bool:
     """Remove some of the oldest of each; tell whether there were any."""
-    return sum(connection.execute(each, (STEP, math.inf)).rowcount for each in _FORGET_APART) > 0
+    return sum(_delete(connection, each, (STEP, math.inf), removed, "size") for each in _FORGET_APART) > 0
 
 
-def _forget_outcomes(connection: sqlite3.Connection, wanted: float) -> Iterator[None]:
+def _forget_outcomes(connection: sqlite3.Connection, wanted: float, removed: Removed) -> Iterator[None]:
     """Remove the oldest outcomes until all have ``wanted`` bytes at most."""
-    while _outcome_bytes(connection) > wanted and connection.execute(_FORGET_OUTCOMES, (STEP,)).rowcount:
+    while _outcome_bytes(connection) > wanted:
+        if not _delete(connection, _FORGET_OUTCOMES, (STEP,), removed, "size"):
+            return
         yield
 
 

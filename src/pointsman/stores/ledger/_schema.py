@@ -8,10 +8,13 @@ from pointsman.stores.ledger._hour_values import MIGRATION as HOUR_VALUES
 from pointsman.stores.ledger._summaries import MIGRATION
 from pointsman.stores.ledger._sums import MIGRATION as SUMS
 
-__all__ = ["APPLICATION", "MIGRATIONS"]
+__all__ = ["APPLICATION", "MIGRATIONS", "READABLE_FROM"]
 
 #: SQLite's field for telling whose file this is: "Ptsm".
 APPLICATION: Final = 0x5074736D
+#: Schema of the earliest program that may use what the migrations make: the last that does more than add to
+#: the one before it. Later ones make tables, indexes and columns with a default (docs/how-to/upgrade.md).
+READABLE_FROM: Final = 13
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (
         """CREATE TABLE decisions (
@@ -109,4 +112,6 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             decisions INTEGER NOT NULL DEFAULT 0
         )""",
     ),
+    # Which program may use the file (`schema_version`), and what the ledger notes of itself.
+    ("CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",),
 )

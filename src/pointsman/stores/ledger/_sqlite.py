@@ -30,8 +30,9 @@ from pointsman.stores.ledger._decoders import (
 )
 from pointsman.stores.ledger._earlier import SHAPE
 from pointsman.stores.ledger._queued import QueuedLedger, policies_used
-from pointsman.stores.ledger._retention import Retention
-from pointsman.stores.ledger._schema import APPLICATION, MIGRATIONS
+from pointsman.stores.ledger._retention import NONE_REMOVED, SWEEP, Reason, Removed, Retention
+from pointsman.stores.ledger._schema import APPLICATION, MIGRATIONS, READABLE_FROM
+from pointsman.stores.ledger._spill import SpillFile
 from pointsman.stores.ledger._sqlite_reading import SummaryReader
 from pointsman.stores.ledger._statements import (
     ATTEMPTS_OF,
@@ -76,14 +77,12 @@ from pointsman.stores.ledger.reading import (
     Totals,
 )
 from pointsman.stores.ledger.redact import kept_decision, kept_step, kept_text
+from pointsman.stores.schema_version import Schema, SchemaState
 from pointsman.vocabulary import OF_SUBAGENT
 
 __all__ = ["SqliteLedger"]
 
 log = logging.getLogger(__name__)
-
-#: Seconds between two looks at the bound of age. That of size is looked at with every batch.
-SWEEP: Final = 600.0
 
 #: Share of the bound of size by which the data may exceed it while a piece is removed with each batch. Beyond
 #: it nothing is written until enough is removed: what comes waits in the queue.
@@ -102,6 +101,7 @@ class SqliteLedger(QueuedLedger):
         text: what is kept of prompts.
         retention: how much is kept, and for how long.
         clock: seconds since the epoch.
+        spill: where entries wait that are beyond the queue; None: they are lost.
     """
 
     def __init__(
@@ -112,15 +112,59 @@ class SqliteLedger(QueuedLedger):
         text: TextMode = "off",
         retention: Retention = Retention(),  # noqa: B008 - a frozen value
         clock: Callable[[], float] = time.time,
+        spill: SpillFile | None = None,
     ) -> None:
-        self._file: Final = SqliteFile(path, kind="ledger", application=APPLICATION, migrations=MIGRATIONS)
+        self._file: Final = SqliteFile(
+            path,
+            kind="ledger",
+            application=APPLICATION,
+            migrations=MIGRATIONS,
+            readable_from=READABLE_FROM,
+        )
         self._retention: Final = retention
         self._clock: Final = clock
+        self._removed: Final[Removed] = dict(NONE_REMOVED)
         self._swept_at = -math.inf
         self._removal: Iterator[None] | None = None  # of what is over the bounds, piece by piece
         self._summarizer: Final = Summarizer()
         self._summaries: Final = SummaryReader(path, self.flush)
-        super().__init__(queue=queue, text=text)
+        super().__init__(queue=queue, text=text, spill=spill)
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of this program."""
+        return self._file.schema
+
+    @property
+    def where(self) -> str:
+        """The file."""
+        return str(self._file.path)
+
+    @property
+    def removed(self) -> Mapping[Reason, int]:
+        """How many decisions and other entries this process removed, by reason."""
+        return self._removed
+
+    def schema_state(self) -> SchemaState:
+        """Return the schema of the file; number 0 where there is none. Nothing is changed.
+
+        Raises:
+            StoreUnavailable: it cannot be read, or a later version changed it.
+        """
+        return self._file.state()
+
+    def migrate(self) -> SchemaState:
+        """Bring the file to this program's schema; return the one that was there before.
+
+        Raises:
+            StoreUnavailable: it cannot be written, or a later version changed it.
+        """
+        before = self._file.state()
+        try:
+            self._file.writer()
+        except (sqlite3.Error, OSError) as error:
+            raise StoreUnavailable(f"cannot migrate the ledger {self._file.path}: {error}") from error
+        return before
 
     def get(self, decision_id: str, /, *, caller: str = "") -> Decision | None:
         """Return a decision by id; of one caller alone when named."""
@@ -363,7 +407,8 @@ class SqliteLedger(QueuedLedger):
         now = self._clock()
         is_due = not 0 <= now - self._swept_at < SWEEP  # below zero when the clock was set back
         if is_due or (self._removal is None and self._retention.is_over(connection)):
-            self._removal, self._swept_at = self._retention.pieces(connection, now), now
+            self._removal = self._retention.pieces(connection, now, self._removed, self.where)
+            self._swept_at = now
         while self._remove_piece() and self._retention.is_over(connection, slack=SLACK):
             pass
 

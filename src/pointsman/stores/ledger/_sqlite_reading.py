@@ -13,7 +13,7 @@ import msgspec
 from pointsman.prices import Prices
 from pointsman.stores._sqlite_file import SqliteFile
 from pointsman.stores.ledger._hour_values import hours_of
-from pointsman.stores.ledger._schema import APPLICATION, MIGRATIONS
+from pointsman.stores.ledger._schema import APPLICATION, MIGRATIONS, READABLE_FROM
 from pointsman.stores.ledger._summaries import EARLIER_LEFT, STATE, row_in, search_of, session_of
 from pointsman.stores.ledger._sums import totals_in, totals_of_period
 from pointsman.stores.ledger.reading import (
@@ -42,7 +42,13 @@ class SummaryReader:
     """
 
     def __init__(self, path: Path, flush: Callable[[], None], *, seconds: float = SECONDS) -> None:
-        self._file: Final = SqliteFile(path, kind="ledger", application=APPLICATION, migrations=MIGRATIONS)
+        self._file: Final = SqliteFile(
+            path,
+            kind="ledger",
+            application=APPLICATION,
+            migrations=MIGRATIONS,
+            readable_from=READABLE_FROM,
+        )
         self._flush: Final = flush
         self._seconds: Final = seconds
 

@@ -43,7 +43,7 @@ _EARLIER: Final = (
     "WHERE (arrived_at, number) > (?, ?) AND number <= ? ORDER BY arrived_at, number LIMIT ?"
 )
 _BODY: Final = "SELECT body, shape FROM decisions WHERE id = ?"
-_MARK: Final = "INSERT OR IGNORE INTO dirty VALUES {rows}"
+_MARK: Final = "INSERT OR IGNORE INTO dirty (hour) VALUES {rows}"
 
 _encode: Final = msgspec.json.Encoder().encode
 _attempt: Final = msgspec.json.Decoder(Attempt).decode

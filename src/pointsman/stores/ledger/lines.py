@@ -7,34 +7,28 @@ A line is a row of one entry: ``{"version": 3, "row": "attempt", …}`` with the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
-
-import msgspec
 
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
 from pointsman.prices import Prices
-from pointsman.stores.ledger._earlier import SHAPE, decision_in
 from pointsman.stores.ledger._line_files import LineFile, StandardOutput, put_aside
+from pointsman.stores.ledger._line_rows import entry_in, kept_entry, line_of, row_of
 from pointsman.stores.ledger._memory import MemoryLedger
 from pointsman.stores.ledger._queued import QueuedLedger
-from pointsman.stores.ledger._retention import Retention
+from pointsman.stores.ledger._retention import NONE_REMOVED, Retention
 from pointsman.stores.ledger.port import (
     Attempt,
     Entry,
     Outcome,
     Owner,
     PassedRequest,
-    PolicyText,
     PolicyUse,
-    PromptText,
     Record,
     RunEntry,
     Shadow,
-    ShadowAnswer,
-    ShadowDecision,
 )
 from pointsman.stores.ledger.reading import (
     NO_PRICES,
@@ -44,106 +38,11 @@ from pointsman.stores.ledger.reading import (
     Position,
     Totals,
 )
-from pointsman.stores.ledger.redact import kept_decision, kept_step, kept_text
 
 __all__ = ["JsonLinesLedger", "entry_in", "kept_entry", "line_of", "put_aside", "row_of"]
 
 #: Decisions that can be read, some 5 kB each.
 RECENT: Final = 2_000
-
-#: What a row is, by the type of its entry.
-_ROWS: Final[dict[type, str]] = {
-    Decision: "decision",
-    Attempt: "attempt",
-    Outcome: "outcome",
-    PromptText: "text",
-    ShadowDecision: "shadow",
-    ShadowAnswer: "shadow",
-    PassedRequest: "passed",
-    RunEntry: "run",
-    Owner: "owner",
-    PolicyText: "policy",
-}
-_BEGINNINGS: Final = {kind: f'{{"version":{SHAPE},"row":"{name}",'.encode() for kind, name in _ROWS.items()}
-
-_encode: Final = msgspec.json.Encoder().encode
-
-
-class _PolicyRow(msgspec.Struct):
-    """A policy, whose own version goes by another name: a row begins with that of its shape."""
-
-    policy: str
-    text: str
-
-
-class _Head(msgspec.Struct):
-    version: int
-    row: str
-
-
-_policy_row: Final = msgspec.json.Decoder(_PolicyRow).decode
-
-
-def _policy_in(line: bytes) -> PolicyText:
-    found = _policy_row(line)
-    return PolicyText(version=found.policy, text=found.text)
-
-
-_head: Final = msgspec.json.Decoder(_Head).decode
-_READERS: Final[dict[str, Callable[[bytes], Entry]]] = {
-    "attempt": msgspec.json.Decoder(Attempt).decode,
-    "outcome": msgspec.json.Decoder(Outcome).decode,
-    "text": msgspec.json.Decoder(PromptText).decode,
-    "shadow": msgspec.json.Decoder(Shadow).decode,
-    "passed": msgspec.json.Decoder(PassedRequest).decode,
-    "run": msgspec.json.Decoder(RunEntry).decode,
-    "owner": msgspec.json.Decoder(Owner).decode,
-    "policy": _policy_in,
-}
-
-
-def row_of(entry: Entry) -> str:
-    """Return what kind of a row an entry is."""
-    return _ROWS[type(entry)]
-
-
-def line_of(entry: Entry) -> bytes:
-    """Return the row of an entry, without the end of the line.
-
-    Raises:
-        TypeError, ValueError, RecursionError: the entry cannot be written as JSON.
-    """
-    said = _PolicyRow(entry.version, entry.text) if isinstance(entry, PolicyText) else entry
-    return _BEGINNINGS[type(entry)] + _encode(said)[1:]
-
-
-def entry_in(line: bytes) -> Entry:
-    """Return the entry in a row, also of an earlier version.
-
-    Raises:
-        msgspec.DecodeError: it is none, or of a newer version.
-    """
-    head = _head(line)
-    if head.version > SHAPE:
-        raise msgspec.ValidationError(f"version {head.version}; this program reads versions up to {SHAPE}")
-    if head.row == "decision":
-        return decision_in(line, head.version)
-    if head.row not in _READERS:
-        raise msgspec.ValidationError(f'unknown row "{head.row}"')
-    return _READERS[head.row](line)
-
-
-def kept_entry(entry: Entry, mode: TextMode) -> Entry | None:
-    """Return what a ledger keeps of an entry; None for nothing."""
-    match entry:
-        case Decision():
-            return kept_decision(entry, mode)
-        case RunEntry():
-            return kept_step(entry, mode)
-        case PromptText():
-            text = kept_text(entry.text, mode)
-            return None if text is None else PromptText(decision=entry.decision, text=text)
-    return entry
 
 
 class Lines(Protocol):
@@ -197,6 +96,8 @@ class JsonLinesLedger(QueuedLedger):
             else StandardOutput()
         )
         super().__init__(queue=queue, text=text)
+
+    removed: Final = NONE_REMOVED  # of a file that is removed nobody counts the lines: the log names it
 
     def get(self, decision_id: str, /, *, caller: str = "") -> Decision | None:
         """Return a decision by id; of one caller alone when named."""

@@ -10,6 +10,7 @@ from pointsman.errors import MissingExtra
 from pointsman.stores.ledger._retention import Retention
 
 if TYPE_CHECKING:
+    from pointsman.stores.ledger._spill import SpillFile
     from pointsman.stores.ledger.postgres import PostgresLedger
 
 __all__ = ["is_postgres", "open_postgres"]
@@ -28,7 +29,8 @@ def open_postgres(
     password: str | None = None,
     queue: int = 10_000,
     text: TextMode = "off",
-    retention: Retention = Retention(),  # noqa: B008 - a frozen value
+    retention: Retention = Retention(max_mb=None),  # noqa: B008 - a frozen value
+    spill: SpillFile | None = None,
 ) -> PostgresLedger:
     """Return the ledger at an address. Connects with the first use.
 
@@ -40,4 +42,4 @@ def open_postgres(
         raise MissingExtra("postgres", needed_for="a ledger in PostgreSQL")
     from pointsman.stores.ledger.postgres import PostgresLedger
 
-    return PostgresLedger(url, password=password, queue=queue, text=text, retention=retention)
+    return PostgresLedger(url, password=password, queue=queue, text=text, retention=retention, spill=spill)

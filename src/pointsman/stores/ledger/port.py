@@ -10,6 +10,7 @@ import msgspec
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import Verdict
 from pointsman.prices import Prices
+from pointsman.stores.ledger._retention import Reason
 from pointsman.stores.ledger.reading import (
     NO_PRICES,
     DecisionFilter,
@@ -91,7 +92,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     comment: str = ""
     at: float = 0.0  # seconds since the epoch
     model: str = ""  # whose answer is meant: that of a shadow; empty: the one the caller got
-    cost: float = 0.0  # of the judgement, in the currency of the prices, where a model judged
+    cost: float = 0.0  # of the judgement, in US dollars, where a model judged
 
 
 class PromptText(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -233,8 +234,18 @@ class Ledger(Protocol):
     """
 
     @property
+    def waiting(self) -> int:
+        """Entries appended and not yet written."""
+        ...
+
+    @property
     def lost(self) -> int:
         """Entries that could not be kept, since the start."""
+        ...
+
+    @property
+    def removed(self) -> Mapping[Reason, int]:
+        """How many decisions, and other entries that belong to none, retention removed since the start."""
         ...
 
     @property

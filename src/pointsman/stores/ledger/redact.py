@@ -59,6 +59,9 @@ _RULES: Final[tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]] = (
 
 #: What hints set in quotes comes from outside, and holds none of these marks itself (``guidance._wording``).
 _QUOTED: Final = re.compile(r'"[^"]{0,4000}"')
+#: What is kept in mode "hash"; it may pass twice, on its way through a spill file.
+_HASHED: Final = re.compile(r"sha256:[0-9a-f]{64}")
+
 _LEFT_OUT: Final = '"…"'
 
 
@@ -72,13 +75,15 @@ def redact(text: str) -> str:
 
 
 def kept_text(text: str, mode: TextMode) -> str | None:
-    """Return what a ledger keeps of a prompt; None for nothing."""
+    """Return what a ledger keeps of a prompt; None for nothing. Of what it returned, it keeps all."""
     # A lone surrogate, which JSON can smuggle in, has no UTF-8 and would be refused by any store.
     clean = text.encode("utf-8", "replace").decode()
     match mode:
         case "off":
             return None
         case "hash":
+            if _HASHED.fullmatch(clean):
+                return clean
             return "sha256:" + hashlib.sha256(clean[:MAX_TEXT].encode()).hexdigest()
         case "redacted":
             return redact(clean[: MAX_TEXT + LONGEST])[:MAX_TEXT]

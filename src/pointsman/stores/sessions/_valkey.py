@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from pointsman.errors import StoreUnavailable
+from pointsman.stores.sessions._copies import Copies, Copy
 from pointsman.stores.sessions._stored import WholeMemories
 from pointsman.stores.valkey_client import ValkeyClient
 from pointsman.vocabulary import DAY
@@ -13,17 +16,26 @@ from pointsman.vocabulary import DAY
 __all__ = ["ValkeySessions"]
 
 PREFIX: Final = "pointsman:session:"
+#: Sessions that one turn writes for others after an outage.
+_AT_A_TIME: Final = 4
+#: Writes a session unless another gateway has: where it is still what was read or written here last.
+_WRITE_IF: Final = """local now = redis.call('GET', KEYS[1])
+if (ARGV[1] == '1' and now == ARGV[2]) or (ARGV[1] == '0' and not now) then
+  redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[4])
+  return 1
+end
+return 0"""
 
 
 class ValkeySessions:
     """Keys ``pointsman:session:…`` with a time to live; how many are kept is the server's ``maxmemory``.
 
-    Texts that a memory quotes stay in this process: the server has digests in their place.
+    Texts that a memory quotes stay in this process: the server has digests in their place. The process keeps
+    a copy of what it read and put: while the server is late or away, its own sessions go on, and what the
+    server does not have is written when it answers again, unless another gateway has written the session.
     """
 
     waits: Final = True
-    fault: Final = ""  # what cannot be kept raises
-    lost: Final = 0
 
     def __init__(
         self,
@@ -42,21 +54,66 @@ class ValkeySessions:
         self._ttl: Final = ttl
         self._clock: Final = clock
         self._whole: Final = WholeMemories()
+        self._copies: Final = Copies()
+        self._write_if: Final = self._client.redis.register_script(_WRITE_IF)
+
+    @property
+    def fault(self) -> str:
+        """Why the server does not have what was put; empty when it has all."""
+        waiting = self._copies.waiting
+        return f"the session store is late or away: {waiting:,} sessions wait for it" if waiting else ""
+
+    @property
+    def lost(self) -> int:
+        """Sessions that waited for the server, and of which there were too many."""
+        return self._copies.lost
 
     def get(self, session: str, /) -> bytes | None:
         """Return what was put last, or None when unknown, expired or evicted."""
-        with self._client.available() as client:
-            found = client.get(PREFIX + session)
+        copy = self._copies.get(session)
+        try:
+            with self._client.available() as client:
+                found = client.get(PREFIX + session)
+        except StoreUnavailable:
+            if copy is None or self._clock() - copy.at > self._ttl:
+                raise
+            found = copy.stored
+        else:
+            if copy is not None and copy.waits and found == copy.base:  # nobody else wrote meanwhile
+                found = copy.stored
+            elif isinstance(found, bytes):
+                self._copies.put(session, Copy(found, found, self._clock()))
         return self._whole.whole(session, found) if isinstance(found, bytes) else None
 
     def put(self, session: str, memory: bytes, /) -> None:
-        """Keep a session's memory."""
+        """Keep a session's memory; what the server does not take now, it gets later."""
+        before = self._copies.get(session)
         stored = self._whole.store(session, memory)
-        with self._client.available() as client:
-            client.set(PREFIX + session, stored, px=int(self._ttl * 1_000))
+        try:
+            with self._client.available() as client:
+                client.set(PREFIX + session, stored, px=int(self._ttl * 1_000))
+        except StoreUnavailable:
+            base = None if before is None else before.base
+            self._copies.put(session, Copy(stored, base, self._clock()))
+            return
+        self._copies.put(session, Copy(stored, stored, self._clock()))
+        if self._copies.waiting:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Write some of what the server does not have yet."""
+        with contextlib.suppress(StoreUnavailable):
+            for session, copy in self._copies.next_waiting(_AT_A_TIME):
+                left = int((copy.at + self._ttl - self._clock()) * 1_000)
+                with self._client.available():
+                    if left > 0:
+                        has_base, base = int(copy.base is not None), copy.base or b""
+                        self._write_if(keys=[PREFIX + session], args=[has_base, base, copy.stored, left])
+                self._copies.settle(session, copy)
 
     def forget(self, session: str, /) -> bool:
         """Forget a session; tell whether anything was known of it."""
+        self._copies.forget(session)
         with self._client.available() as client:
             return bool(client.delete(PREFIX + session))
 
@@ -69,5 +126,9 @@ class ValkeySessions:
                     yield key.decode().removeprefix(PREFIX), self._clock() + left - self._ttl
 
     def close(self) -> None:
-        """Release the connections."""
+        """Write what waits, if the server answers, and release the connections."""
+        before = 0
+        while (waiting := self._copies.waiting) and waiting != before:
+            before = waiting
+            self._catch_up()
         self._client.close()

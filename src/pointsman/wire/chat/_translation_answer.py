@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from pointsman.decoding import UNREADABLE, without_halves
 from pointsman.wire.chat._translation_messages import WireCall, read_call, reasoning
@@ -13,9 +14,11 @@ from pointsman.wire.conversation import Call, Completion, Part, Refusal, StopRea
 from pointsman.wire.tool_names import joined_name
 
 __all__ = [
+    "CUT",
     "Said",
     "finish_reason",
     "is_certain",
+    "is_cut_by",
     "is_whole",
     "made_id",
     "old_call",
@@ -36,6 +39,8 @@ _STOPS: Final = {
     "function_call": StopReason.TOOLS,
     "content_filter": StopReason.REFUSAL,
 }
+#: An answer that ended so was cut off.
+CUT: Final = frozenset({StopReason.LENGTH, StopReason.REFUSAL})
 _FINISHES: Final = {
     StopReason.END: "stop",
     StopReason.SEQUENCE: "stop",
@@ -87,6 +92,8 @@ def read_answer(answer: bytes) -> Completion:
     found = _decode(without_halves(answer))
     choice = found.choices[0] if found.choices else _Choice(Said())
     parts = _parts(choice.message, found.id or "")
+    if is_cut_by(choice.finish_reason):
+        parts = tuple(_marked(part) for part in parts)
     return Completion(
         id=found.id or "",
         model=found.model or "",
@@ -114,6 +121,11 @@ def _parts(message: Said, id_: str) -> tuple[Part, ...]:
     if old := old_call(message):
         calls.append(old)
     return (*parts, *(read_call(call, made_id(id_, at)) for at, call in enumerate(calls)))
+
+
+def _marked(part: Part) -> Part:
+    """A part of an answer that was cut off."""
+    return replace(part, is_cut=not is_certain(part)) if isinstance(part, Call) else part
 
 
 def made_id(answer: str, at: int) -> str:
@@ -168,6 +180,11 @@ def is_certain(call: Call) -> bool:
     return not call.custom and bool(call.arguments) and is_whole(call.arguments)
 
 
+def is_cut_by(finish: str | None) -> bool:
+    """Whether an answer with this finish was cut off: a call that is not whole is then none to run."""
+    return _STOPS.get(finish or "") in CUT
+
+
 def stop_reason(finish: str | None, whole: list[bool], *, refused: bool = False) -> StopReason:
     """Why an answer ended.
 
@@ -176,7 +193,7 @@ def stop_reason(finish: str | None, whole: list[bool], *, refused: bool = False)
     """
     stop = _STOPS.get(finish or "", StopReason.END)
     if whole:
-        is_cut = stop in {StopReason.LENGTH, StopReason.REFUSAL} and not all(whole)
+        is_cut = stop in CUT and not all(whole)
         return stop if is_cut else StopReason.TOOLS
     if stop is StopReason.TOOLS:
         return StopReason.END  # no call came: a caller would wait for one
@@ -230,5 +247,5 @@ def _call(call: Call) -> dict[str, Any]:
     return {
         "id": call.id,
         "type": "function",
-        "function": {"name": name, "arguments": call.arguments or "{}"},
+        "function": {"name": name, "arguments": call.arguments or ("" if call.is_cut else "{}")},
     }

@@ -13,7 +13,7 @@ from pointsman.vocabulary import Role, WireFormat
 from pointsman.wire._items import as_json
 from pointsman.wire.conversation import Call, Media, Message, Opaque, Part, Refusal, Result, Text, Thinking
 
-__all__ = ["WireCall", "WireMessage", "read_call", "read_messages", "reasoning"]
+__all__ = ["KnownMessage", "WireCall", "WireMessage", "read_call", "read_messages", "reasoning"]
 
 _ROLES: Final = {
     "system": Role.SYSTEM,
@@ -40,6 +40,7 @@ class WireCall(msgspec.Struct, gc=False):
 
     index: int | None = None
     id: str | None = None
+    type: str | None = None
     function: _Function | None = None
     custom: _Custom | None = None
 
@@ -57,6 +58,13 @@ class WireCall(msgspec.Struct, gc=False):
         return self.custom.input or "" if self.custom else ""
 
 
+class _KnownFunction(_Function, gc=False, forbid_unknown_fields=True): ...
+
+
+class _KnownCall(WireCall, gc=False, forbid_unknown_fields=True):
+    function: _KnownFunction | None = None
+
+
 class WireMessage(msgspec.Struct, gc=False):
     """A message of a request."""
 
@@ -70,6 +78,15 @@ class WireMessage(msgspec.Struct, gc=False):
     reasoning_content: Any = None
     reasoning: Any = None
     is_error: Any = None
+    annotations: msgspec.Raw = msgspec.Raw()  # of an answer that is sent back
+    audio: msgspec.Raw = msgspec.Raw()
+
+
+class KnownMessage(WireMessage, gc=False, forbid_unknown_fields=True):
+    """The same without a member that is not known."""
+
+    tool_calls: list[_KnownCall] | None = None  # type: ignore[assignment]
+    function_call: _KnownFunction | None = None
 
 
 class _Image(msgspec.Struct, gc=False):

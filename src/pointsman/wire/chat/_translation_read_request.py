@@ -14,8 +14,9 @@ import msgspec
 from pointsman.decoding import UNREADABLE, why_unreadable, without_halves
 from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import Role
-from pointsman.wire.chat._translation_messages import WireMessage, read_messages
+from pointsman.wire.chat._translation_messages import KnownMessage, WireMessage, read_messages
 from pointsman.wire.conversation import Conversation, Message, Shape, Text, Tool, ToolChoice
+from pointsman.wire.unknown import unknown_members
 
 __all__ = ["PARTICIPANT", "WEB_SEARCH", "read_request"]
 
@@ -103,6 +104,7 @@ class _Choice(msgspec.Struct, gc=False):
 
 class _Schema(msgspec.Struct, gc=False):
     name: str = ""
+    description: str | None = None
     schema: msgspec.Raw = _ABSENT
     strict: bool | None = None
 
@@ -114,6 +116,27 @@ class _Format(msgspec.Struct, gc=False):
 
 class _StreamOptions(msgspec.Struct, gc=False):
     include_usage: bool | None = None
+    include_obfuscation: bool | None = None
+
+
+class _KnownChoice(_Choice, gc=False, forbid_unknown_fields=True): ...
+
+
+class _KnownSchema(_Schema, gc=False, forbid_unknown_fields=True): ...
+
+
+class _KnownFormat(_Format, gc=False, forbid_unknown_fields=True):
+    json_schema: _KnownSchema | None = None
+
+
+class _KnownStreamOptions(_StreamOptions, gc=False, forbid_unknown_fields=True): ...
+
+
+class _KnownFunction(_Function, gc=False, forbid_unknown_fields=True): ...
+
+
+class _KnownTool(_Tool, gc=False, forbid_unknown_fields=True):
+    function: _KnownFunction | None = None
 
 
 class _Reasoning(msgspec.Struct, gc=False):
@@ -149,8 +172,19 @@ class _Request(msgspec.Struct, gc=False):
     thinking: _Thinking | None = None  # servers that speak chat for models of Messages
 
 
+class _KnownRequest(_Request, gc=False):
+    """The same without members that are not known inside its messages and settings."""
+
+    messages: list[KnownMessage]  # type: ignore[assignment]
+    tool_choice: str | _KnownChoice | None = None
+    stream_options: _KnownStreamOptions | None = None
+    response_format: _KnownFormat | None = None
+
+
 _KNOWN: Final = frozenset(_Request.__struct_fields__)
 _decode: Final = msgspec.json.Decoder(_Request).decode
+_decode_known: Final = msgspec.json.Decoder(_KnownRequest).decode
+_decode_known_tool: Final = msgspec.json.Decoder(_KnownTool).decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_tool: Final = msgspec.json.Decoder(_Tool).decode
 _encode: Final = msgspec.json.encode
@@ -172,12 +206,21 @@ def read_request(body: bytes) -> Conversation:
 
 
 def _read(body: bytes) -> Conversation:
-    return _conversation(_decode(body), _decode_members(body))
+    members = _decode_members(body)
+    try:
+        return _conversation(_decode_known(body), members, {})
+    except msgspec.ValidationError:  # a further member, or another shape
+        request = _decode(body)
+    inside = unknown_members(body, _Request).items()
+    return _conversation(request, members, {place: raw for place, raw in inside if "." in place})
 
 
-def _conversation(request: _Request, members: Mapping[str, msgspec.Raw]) -> Conversation:
+def _conversation(
+    request: _Request, members: Mapping[str, msgspec.Raw], unknown: dict[str, msgspec.Raw]
+) -> Conversation:
+    """Put a request together; ``unknown``: members inside it that have no field, by place."""
     system, messages = _without_system(read_messages(request.messages))
-    tools = [_tool(raw) for raw in request.tools or ()] + [
+    tools = [_tool(raw, unknown) for raw in request.tools or ()] + [
         _function(tool) for tool in request.functions or ()
     ]
     if WEB_SEARCH in members:
@@ -204,7 +247,7 @@ def _conversation(request: _Request, members: Mapping[str, msgspec.Raw]) -> Conv
         effort=request.reasoning_effort or (request.reasoning and request.reasoning.effort) or "",
         thinking_budget=_budget(request),
         user=request.user or request.safety_identifier or "",
-        options=_options(members) | _participant(request.messages),
+        options=_options(members) | _participant(request.messages) | unknown,
     )
 
 
@@ -251,8 +294,14 @@ def _is_default(name: str, raw: msgspec.Raw) -> bool:
     return name in _DEFAULTS and bool(msgspec.json.decode(raw) == _DEFAULTS[name])
 
 
-def _tool(raw: msgspec.Raw) -> Tool:
-    tool = _decode_tool(raw)
+def _tool(raw: msgspec.Raw, unknown: dict[str, msgspec.Raw]) -> Tool:
+    """Read a tool; members that are not known are added by their place."""
+    try:
+        tool: _Tool = _decode_known_tool(raw)
+    except msgspec.ValidationError:
+        tool = _decode_tool(raw)
+        if tool.type == "function":
+            unknown |= unknown_members(raw, _Tool, "tools.")
     if tool.function is not None and tool.type == "function":
         return _function(tool.function)
     if tool.custom is not None and tool.type == "custom":

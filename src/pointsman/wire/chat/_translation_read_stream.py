@@ -13,6 +13,7 @@ from pointsman.wire import sse
 from pointsman.wire.chat._open_call import OpenCall
 from pointsman.wire.chat._translation_answer import (
     Said,
+    is_cut_by,
     made_id,
     old_call,
     stop_reason,
@@ -151,8 +152,9 @@ class ChatStreamReader:
 
     def _finished(self, why: str) -> Iterator[Event]:
         self._finish = why
+        is_cut = is_cut_by(why)
         for call in self._calls:
-            yield from self._end_call(call)
+            yield from self._end_call(call, is_cut=is_cut and not call.is_certain)
 
     def _delta(self, delta: Said) -> Iterator[Event]:
         thought, text, refusal = words(delta)
@@ -219,13 +221,13 @@ class ChatStreamReader:
         if call.pieces:
             yield ArgumentsDelta(call.index, "".join(call.pieces))
 
-    def _end_call(self, call: OpenCall) -> Iterator[Event]:
+    def _end_call(self, call: OpenCall, *, is_cut: bool = False) -> Iterator[Event]:
         if call.ended:
             return
         if not call.started:  # it never got a name
             yield from self._start_call(call)
         call.ended = True
-        yield CallEnd(call.index)
+        yield CallEnd(call.index, is_cut)
 
     def _done(self) -> Iterator[Event]:
         """The end by ``[DONE]``, which stands for a finish only where whole calls show that none is missing.

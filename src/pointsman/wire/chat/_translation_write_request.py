@@ -21,6 +21,7 @@ __all__ = ["write_request"]
 
 _encode: Final = msgspec.json.encode
 
+_MAX_STOPS: Final = 4
 _INPUT: Final = {
     "type": "object",
     "properties": {"input": {"type": "string"}},
@@ -63,9 +64,18 @@ def _limits(conversation: Conversation, report: Report) -> dict[str, Any]:
         limit: conversation.max_tokens,
         "reasoning_effort": effort or None,
         **openai_sampling(conversation, report),
-        "stop": conversation.stop or None,
+        "stop": _stop(conversation, report) or None,
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _stop(conversation: Conversation, report: Report) -> tuple[str, ...]:
+    """The sequences that chat completions take; OpenAI's reasoning models take none."""
+    most = 0 if is_openai_reasoning(conversation.model) else _MAX_STOPS
+    if report.source is WireFormat.CHAT or len(conversation.stop) <= most:
+        return conversation.stop
+    report.keep_stops(conversation.stop[most:])
+    return conversation.stop[:most]
 
 
 def _tools(conversation: Conversation, report: Report) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import msgspec
 from pointsman.wire import _openai_errors as openai_errors
 from pointsman.wire import sse
 from pointsman.wire.base import Fault
-from pointsman.wire.chat._translation_answer import finish_reason
+from pointsman.wire.chat._translation_answer import CUT, finish_reason
 from pointsman.wire.chat._translation_usage import write_usage
 from pointsman.wire.conversation import (
     ArgumentsDelta,
@@ -78,7 +78,7 @@ class ChatStreamWriter:
         if isinstance(event, CallStart):
             return self._start_call(event)
         if isinstance(event, CallEnd):
-            return self._end_call(event.index)
+            return b"" if event.is_cut else self._end_call(event.index)
         return self._stop(event) if isinstance(event, Stop) else b""
 
     def _start(self, event: Event) -> bytes:
@@ -125,7 +125,8 @@ class ChatStreamWriter:
 
     def _stop(self, event: Stop) -> bytes:
         self._is_over = True
-        ends = b"".join([self._end_call(index) for index in self._calls])
+        cut = event.reason in CUT
+        ends = b"" if cut else b"".join([self._end_call(index) for index in self._calls])
         why = _encode(finish_reason(event.reason, calls=self._has_calls))
         finish = self._before + b'{},"logprobs":null,"finish_reason":' + why + b"}]}\n\n"
         used = b""

@@ -9,8 +9,10 @@ from pointsman.wire.clients.aider import AIDER
 from pointsman.wire.clients.claude_code import CLAUDE_CODE
 from pointsman.wire.clients.cline import CLINE
 from pointsman.wire.clients.codex import CODEX
+from pointsman.wire.clients.copilot import COPILOT
 from pointsman.wire.clients.opencode import OPENCODE
+from pointsman.wire.clients.qwen_code import QWEN_CODE
 
 __all__ = ["CLIENTS", "Client", "Mark"]
 
-CLIENTS: Final = (CLAUDE_CODE, CODEX, OPENCODE, AIDER, CLINE)
+CLIENTS: Final = (CLAUDE_CODE, CODEX, OPENCODE, AIDER, CLINE, COPILOT, QWEN_CODE)

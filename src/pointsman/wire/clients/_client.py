@@ -31,6 +31,7 @@ class Client(NamedTuple):
     read: str
     marks: tuple[Mark, ...]  # the first that matches counts
     subagents: tuple[bytes, ...] = ()  # headers that its sub-agents alone send
+    stated_subagents: tuple[tuple[bytes, bytes], ...] = ()  # header and value by which a sub-agent is stated
     #: By what its requests are known: one of these headers, the beginning of the user agent, or a text near
     #: the beginning of the system prompt. The words of its marks count in its own requests alone.
     headers: tuple[bytes, ...] = ()

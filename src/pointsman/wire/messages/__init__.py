@@ -40,6 +40,7 @@ MESSAGES: Final = Wire(
     end=stream.end,
     refusal=errors.status_of,
     answer_events=stream.answer_events,
+    keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
     error_event=errors.error_event,
     model_call=MODEL_CALL,
 )

@@ -117,7 +117,7 @@ def write_block(reply: Reply) -> dict[str, Any]:
             "input": dict(reply.arguments),
             "caller": {"type": "direct"},
         }
-    return {"type": "text", "text": reply.text, "citations": None}
+    return {"type": "text", "text": reply.text, "citations": []}
 
 
 def write_stop(reply: Reply) -> str:

@@ -30,7 +30,7 @@ from pointsman.wire.messages._translation_parts import (
     usage_of,
 )
 
-__all__ = ["read_answer", "stop_beside", "stop_reason", "write_answer", "write_message", "write_usage"]
+__all__ = ["CUT", "read_answer", "stop_beside", "stop_reason", "write_answer", "write_message", "write_usage"]
 
 _encode: Final = msgspec.json.encode
 _REASONS: Final = {
@@ -42,7 +42,7 @@ _REASONS: Final = {
     StopReason.PAUSE: "pause_turn",
 }
 #: Reasons that stand beside calls: the last one may have been cut off, and is then none to run.
-_CUT: Final = frozenset({StopReason.LENGTH, StopReason.REFUSAL})
+CUT: Final = frozenset({StopReason.LENGTH, StopReason.REFUSAL})
 #: What the API reports beside, and its schema requires: nothing is known of it.
 _UNKNOWN_USAGE: Final[dict[str, Any]] = {
     "cache_creation": None,
@@ -82,11 +82,17 @@ def _read(answer: bytes) -> Completion:
     return Completion(
         id=read.id,
         model=read.model,
-        parts=parts,
+        parts=_cut(parts) if stop in CUT else parts,
         stop=stop_beside(stop, calls=any(isinstance(part, Call) for part in parts)),
         sequence=read.stop_sequence or "",
         usage=usage_of(read.usage),
     )
+
+
+def _cut(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The parts of an answer that was cut off: its last call may be a part of one."""
+    last = parts[-1] if parts else None
+    return (*parts[:-1], replace(last, is_cut=True)) if isinstance(last, Call) else parts
 
 
 def write_answer(completion: Completion) -> bytes:
@@ -108,12 +114,13 @@ def _named(part: Part, at: int, answer: str) -> Part:
 def _block(part: Part) -> Written | None:
     """One block; None for what only the provider's own callers can use, and for blank text.
 
-    Sent back to the API in the next request, a block of white space alone would be refused.
+    Sent back to the API in the next request, a block of white space alone would be refused. ``citations`` is
+    an empty list: the API's schema requires it, and the Vercel AI SDK refuses null.
     """
     if isinstance(part, Call):
         return {**call_block(part), "caller": {"type": "direct"}}
     if isinstance(part, Text | Refusal):
-        return {"type": "text", "text": part.text, "citations": None} if part.text.strip() else None
+        return {"type": "text", "text": part.text, "citations": []} if part.text.strip() else None
     if isinstance(part, Thinking):
         # No signature is made up: without one the gateway knows that the words are not this provider's.
         words = part.text or part.signature
@@ -123,7 +130,7 @@ def _block(part: Part) -> Written | None:
 
 def stop_beside(reason: StopReason, *, calls: bool) -> StopReason:
     """Why an answer ended that may hold calls: they want results, unless it was cut off."""
-    return StopReason.TOOLS if calls and reason not in _CUT else reason
+    return StopReason.TOOLS if calls and reason not in CUT else reason
 
 
 def stop_reason(reason: StopReason, *, calls: bool) -> str:

@@ -12,6 +12,7 @@ from pointsman.decoding import UNREADABLE, without_halves
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.base import ABSENT
 from pointsman.wire.conversation import Call, Media, Opaque, Part, Result, StopReason, Text, Thinking, Usage
+from pointsman.wire.unknown import YES
 
 __all__ = [
     "STOP_REASONS",
@@ -19,11 +20,14 @@ __all__ = [
     "Content",
     "DecodedOnce",
     "Hints",
+    "KnownBlock",
     "Raws",
     "ReportedUsage",
     "arguments_of",
     "decoded",
     "given",
+    "is_read",
+    "is_server_block",
     "read_parts",
     "read_texts",
     "usage_of",
@@ -83,6 +87,18 @@ class Block(msgspec.Struct, gc=False):
     context: str | None = None
     cache_control: msgspec.Raw = ABSENT
     citations: msgspec.Raw = ABSENT
+    caller: msgspec.Raw = ABSENT  # the model itself, where the provider's tools are not in play
+
+
+class _KnownSource(_Source, gc=False, forbid_unknown_fields=True):
+    content: str | list[KnownBlock] | None = None  # type: ignore[assignment]
+
+
+class KnownBlock(Block, gc=False, forbid_unknown_fields=True):
+    """The same without a member that is not known."""
+
+    content: str | list[KnownBlock] | dict[str, msgspec.Raw] | None = None  # type: ignore[assignment]
+    source: _KnownSource | str | None = None
 
 
 #: What a message or a result holds.
@@ -227,15 +243,21 @@ def _result(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:
     else:
         raws = DecodedOnce(lambda: _decode_children(raw()).content)
         inside = read_parts(content, raws, hints, _IN_RESULT)
-        parts = tuple(_in_result(part) for part in inside)
+        parts = tuple(_in_result(part, hints) for part in inside)
     return (Result(block.tool_use_id or "", parts, is_error=block.is_error is True),)
 
 
-def _in_result(part: Part) -> Text | Media:
+def _in_result(part: Part, hints: Hints) -> Text | Media:
     """A part as a result may hold it: of one that only Messages has, the JSON."""
     if isinstance(part, Text | Media):
         return part
+    hints["messages.result"] = YES
     return Text(bytes(part.raw if isinstance(part, Opaque) else msgspec.json.encode(part)).decode())
+
+
+def _fallback(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:  # noqa: ARG001
+    hints["messages.fallback"] = YES
+    return ()
 
 
 def _image(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:  # noqa: ARG001
@@ -282,6 +304,17 @@ def _media(kind: Literal["image", "document"], block: Block) -> Media:
     )
 
 
+def is_server_block(kind: str) -> bool:
+    """Whether blocks of a type belong to a tool that the provider runs itself."""
+    return kind in _OF_SERVERS or kind.endswith("_tool_result")
+
+
+def is_read(kind: str) -> bool:
+    """Whether blocks of a type are read; others are a server tool's, or not known."""
+    return kind in {"text", "tool_use"} or (kind in _READERS and kind != "fallback")
+
+
+_OF_SERVERS: Final = frozenset({"server_tool_use", "mcp_tool_use", "container_upload"})
 #: What a document or a search result may hold beside texts.
 _IN_DOCUMENT: Final[Mapping[str, Reader]] = {"image": _image}
 #: What a result may hold. No results: each level of them would escape the JSON of the next once more.
@@ -295,4 +328,5 @@ _READERS: Final[Mapping[str, Reader]] = {
     "thinking": _thinking,
     "redacted_thinking": _redacted,
     "tool_result": _result,
+    "fallback": _fallback,
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +16,7 @@ from pointsman.wire.conversation import (
     Call,
     Conversation,
     Message,
+    Opaque,
     Part,
     Result,
     Shape,
@@ -26,12 +28,16 @@ from pointsman.wire.messages._translation_parts import (
     Block,
     Content,
     Hints,
+    KnownBlock,
     Raws,
     decoded,
     given,
+    is_read,
+    is_server_block,
     read_parts,
     read_texts,
 )
+from pointsman.wire.unknown import YES, Known, unknown_members
 
 __all__ = ["read_request"]
 
@@ -49,6 +55,7 @@ class _Format(msgspec.Struct, gc=False):
 class _OutputConfig(msgspec.Struct, gc=False):
     effort: str | None = None
     format: _Format | None = None
+    task_budget: msgspec.Raw = ABSENT
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -65,6 +72,7 @@ class _Tool(msgspec.Struct, gc=False):
     strict: bool | None = None
     cache_control: msgspec.Raw = ABSENT
     allowed_callers: msgspec.Raw = ABSENT
+    eager_input_streaming: bool | None = None
     defer_loading: bool | None = None
     input_examples: msgspec.Raw = ABSENT
 
@@ -78,6 +86,8 @@ class _Choice(msgspec.Struct, gc=False):
 class _Thinking(msgspec.Struct, gc=False):
     type: str
     budget_tokens: int | None = None
+    display: msgspec.Raw = ABSENT
+    block_binding: msgspec.Raw = ABSENT
 
 
 class _Metadata(msgspec.Struct, gc=False):
@@ -101,9 +111,41 @@ class _Request(msgspec.Struct, gc=False):
     top_p: float | None = None
 
 
+class _KnownFormat(_Format, gc=False, forbid_unknown_fields=True): ...
+
+
+class _KnownConfig(_OutputConfig, gc=False, forbid_unknown_fields=True):
+    format: _KnownFormat | None = None
+
+
+class _KnownMessage(_Message, gc=False, forbid_unknown_fields=True):
+    content: str | list[KnownBlock] | None = None  # type: ignore[assignment]
+    output_config: _KnownConfig | None = None
+
+
+class _KnownTool(_Tool, gc=False, forbid_unknown_fields=True): ...
+
+
+class _KnownChoice(_Choice, gc=False, forbid_unknown_fields=True): ...
+
+
+class _KnownThinking(_Thinking, gc=False, forbid_unknown_fields=True): ...
+
+
+class _KnownMetadata(_Metadata, gc=False, forbid_unknown_fields=True): ...
+
+
 class _Plain(_Request, gc=False, forbid_unknown_fields=True):
     """The same with all members that are documented and that the form has no place for: read once."""
 
+    messages: list[_KnownMessage]  # type: ignore[assignment]
+    metadata: _KnownMetadata | None = None
+    output_config: _KnownConfig | None = None
+    output_format: _KnownFormat | None = None
+    system: str | list[KnownBlock] | None = None  # type: ignore[assignment]
+    thinking: _KnownThinking | None = None
+    tool_choice: _KnownChoice | None = None
+    tools: list[_KnownTool] | None = None  # type: ignore[assignment]
     anthropic_version: msgspec.Raw = ABSENT
     betas: msgspec.Raw = ABSENT
     cache_control: msgspec.Raw = ABSENT
@@ -115,6 +157,10 @@ class _Plain(_Request, gc=False, forbid_unknown_fields=True):
     top_k: msgspec.Raw = ABSENT
 
 
+class _Compaction(msgspec.Struct, gc=False):
+    content: str | None = None
+
+
 class _RawMessage(msgspec.Struct, gc=False):
     content: str | list[msgspec.Raw] | None = None
 
@@ -124,12 +170,12 @@ class _RawRequest(msgspec.Struct, gc=False):
     tools: list[msgspec.Raw] = []
 
 
-_YES: Final = msgspec.Raw(b"true")
 _KNOWN: Final = frozenset(_Request.__struct_fields__)
 _OTHERS: Final = tuple(sorted(set(_Plain.__struct_fields__) - _KNOWN))
 _decode: Final = msgspec.json.Decoder(_Request).decode
 _decode_plain: Final = msgspec.json.Decoder(_Plain).decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_compaction: Final = msgspec.json.Decoder(_Compaction).decode
 _decode_raw: Final = msgspec.json.Decoder(_RawRequest).decode
 
 
@@ -175,6 +221,7 @@ def _read(body: bytes) -> Conversation:
     request, hints = _members(body)
     raws = _Raws(body)
     choice, config, thinking = request.tool_choice, request.output_config, request.thinking
+    _add_settings(config, thinking, hints)
     efforts = (each.output_config.effort for each in reversed(request.messages) if each.output_config)
     disabled = choice.disable_parallel_tool_use if choice else None
     return Conversation(
@@ -205,7 +252,27 @@ def _members(body: bytes) -> tuple[_Request, Hints]:
     except msgspec.ValidationError:  # a further member, or another shape
         request = _decode(body)
     members = _decode_members(body).items()
-    return request, {name: raw for name, raw in members if name not in _KNOWN and given(raw)}
+    hints = {name: raw for name, raw in members if name not in _KNOWN and given(raw)}
+    inside = unknown_members(body, _Request, skips=_skips).items()
+    return request, hints | {place: raw for place, raw in inside if "." in place}
+
+
+def _skips(known: Known, members: Mapping[str, Any]) -> bool:
+    """Whether an object is none of those read: a server tool, or a block that is kept or refused whole."""
+    kind = members.get("type")
+    if known is _Tool:
+        return kind not in {None, "custom"}
+    return known is Block and not is_read(str(kind))
+
+
+def _add_settings(config: _OutputConfig | None, thinking: _Thinking | None, hints: Hints) -> None:
+    """Add what settings say that the form has no place for."""
+    if config is not None and given(config.task_budget):
+        hints["output_config.task_budget"] = config.task_budget
+    if thinking is not None and given(thinking.display):
+        hints["thinking.display"] = thinking.display
+    if thinking is not None and given(thinking.block_binding):
+        hints["thinking.block_binding"] = thinking.block_binding
 
 
 def _messages(sent: list[_Message], raws: _Raws, hints: Hints) -> tuple[Message, ...]:
@@ -215,13 +282,35 @@ def _messages(sent: list[_Message], raws: _Raws, hints: Hints) -> tuple[Message,
         content = message.content
         parts = _quick_parts(content) if type(content) is list else None
         if parts is None:
-            messages.append(_message(message, partial(raws.of, at), hints))
+            _add(messages, _message(message, partial(raws.of, at), hints), hints)
             continue
         role = _ROLES.get(message.role)
         if role is None:
             role = _TOOL if type(parts[0]) is Result and _only_results(parts) else _USER
         messages.append(Message(role, parts))
     return tuple(messages)
+
+
+def _add(messages: list[Message], message: Message, hints: Hints) -> None:
+    """Add a message. A compaction takes the place of all before it: the API ignores what that was.
+
+    Its summary is a user's text, as many chat templates let no conversation begin with the assistant.
+    """
+    parts: list[Part] = []
+    for part in message.parts:
+        if type(part) is not Opaque:
+            parts.append(part)
+        elif part.kind != "compaction":
+            if message.role is Role.ASSISTANT and not is_server_block(part.kind):
+                hints[f"messages.{part.kind}"] = YES  # of a newer model: the rest of its turn is kept
+            else:
+                parts.append(part)
+        elif summary := _decode_compaction(part.raw).content:  # without one the compaction had failed
+            hints["messages.compaction"] = YES
+            messages[:] = [Message(_USER, (Text(summary),))]
+            parts = []
+    if parts or not message.parts:
+        messages.append(Message(message.role, tuple(parts)))
 
 
 def _quick_parts(content: list[Block]) -> tuple[Part, ...] | None:
@@ -265,8 +354,9 @@ def _tool(tool: _Tool, raws: _Raws, at: int, hints: Hints) -> Tool:
         hints["cache_control"] = tool.cache_control
     if tool.type and tool.type != "custom":  # Messages calls an ordinary tool custom
         return Tool(tool.name or tool.type, kind=tool.type, raw=raws.tool(at))
-    if tool.defer_loading or given(tool.allowed_callers) or given(tool.input_examples):
-        hints["tools.input_examples"] = tool.input_examples if given(tool.input_examples) else _YES
+    waits = tool.defer_loading or tool.eager_input_streaming
+    if waits or given(tool.allowed_callers) or given(tool.input_examples):
+        hints["tools.input_examples"] = tool.input_examples if given(tool.input_examples) else YES
     schema = tool.input_schema if given(tool.input_schema) else ABSENT
     return Tool(tool.name, tool.description or "", schema, tool.strict)
 

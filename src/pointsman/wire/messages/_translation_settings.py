@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.constructs import Report
@@ -14,7 +15,7 @@ from pointsman.wire.conversation import Conversation, Tool
 from pointsman.wire.hosted import described, portable_tools
 from pointsman.wire.members import foreign_members
 from pointsman.wire.messages._translation_blocks import Written
-from pointsman.wire.models import thinks_adaptively, thinks_harder
+from pointsman.wire.models import effort_of_budget, thinks_adaptively, thinks_harder
 from pointsman.wire.tool_names import flat_name
 
 __all__ = [
@@ -57,6 +58,8 @@ _FREE_TEXT: Final = msgspec.Raw(
 )
 #: What some callers of chat send, because this format has it.
 _SHARED: Final = {"top_k": "top_k"}
+#: The member of Responses that asks for a summary of the reasoning.
+_SUMMARY: Final = "reasoning.summary"
 _MODES: Final = {"auto": "auto", "none": "none", "required": "any", "named": "tool"}
 
 
@@ -74,8 +77,9 @@ def limits(asked: Conversation, report: Report, *, resumes: bool) -> dict[str, A
         return {"max_tokens": asked.max_tokens or DEFAULT_MAX_TOKENS, "thinking": {"type": "disabled"}}
     if adaptive_effort(asked, report):
         most = asked.max_tokens or ADAPTIVE_MAX_TOKENS
-        thinks = not _must_not_think(asked, report, resumes=False)  # such models may begin at any time
-        return {"max_tokens": most, "thinking": {"type": "adaptive"}} if thinks else {"max_tokens": most}
+        if _must_not_think(asked, report, resumes=False):  # such models may begin at any time
+            return {"max_tokens": most}
+        return {"max_tokens": most, "thinking": {"type": "adaptive"} | _display(asked)}
     budget = _budget(asked, report)
     if budget and _must_not_think(asked, report, resumes=resumes):
         budget = 0
@@ -87,6 +91,12 @@ def limits(asked: Conversation, report: Report, *, resumes: bool) -> dict[str, A
     return {"max_tokens": most, "thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
+def _display(asked: Conversation) -> dict[str, str]:
+    """A summary of the thinking, where Responses asks for one: newer models show none unless asked."""
+    wanted = _SUMMARY in asked.options and thinks_harder(asked.model)
+    return {"display": "summarized"} if wanted else {}
+
+
 def _must_not_think(asked: Conversation, report: Report, *, resumes: bool) -> bool:
     if not resumes and (asked.choice is None or asked.choice.mode not in {"required", "named"}):
         return False
@@ -96,8 +106,11 @@ def _must_not_think(asked: Conversation, report: Report, *, resumes: bool) -> bo
 
 def adaptive_effort(asked: Conversation, report: Report) -> str:
     """Return the effort of a request for a model that decides itself how long it thinks; empty for others."""
-    if report.source is WireFormat.MESSAGES or not asked.effort or not thinks_adaptively(asked.model):
+    if report.source is WireFormat.MESSAGES or not thinks_adaptively(asked.model):
         return ""
+    if not asked.effort and asked.thinking_budget and thinks_harder(asked.model):
+        report.meet("thinking_budget")  # which such a model refuses
+        return effort_of_budget(asked.thinking_budget)
     effort = "high" if asked.effort == "xhigh" and not thinks_harder(asked.model) else asked.effort
     effort = effort if effort in _ADAPTIVE_EFFORTS else ""
     if effort != asked.effort:
@@ -205,7 +218,12 @@ def options(asked: Conversation, report: Report) -> dict[str, msgspec.Raw]:
     """
     if report.source is WireFormat.MESSAGES:
         return dict(asked.options)
-    return foreign_members(asked, report, _SHARED if report.source is WireFormat.CHAT else None)
+    if report.source is WireFormat.CHAT:
+        return foreign_members(asked, report, _SHARED)
+    if _display(asked):  # written as the display of the thinking
+        rest = {name: raw for name, raw in asked.options.items() if name != _SUMMARY}
+        asked = replace(asked, options=rest)
+    return foreign_members(asked, report)
 
 
 def user(asked: Conversation, report: Report) -> dict[str, dict[str, str]]:

@@ -25,7 +25,7 @@ from pointsman.wire.conversation import (
     UsageReport,
 )
 from pointsman.wire.messages._errors import STATUS
-from pointsman.wire.messages._translation_answer import stop_beside
+from pointsman.wire.messages._translation_answer import CUT, stop_beside
 from pointsman.wire.messages._translation_parts import (
     STOP_REASONS,
     Block,
@@ -125,12 +125,23 @@ _ONE: Final = re.compile(rb"(?:event: ?[^\r\n]*+\n)?+data: ?([^\r\n]*+)\n\n")
 class MessagesReader:
     """Reads one stream. Nothing is read behind its end or its error."""
 
-    __slots__ = ("_calls", "_count", "_over", "_reason", "_sequence", "_splitter", "_started", "_usage")
+    __slots__ = (
+        "_calls",
+        "_closed",
+        "_count",
+        "_over",
+        "_reason",
+        "_sequence",
+        "_splitter",
+        "_started",
+        "_usage",
+    )
 
     def __init__(self) -> None:
         self._splitter = sse.Splitter()
         self._calls: dict[int, _OpenCall] = {}  # by the index of the block
         self._count = 0
+        self._closed: int | None = None  # call whose block was closed last
         self._usage: Usage | None = None
         self._reason: StopReason = StopReason.END
         self._sequence = ""
@@ -184,6 +195,7 @@ class MessagesReader:
 
     def _open(self, index: int, block: Block) -> list[Event]:
         closed = self._close(index)  # a block that reuses the number of one which was never closed
+        closed += self._end_call()
         if block.type == "tool_use":
             call = _OpenCall(self._count, "" if _is_empty(block.input) else arguments_of(block.input))
             self._calls[index] = call
@@ -211,24 +223,33 @@ class MessagesReader:
         return [ArgumentsDelta(call.index, delta.partial_json)]
 
     def _close(self, index: int) -> list[Event]:
+        """Close a block. Whether a call is whole is known from the next one, or from the stop reason."""
         call = self._calls.pop(index, None)
         if call is None:
             return []
-        arguments: list[Event] = [ArgumentsDelta(call.index, call.arguments)] if call.arguments else []
-        return [*arguments, CallEnd(call.index)]
+        before = self._end_call()
+        self._closed = call.index
+        return [*before, ArgumentsDelta(call.index, call.arguments)] if call.arguments else before
+
+    def _end_call(self, *, is_cut: bool = False) -> list[Event]:
+        """End the call whose block was closed last, if that was not told yet."""
+        index, self._closed = self._closed, None
+        return [] if index is None else [CallEnd(index, is_cut)]
 
     def _ending(self, event: _Event) -> list[Event]:
         if event.delta and event.delta.stop_reason:
             self._reason = STOP_REASONS.get(event.delta.stop_reason, StopReason.END)
             self._sequence = event.delta.stop_sequence or ""
+        ended = self._end_call(is_cut=self._reason in CUT)
         if event.usage is None:
-            return []
+            return ended
         self._usage = usage_of(event.usage, self._usage) or Usage()
-        return [UsageReport(self._usage)]
+        return [*ended, UsageReport(self._usage)]
 
     def _stop(self) -> list[Event]:
         self._over = True
         closed = [event for index in list(self._calls) for event in self._close(index)]
+        closed += self._end_call(is_cut=self._reason in CUT)
         return [*closed, Stop(stop_beside(self._reason, calls=self._count > 0), self._sequence)]
 
 

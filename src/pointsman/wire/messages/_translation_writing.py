@@ -40,7 +40,7 @@ def write_request(asked: Conversation, report: Report) -> bytes:
     body |= settings.sampling(asked, report, thinks=thinks)
     body |= settings.output_config(asked, report)
     if asked.stop:
-        body["stop_sequences"] = _stop(asked.stop, report)
+        body |= _stop(asked.stop, report)
     body |= settings.user(asked, report)
     if asked.stream:
         body["stream"] = True
@@ -112,7 +112,9 @@ def _has_thought(messages: list[dict[str, Any]]) -> bool:
     return False
 
 
-def _stop(stop: tuple[str, ...], report: Report) -> list[str]:
-    if not all(sequence.strip() for sequence in stop):
-        report.meet("blank_stop")
-    return list(stop)
+def _stop(stop: tuple[str, ...], report: Report) -> dict[str, list[str]]:
+    """The sequences that the API takes; one of white space alone is left to the gateway."""
+    taken = [sequence for sequence in stop if sequence.strip()]
+    if len(taken) < len(stop):
+        report.keep_stops(tuple(sequence for sequence in stop if not sequence.strip()))
+    return {"stop_sequences": taken} if taken else {}

@@ -10,6 +10,7 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import WireFormat
+from pointsman.wire.client_tools import APPLY_PATCH
 from pointsman.wire.conversation import (
     Call,
     Completion,
@@ -23,7 +24,7 @@ from pointsman.wire.conversation import (
 )
 from pointsman.wire.responses._answer import snapshot, write_part
 from pointsman.wire.responses._asked import NOTHING_ASKED, Asked
-from pointsman.wire.responses._local_shell import shell_action
+from pointsman.wire.responses._built_in import action_of, call_type, id_prefix
 from pointsman.wire.responses._translation_items import read_item
 
 __all__ = [
@@ -129,9 +130,10 @@ def parts_of(raw: msgspec.Raw) -> tuple[Part, ...]:
 
 
 def stop_of(response: Response) -> StopReason:
-    """Why a response ended. A whole call in it is what matters, whatever else the response says."""
+    """Why a response ended. Whole calls in it are what matters, unless one beside them was cut off."""
     calls = [raw for raw in response.output or () if any(isinstance(part, Call) for part in parts_of(raw))]
-    if any(_decode_status(raw).status != "incomplete" for raw in calls):
+    whole = [_decode_status(raw).status != "incomplete" for raw in calls]
+    if any(whole) and (all(whole) or response.status != "incomplete"):
         return StopReason.TOOLS
     if response.status == "incomplete":
         reason = response.incomplete_details.reason if response.incomplete_details else None
@@ -230,7 +232,7 @@ def _content(part: Text | Refusal) -> dict[str, Any]:
 
 def _item(part: Part, suffix: str) -> Mapping[str, Any] | msgspec.Raw | None:
     if isinstance(part, Call):
-        return call_item(suffix, part)
+        return call_item(suffix, part, "incomplete" if part.is_cut else "completed")
     if isinstance(part, Thinking):
         return reasoning_item(suffix, part.text) if part.text else None
     return part.raw if isinstance(part, Opaque) and part.format is WireFormat.RESPONSES else None
@@ -255,9 +257,11 @@ def reasoning_item(suffix: str, text: str) -> dict[str, Any]:
 def call_item(suffix: str, call: Call, status: str = "completed") -> dict[str, Any]:
     """A call."""
     item: dict[str, Any]
-    if call.local_shell:
-        item = {"type": "local_shell_call", "id": f"lsh_{suffix}", "status": status}
-        return item | {"call_id": call.id or f"call_{suffix}", "action": shell_action(call.arguments)}
+    if tool := call.built_in:
+        if tool == APPLY_PATCH and status != "completed":
+            status = "in_progress"  # it has no other
+        item = {"type": call_type(tool), "id": f"{id_prefix(tool)}_{suffix}", "status": status}
+        return item | {"call_id": call.id or f"call_{suffix}", **action_of(tool, call.arguments)}
     kind, prefix = ("custom_tool_call", "ctc") if call.custom else ("function_call", "fc")
     item = {"type": kind, "id": f"{prefix}_{suffix}", "status": status}
     item |= {"call_id": call.id or f"call_{suffix}", "name": call.name}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -10,19 +11,23 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import Role, WireFormat
 from pointsman.wire.conversation import Call, Media, Message, Opaque, Part, Refusal, Result, Text, Thinking
-from pointsman.wire.hosted import LOCAL_SHELL
-from pointsman.wire.responses._local_shell import shell_arguments
+from pointsman.wire.responses import _built_in
+from pointsman.wire.unknown import MOST, YES, Known, unknown_members
 
-__all__ = ["merged", "read_item", "read_items"]
+__all__ = ["is_unknown", "item_type", "merged", "read_item", "read_items", "unknown_in"]
 
 _ROLES: Final = {"assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
 _TEXTS: Final = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
 _NOTES: Final = frozenset({Role.SYSTEM, Role.USER})
-_SHELL_CALL: Final = "local_shell_call"
 _SHELL_OUTPUT: Final = "local_shell_call_output"
-_CALLS: Final = frozenset({"function_call", "custom_tool_call", _SHELL_CALL})
-_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output", _SHELL_OUTPUT})
+_CALLS: Final = frozenset({"function_call", "custom_tool_call", *_built_in.CALLS})
+_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output", *_built_in.OUTPUTS})
 _READ: Final = _CALLS | _OUTPUTS | {"message", "reasoning"}
+
+
+#: How the types of items end, and how they begin, that are a provider's own.
+_OF_SERVERS: Final = ("_call", "_output", "_trigger")
+_KEPT: Final = ("additional_tools", "compaction", "item_reference", "mcp_", "program")
 
 
 class _Undecoded(Exception):
@@ -40,6 +45,7 @@ class _Summary(msgspec.Struct, gc=False):
     """A part of a reasoning item."""
 
     text: str = ""
+    type: str = ""
 
 
 class _Item(msgspec.Struct, gc=False):
@@ -56,9 +62,20 @@ class _Item(msgspec.Struct, gc=False):
     arguments: str | None = None
     input: str | None = None
     action: msgspec.Raw = msgspec.Raw()
-    output: str | list[msgspec.Raw] | None = None
+    actions: msgspec.Raw = msgspec.Raw()
+    operation: msgspec.Raw = msgspec.Raw()
+    output: str | list[msgspec.Raw] | _Content | None = None
     summary: list[_Summary] | None = None
     encrypted_content: str | None = None
+    # What says nothing to a model: of answers that are sent back, and of commands and clicks.
+    phase: str | None = None
+    caller: msgspec.Raw = msgspec.Raw()
+    created_by: msgspec.Raw = msgspec.Raw()
+    environment: msgspec.Raw = msgspec.Raw()
+    max_output_length: msgspec.Raw = msgspec.Raw()
+    pending_safety_checks: msgspec.Raw = msgspec.Raw()
+    acknowledged_safety_checks: msgspec.Raw = msgspec.Raw()
+    internal_chat_message_metadata_passthrough: msgspec.Raw = msgspec.Raw()  # Codex 0.169, in every item
 
 
 class _Url(msgspec.Struct, gc=False):
@@ -68,6 +85,13 @@ class _Url(msgspec.Struct, gc=False):
 class _Audio(msgspec.Struct, gc=False):
     data: str = ""
     format: str = ""
+
+
+class _Outcome(msgspec.Struct, gc=False):
+    """How a command of a shell ended."""
+
+    type: str = "exit"
+    exit_code: int = 0
 
 
 class _Content(msgspec.Struct, gc=False):
@@ -81,15 +105,24 @@ class _Content(msgspec.Struct, gc=False):
     file_url: str | None = None
     filename: str | None = None
     input_audio: _Audio | None = None
+    stdout: str | None = None  # of a shell
+    stderr: str | None = None
+    outcome: _Outcome | None = None
+    annotations: msgspec.Raw = msgspec.Raw()  # of an answer that is sent back
+    logprobs: msgspec.Raw = msgspec.Raw()
 
 
-class _Whole(_Item, gc=False):
+class _KnownContent(_Content, gc=False, forbid_unknown_fields=True): ...
+
+
+class _Whole(_Item, gc=False, forbid_unknown_fields=True):
     """The same with the parts of its content decoded: whatever is not so is read again from JSON."""
 
-    content: str | list[_Content] | None = None  # type: ignore[assignment]
-    output: str | list[_Content] | None = None  # type: ignore[assignment]
+    content: str | list[_KnownContent] | None = None  # type: ignore[assignment]
+    output: str | list[_KnownContent] | _KnownContent | None = None  # type: ignore[assignment]
 
 
+_decode_heads: Final = msgspec.json.Decoder(list[_Head]).decode
 _decode_head: Final = msgspec.json.Decoder(_Head).decode
 _decode_whole: Final = msgspec.json.Decoder(list[_Whole]).decode
 _decode_item: Final = msgspec.json.Decoder(_Item).decode
@@ -124,10 +157,31 @@ def read_items(raw: msgspec.Raw) -> tuple[Message, ...] | None:
         return None
 
 
+def unknown_in(items: msgspec.Raw) -> dict[str, msgspec.Raw]:
+    """Return the places of what is not known in a list of items. Raises ``UNREADABLE``."""
+    kinds = (head.type for head in _decode_heads(items) if head.type and is_unknown(head.type))
+    found = {f"input.{kind}": YES for kind in islice(dict.fromkeys(kinds), MOST)}
+    return found | unknown_members(items, _Whole, "input.", _is_not_read)
+
+
+def is_unknown(kind: str) -> bool:
+    """Whether items of a type are neither read nor of a tool of the provider's: a newer model's."""
+    return not (kind in _READ or kind.endswith(_OF_SERVERS) or kind.startswith(_KEPT))
+
+
+def _is_not_read(known: Known, item: Mapping[str, object]) -> bool:
+    return known is _Whole and item.get("type", "message") not in _READ
+
+
+def item_type(raw: msgspec.Raw) -> str:
+    """Return the type of an item. Raises ``UNREADABLE``."""
+    head = _decode_head(raw)
+    return head.type or ("message" if head.role else "item_reference")
+
+
 def read_item(raw: msgspec.Raw) -> Message:
     """Read one item as a message of its own. Raises ``UNREADABLE``."""
-    head = _decode_head(raw)
-    kind = head.type or ("message" if head.role else "item_reference")
+    kind = item_type(raw)
     if kind not in _READ:
         results = kind.endswith("_output") or kind == "mcp_approval_response"
         role = Role.TOOL if results else Role.ASSISTANT
@@ -147,20 +201,23 @@ def _message(item: _Item) -> Message:
 
 
 def _call(item: _Item) -> Call:
-    if item.type == _SHELL_CALL:
-        arguments = shell_arguments(item.action)
-        return Call(item.call_id or item.id or "", LOCAL_SHELL, arguments, local_shell=True)
+    if tool := _built_in.CALLS.get(item.type or ""):
+        arguments = _built_in.arguments_of(item.action, item.actions, item.operation)
+        return Call(item.call_id or item.id or "", tool, arguments, built_in=tool)
     custom = item.type == "custom_tool_call"
     arguments = (item.input if custom else item.arguments) or ""
     call_id = item.call_id or item.id or ""
-    return Call(call_id, item.name or "", arguments, custom=custom, namespace=item.namespace or "")
+    is_cut = item.status == "incomplete"
+    return Call(call_id, item.name or "", arguments, custom, item.namespace or "", is_cut=is_cut)
 
 
 def _result(item: _Item) -> Result:
-    parts = tuple(_plain(part) for part in _parts(item.output))
+    output = [item.output] if isinstance(item.output, _Content) else item.output
+    parts = tuple(_plain(part) for part in _parts(output))
     call_id = item.call_id or item.id or ""  # the shell's results are documented with "id" alone
     shell = item.type == _SHELL_OUTPUT
-    return Result(call_id, parts, custom=item.type == "custom_tool_call_output", local_shell=shell)
+    failed = item.status == "failed"  # a patch says so
+    return Result(call_id, parts, failed, custom=item.type == "custom_tool_call_output", local_shell=shell)
 
 
 def _plain(part: Part) -> Text | Media:
@@ -197,11 +254,13 @@ def _parts(content: str | Sequence[msgspec.Raw | _Content] | None) -> Iterator[P
 
 def _part(raw: msgspec.Raw | _Content) -> Part:
     part = raw if isinstance(raw, _Content) else _decode_content(raw)
+    if part.outcome is not None:
+        return _printed(part, part.outcome)
     if part.type in _TEXTS:
         return Text(part.text or "")
     if part.type == "refusal":
         return Refusal(part.refusal or "")
-    if part.type == "input_image":
+    if part.type in {"input_image", "computer_screenshot"}:
         return _image(part)
     if part.type == "input_file":
         return _file(part)
@@ -210,6 +269,12 @@ def _part(raw: msgspec.Raw | _Content) -> Part:
     if isinstance(raw, _Content):
         raise _Undecoded
     return Opaque(WireFormat.RESPONSES, part.type, raw)
+
+
+def _printed(part: _Content, outcome: _Outcome) -> Text:
+    """What a command of a shell wrote, and how it ended."""
+    end = "timed out" if outcome.type == "timeout" else f"exit code {outcome.exit_code}"
+    return Text("\n".join(filter(None, (part.stdout, part.stderr, end))))
 
 
 def _image(part: _Content) -> Media:

@@ -18,7 +18,15 @@ from pointsman.wire.responses._settings_items import (
     holds_settings,
     take_settings,
 )
-from pointsman.wire.responses._translation_items import merged, read_item, read_items
+from pointsman.wire.responses._translation_items import (
+    is_unknown,
+    item_type,
+    merged,
+    read_item,
+    read_items,
+    unknown_in,
+)
+from pointsman.wire.unknown import unknown_members
 
 __all__ = ["read_request"]
 
@@ -42,6 +50,10 @@ class _Tool(msgspec.Struct, gc=False):
     parameters: msgspec.Raw = msgspec.Raw()
     strict: bool | None = None
     tools: list[msgspec.Raw] = []  # of a namespace
+    format: msgspec.Raw = msgspec.Raw()  # of a custom tool
+
+
+class _KnownTool(_Tool, gc=False, forbid_unknown_fields=True): ...
 
 
 class _ToolHead(msgspec.Struct, gc=False):
@@ -71,6 +83,7 @@ def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(type_)
 
 
+_NONE: Final = msgspec.Raw(b"[]")
 _MEMBERS: Final = _decoder(_Members)
 _INPUT: Final = _decoder(list[msgspec.Raw] | str | None)
 _TEXT: Final = _decoder(str | None)
@@ -81,6 +94,7 @@ _FLOAT: Final = _decoder(float | None)
 _OBJECT: Final = _decoder(_Members | None)
 _TOOLS: Final = _decoder(list[msgspec.Raw] | None)
 _TOOL: Final = _decoder(_Tool)
+_KNOWN_TOOL: Final = _decoder(_KnownTool)
 _TOOL_HEAD: Final = _decoder(_ToolHead)
 _CHOICE: Final = _decoder(_Choice | str | None)
 _FORMAT: Final = _decoder(_Format)
@@ -93,8 +107,9 @@ def read_request(body: bytes) -> Conversation:
     except UNREADABLE as error:
         raise MalformedRequest(f"the request body cannot be read: {why_unreadable(error)}") from None
     found = {name: raw for name, raw in members.items() if bytes(raw) != b"null"}
-    system, messages, settings = _conversation(found)
-    tools = tuple(_tools(found, settings.tools))
+    unknown: _Members = {}
+    system, messages, settings = _conversation(found, unknown)
+    tools = tuple(_tools(found, settings.tools, unknown))
     choice, tools = _choice(found, tools)
     if settings.compacts and tools:
         choice = ToolChoice("none")
@@ -116,7 +131,7 @@ def read_request(body: bytes) -> Conversation:
         effort=_take(reasoning, "effort", _TEXT, "reasoning.effort") or settings.effort,
         compacts=settings.compacts,
         user=_take(found, "user", _TEXT) or "",
-        options=_options(found, reasoning, text),
+        options=_options(found, reasoning, text) | unknown,
     )
 
 
@@ -145,15 +160,22 @@ def _options(found: _Members, reasoning: _Members, text: _Members) -> _Members:
     return options
 
 
-def _conversation(found: _Members) -> tuple[tuple[Text, ...], tuple[Message, ...], Settings]:
-    """Take ``instructions`` and ``input``: the system text first, the messages, and settings among them."""
+def _conversation(
+    found: _Members, unknown: _Members
+) -> tuple[tuple[Text, ...], tuple[Message, ...], Settings]:
+    """Take ``instructions`` and ``input``: the system text first, the messages, and settings among them.
+
+    What is not known in the items is added to ``unknown`` by its place.
+    """
     system = _instructions(_take(found, "instructions", _ITEMS))
     settings, quick = _quick(found)
     if quick is None:
+        raw = found.get("input", _NONE)
         given = _take(found, "input", _INPUT)
         if isinstance(given, str):
             return tuple(system), (Message(Role.USER, (Text(given),)),), settings
         messages = merged(_items(given or []))
+        unknown |= unknown_in(raw)
     else:
         found.pop("input", None)
         messages = quick
@@ -190,27 +212,33 @@ def _texts(messages: tuple[Message, ...]) -> list[Text]:
 def _items(raws: list[msgspec.Raw], member: str = "input") -> Iterator[Message]:
     for at, raw in enumerate(raws):
         try:
-            yield read_item(raw)
+            if not is_unknown(item_type(raw)):
+                yield read_item(raw)
         except UNREADABLE as error:
             raise _malformed(f"{member}[{at}]", error) from None
 
 
-def _tools(found: _Members, additional: Iterable[msgspec.Raw]) -> Iterator[Tool]:
+def _tools(found: _Members, additional: Iterable[msgspec.Raw], unknown: _Members) -> Iterator[Tool]:
+    """Take the tools; their members that are not known are added to ``unknown`` by their place."""
     for at, raw in enumerate(_take(found, "tools", _TOOLS) or ()):
-        yield from _tool(raw, f"tools[{at}]", "")
+        yield from _tool(raw, f"tools[{at}]", "", unknown)
     for at, raw in enumerate(additional):
-        yield from _tool(raw, f"additional_tools[{at}]", "")
+        yield from _tool(raw, f"additional_tools[{at}]", "", unknown)
 
 
-def _tool(raw: msgspec.Raw, field: str, namespace: str) -> Iterator[Tool]:
+def _tool(raw: msgspec.Raw, field: str, namespace: str, unknown: _Members) -> Iterator[Tool]:
     kind = _decoded(raw, _TOOL_HEAD, field).type
     if kind not in {"function", "custom", "namespace"}:
         yield Tool(kind, kind=kind, namespace=namespace, raw=raw)
         return
-    tool: _Tool = _decoded(raw, _TOOL, field)
+    try:
+        tool: _Tool = _KNOWN_TOOL.decode(raw)
+    except UNREADABLE:
+        tool = _decoded(raw, _TOOL, field)
+        unknown |= unknown_members(raw, _Tool, "tools.")
     if kind == "namespace":
         for at, inner in enumerate(tool.tools):
-            yield from _tool(inner, f"{field}.tools[{at}]", tool.name)
+            yield from _tool(inner, f"{field}.tools[{at}]", tool.name, unknown)
         return
     schema = tool.parameters if bytes(tool.parameters) != b"null" else msgspec.Raw()
     yield Tool(

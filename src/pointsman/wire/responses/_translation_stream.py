@@ -193,7 +193,7 @@ class StreamReader:
                     )
                 if ended:
                     yield from _rest(item, part.arguments)
-                    yield CallEnd(item.call)
+                    yield CallEnd(item.call, part.is_cut)
             elif ended:
                 yield from _unsaid(item, part)
         item.ended = item.ended or ended
@@ -228,7 +228,7 @@ class StreamReader:
         self._over = True
         for item in self._items.values():
             if item.call is not None and not item.ended:
-                yield CallEnd(item.call)
+                yield CallEnd(item.call, is_cut=kind == "response.incomplete")
         usage = read_usage(response.usage)
         if usage is not None:
             yield UsageReport(usage)

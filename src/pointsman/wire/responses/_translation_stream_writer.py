@@ -93,7 +93,7 @@ class StreamWriter:
             case CallStart():
                 yield from self._begin(event)
             case CallEnd():
-                yield from self._end_call(event.index)
+                yield from self._end_call(event.index, "incomplete" if event.is_cut else "completed")
             case UsageReport():
                 self._usage = event.usage
             case Stop():
@@ -228,8 +228,7 @@ class StreamWriter:
 
     def _begin(self, event: CallStart) -> Iterator[bytes]:
         yield from self._close()
-        kind = {"custom": event.custom, "local_shell": event.local_shell}
-        call = Call(event.id, event.name, "", namespace=event.namespace, **kind)
+        call = Call(event.id, event.name, "", event.custom, event.namespace, event.built_in)
         opened = OpenCall(len(self._output), self._suffix(), call)
         self._calls[event.index] = opened
         yield self._added(opened)
@@ -239,7 +238,7 @@ class StreamWriter:
         if opened is None or not event.text:
             return
         opened.pieces.append(event.text)
-        if not opened.call.local_shell:  # whose calls come whole
+        if not opened.call.built_in:  # whose calls come whole
             yield self._fragment(opened, event.text)
 
     def _fragment(self, opened: OpenCall, text: str) -> bytes:
@@ -251,7 +250,7 @@ class StreamWriter:
         if opened is None:
             return
         call = replace(opened.call, arguments="".join(opened.pieces))
-        if not call.local_shell:
+        if not call.built_in:
             if not (call.arguments or call.custom) and status == "completed":
                 call = replace(call, arguments="{}")
                 yield self._fragment(opened, "{}")

@@ -61,7 +61,7 @@ def write_request(request: Conversation, report: Report) -> bytes:
     }
     body |= {name: value for name, value in plain.items() if value is not None}
     if request.stop:
-        report.meet("stop")
+        report.keep_stops(request.stop)
     body |= _settings(request, report)
     if report.source is not _OWN and "reasoning" in body:  # the model goes on from it in its next turn
         body["include"] = ["reasoning.encrypted_content"]

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pointsman.vocabulary import Role, WireFormat
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import Call, Media, Message, Opaque, Part, Refusal, Result, Text, Thinking
-from pointsman.wire.responses._local_shell import shell_action
+from pointsman.wire.responses._built_in import action_of, call_type
 from pointsman.wire.tool_names import flat_name, short
 
 __all__ = ["write_items"]
@@ -64,8 +64,10 @@ def _acts(parts: list[Any], report: Report) -> Iterator[Any]:
                 else:
                     report.meet("thinking_history")
             case Opaque():
-                if part.format is _OWN or report.meet("server_item", part.kind):
+                if part.format is _OWN:
                     yield part.raw
+                else:
+                    report.meet_opaque(part.kind, part.kind)
             case _:  # an image among the model's words, where this format takes text alone
                 report.meet("media_of_assistant")
 
@@ -82,8 +84,8 @@ def _thinking(part: Thinking) -> dict[str, Any]:
 
 def _call(call: Call) -> dict[str, Any]:
     call_id = short(call.id, _MAX_ID)
-    if call.local_shell:
-        return {"type": "local_shell_call", "call_id": call_id, "action": shell_action(call.arguments)}
+    if tool := call.built_in:
+        return {"type": call_type(tool), "call_id": call_id, **action_of(tool, call.arguments)}
     written: dict[str, Any] = {"type": "custom_tool_call" if call.custom else "function_call"}
     written |= {"call_id": call_id, "name": flat_name("", call.name)}
     if call.namespace:
@@ -121,8 +123,10 @@ def _content(part: Part, report: Report) -> Any:
             return {"type": "input_text", "text": part.text} if part.text else None
         case Media():
             return _media(part, report)
-        case Opaque() if part.format is _OWN or report.meet("server_item", part.kind):
+        case Opaque() if part.format is _OWN:
             return part.raw
+        case Opaque():
+            report.meet_opaque(part.kind, part.kind)
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pointsman.stores.ledger.postgres._connection import Connection, Database
 from pointsman.stores.ledger.postgres._ledger import PostgresLedger
 
-__all__ = ["PostgresLedger"]
+__all__ = ["Connection", "Database", "PostgresLedger"]

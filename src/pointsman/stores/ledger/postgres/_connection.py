@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
@@ -14,7 +14,9 @@ from psycopg import errors, pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pointsman.errors import ConfigError, StoreUnavailable
-from pointsman.stores.ledger.postgres._schema import is_made, prepare
+from pointsman.stores.ledger.postgres._patience import PatientConnection, Silent
+from pointsman.stores.ledger.postgres._schema import SCHEMA, is_made, prepare, state_of
+from pointsman.stores.schema_version import SchemaState
 
 __all__ = ["Connection", "Database", "Reader"]
 
@@ -46,6 +48,9 @@ _STATEMENT: Final = 60_000
 
 #: Seconds for which a database that could not be reached is not asked again by those who read.
 PAUSE: Final = 1.0
+
+#: Seconds that a server has beyond its own limit of a statement to say that it was reached.
+_GRACE: Final = 2.0
 
 _NEVER: Final = -math.inf, StoreUnavailable("")
 
@@ -82,14 +87,14 @@ class Database:
         self.where: Final = f'host "{host}{port}", database "{name}", user "{known["user"]}"'
         self._writer: Connection | None = None
 
-    def connect(self, settings: str) -> Connection:
+    def connect(self, settings: str) -> PatientConnection:
         """Open a connection whose transactions begin where the code says so.
 
         Raises:
             StoreUnavailable: the database cannot be reached, or refuses this user.
         """
         try:
-            connection = psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
+            connection = PatientConnection.connect(self._conninfo, autocommit=True, prepare_threshold=None)
         except psycopg.Error as error:
             raise self.unavailable("cannot reach", error) from error
         try:
@@ -123,6 +128,33 @@ class Database:
             StoreUnavailable: as ``writer`` does.
         """
         self._prepared().close()
+
+    def state(self) -> SchemaState:
+        """Return the schema that the tables have; number 0 where there are none. Nothing is changed.
+
+        Raises:
+            StoreUnavailable: the database cannot be read, or a later version changed its tables.
+        """
+        with closing(self.connect(_READING.format(timeout=_STATEMENT))) as connection:
+            try:
+                return state_of(connection, self.where)
+            except psycopg.Error as error:
+                raise self.unavailable("cannot read", error) from error
+
+    def migrate(self) -> SchemaState:
+        """Bring the tables to this program's schema, even where earlier programs cannot use that.
+
+        Returns:
+            The schema that was there before.
+
+        Raises:
+            StoreUnavailable: the database cannot be written, or a later version changed its tables.
+        """
+        with closing(self.connect(_WRITING.format(timeout=0))) as connection:
+            try:
+                return prepare(connection, self.where, SCHEMA, allow_break=True)
+            except psycopg.Error as error:
+                raise self.unavailable("cannot migrate", error) from error
 
     def _prepared(self) -> Connection:
         connection = self.connect(_WRITING.format(timeout=_STATEMENT))
@@ -170,18 +202,26 @@ class Reader:
         self._seconds: Final = seconds
         self._clock: Final = clock
         self._lock: Final = threading.Lock()
-        self._connection: Connection | None = None
+        self._connection: PatientConnection | None = None
         self._failed = _NEVER
 
-    def read(self, query: str, values: Values = (), *, flush: bool = True) -> Rows:
+    def read(
+        self, query: str, values: Values = (), *, flush: bool = True, patience: float | None = None
+    ) -> Rows:
         """Return the rows of a query, which sees everything appended before; none where there are no tables.
+
+        Args:
+            query: SQL.
+            values: Its parameters.
+            flush: Whether what was appended before is written first.
+            patience: Seconds to wait for a server that answers nothing; default: as long as a statement runs.
 
         Raises:
             StoreUnavailable: the database cannot be read, or it took too long.
         """
         if flush:
             self._flush()
-        return self._guarded(lambda connection: _rows(connection, query, values)) or []
+        return self._guarded(lambda connection: _rows(connection, query, values), patience) or []
 
     def read_both(self, first: str, second: str, values: Values) -> tuple[Rows, Rows]:
         """Return the rows of two queries, which see the same state. Raises as ``read``."""
@@ -197,23 +237,30 @@ class Reader:
         with self._lock:
             self._close()
 
-    def _guarded(self, read: Callable[[Connection], T]) -> T | None:
+    def _guarded(self, read: Callable[[Connection], T], patience: float | None = None) -> T | None:
         """Return what is read; None where there are no tables."""
+        patience = self._seconds + _GRACE if patience is None else patience
         with self._lock:
             at, failure = self._failed
             if self._clock() - at < PAUSE:
                 raise StoreUnavailable(failure.message, hint=failure.hint)
             try:
-                return self._read(read)
+                return self._read(read, patience)
             except StoreUnavailable as error:
                 self._failed = self._clock(), error
                 raise
 
-    def _read(self, read: Callable[[Connection], T]) -> T | None:
+    def _read(self, read: Callable[[Connection], T], patience: float) -> T | None:
         is_new = self._connection is None
         try:
             connection = self._opened()
-            return None if connection is None else read(connection)
+            if connection is None:
+                return None
+            connection.patience = patience
+            return read(connection)
+        except Silent as error:
+            self._close()
+            raise self._database.unavailable("cannot read", error) from None
         except errors.QueryCanceled:
             raise StoreUnavailable(
                 f"reading the ledger in PostgreSQL took longer than {self._seconds:g} s",
@@ -226,9 +273,9 @@ class Reader:
         except psycopg.Error as error:
             self._close()
             raise self._database.unavailable("cannot read", error) from error
-        return self._read(read)  # over a new connection: the server may have been started again
+        return self._read(read, patience)  # over a new connection: the server may have been started again
 
-    def _opened(self) -> Connection | None:
+    def _opened(self) -> PatientConnection | None:
         """Connect; None where there are no tables."""
         if self._connection is None:
             reading = _READING.format(timeout=int(self._seconds * 1_000))

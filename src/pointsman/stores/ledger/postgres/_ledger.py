@@ -20,7 +20,8 @@ from pointsman.stores.ledger._decoders import (
     read_passed,
 )
 from pointsman.stores.ledger._queued import QueuedLedger
-from pointsman.stores.ledger._retention import Retention
+from pointsman.stores.ledger._retention import NONE_REMOVED, SWEEP, Reason, Removed, Retention
+from pointsman.stores.ledger._spill import SpillFile
 from pointsman.stores.ledger.port import (
     Attempt,
     Entry,
@@ -45,8 +46,9 @@ from pointsman.stores.ledger.postgres._entries import (
     belonging_of,
     runs_of,
 )
-from pointsman.stores.ledger.postgres._retention import remove_days
+from pointsman.stores.ledger.postgres._retention import remove_day
 from pointsman.stores.ledger.postgres._rows import clean
+from pointsman.stores.ledger.postgres._schema import SCHEMA
 from pointsman.stores.ledger.postgres._summaries import (
     LIVE_TOTALS,
     TOTALS,
@@ -67,6 +69,7 @@ from pointsman.stores.ledger.reading import (
     Position,
     Totals,
 )
+from pointsman.stores.schema_version import Schema, SchemaState
 from pointsman.vocabulary import OF_SUBAGENT
 
 __all__ = ["PostgresLedger"]
@@ -76,12 +79,14 @@ log = logging.getLogger(__name__)
 #: Decisions read by one query.
 PAGE: Final = 500
 
-#: Seconds between two looks at the bounds of age and size, and at hours that are over.
-SWEEP: Final = 600.0
+#: Seconds between two looks at hours that are over.
 SEAL_EVERY: Final = 60.0
 
 #: Seconds after which a search of the console is ended.
 SEARCH: Final = 5.0
+
+#: Seconds for which a caller waits for one row of a server that answers nothing.
+_ONE_ROW: Final = 5.0
 
 
 class PostgresLedger(QueuedLedger):
@@ -92,8 +97,9 @@ class PostgresLedger(QueuedLedger):
         password: Where the address has none.
         queue: Entries that may wait to be written.
         text: What is kept of prompts.
-        retention: How much is kept, and for how long, in whole days.
+        retention: How much is kept, and for how long, in whole days by the server's clock.
         clock: Seconds since the epoch.
+        spill: Where entries wait that are beyond the queue; None: they are lost.
 
     Raises:
         ConfigError: it is no address of PostgreSQL.
@@ -106,18 +112,22 @@ class PostgresLedger(QueuedLedger):
         password: str | None = None,
         queue: int = 10_000,
         text: TextMode = "off",
-        retention: Retention = Retention(),  # noqa: B008 - a frozen value
+        retention: Retention = Retention(max_mb=None),  # noqa: B008 - a frozen value
         clock: Callable[[], float] = time.time,
+        spill: SpillFile | None = None,
     ) -> None:
         self._database: Final = Database(url, password=password)
         self._retention: Final = retention
         self._clock: Final = clock
+        self._removed: Final[Removed] = dict(NONE_REMOVED)
         self._swept_at = self._sealed_at = -math.inf
         self._fault_at_start = ""
         self._copier: Final = BatchCopier(self._database, text, clock)
         self._rows: Final = Reader(self._database, self.flush)
         self._summaries: Final = Reader(self._database, self.flush, seconds=SEARCH)
-        super().__init__(queue=queue, text=text)
+        super().__init__(queue=queue, text=text, spill=spill)
+
+    schema: Final[Schema] = SCHEMA
 
     @property
     def where(self) -> str:
@@ -128,6 +138,11 @@ class PostgresLedger(QueuedLedger):
     def fault(self) -> str:
         """Why the last write, or ``check`` before the first, failed; empty after one that did not."""
         return super().fault or ("" if self._writer.written else self._fault_at_start)
+
+    @property
+    def removed(self) -> Mapping[Reason, int]:
+        """How many decisions and other entries this process removed, by reason."""
+        return self._removed
 
     def check(self) -> None:
         """Connect, and make the tables or bring them up to date.
@@ -142,15 +157,35 @@ class PostgresLedger(QueuedLedger):
             raise
         self._fault_at_start = ""
 
+    def schema_state(self) -> SchemaState:
+        """Return the schema of the tables; number 0 where there are none. Nothing is changed.
+
+        Raises:
+            StoreUnavailable: the database cannot be read, or a later version changed its tables.
+        """
+        return self._database.state()
+
+    def migrate(self) -> SchemaState:
+        """Bring the tables to this program's schema, even where earlier programs cannot use that.
+
+        Returns:
+            The schema that was there before.
+
+        Raises:
+            StoreUnavailable: the database cannot be written, or a later version changed its tables.
+        """
+        return self._database.migrate()
+
     def get(self, decision_id: str, /, *, caller: str = "") -> Decision | None:
         """Return a decision by id; of one caller alone when named."""
         query = "SELECT body, shape FROM decisions WHERE id = %s AND %s::text IN ('', caller)"
-        rows = self._rows.read(query, (clean(decision_id), clean(caller)))
+        rows = self._rows.read(query, (clean(decision_id), clean(caller)), patience=_ONE_ROW)
         return read_decision(*rows[0]) if rows else None
 
     def owner(self, object: str, /) -> str | None:  # noqa: A002 - the port's name
         """Return whose an object is; None where nobody made it."""
-        rows = self._rows.read("SELECT caller FROM owners WHERE object = %s", (clean(object),))
+        query = "SELECT caller FROM owners WHERE object = %s"
+        rows = self._rows.read(query, (clean(object),), patience=_ONE_ROW)
         return str(rows[0][0]) if rows else None
 
     def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
@@ -317,12 +352,14 @@ class PostgresLedger(QueuedLedger):
         return int(rows[0][0]) if rows else None
 
     def _remove_some(self) -> None:
-        """Remove the days that are over the bounds, every ten minutes, before anything is written."""
+        """Remove a day that is over a bound, every ten minutes, before anything is written."""
         now = self._clock()
         if 0 <= now - self._swept_at < SWEEP:  # below zero when the clock was set back
             return
         try:
-            remove_days(self._database.writer(), self._retention, now)
+            removed = remove_day(self._database.writer(), self._retention, self.where)
+            for reason, count in removed.items():
+                self._removed[reason] += count
         except psycopg.Error as error:
             log.warning("the retention limits of the ledger cannot be applied: %s", self._said(error))
         self._swept_at = now

@@ -142,7 +142,7 @@ class Rows:
                 self._belongs(entry.decision, entry.at, SHADOW, 0, encode(entry))
             case PromptText():
                 if (text := kept_text(entry.text, self._mode)) is not None:
-                    self._belongs(entry.decision, self._clock(), TEXT, 0, text.encode())
+                    self._belongs(entry.decision, self._clock(), TEXT, 0, clean(text).encode())
             case _:
                 self._add_apart(entry)
 
@@ -164,7 +164,7 @@ class Rows:
         for table, columns in _COLUMNS.items():
             copy_in(connection, table, columns, self._rows[table])
         if self.owners:  # who made it first keeps it: an upstream may give an id again, as after a restart
-            keep = "INSERT INTO owners VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+            keep = "INSERT INTO owners (object, caller, at) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
             with connection.cursor() as cursor:
                 cursor.executemany(keep, self.owners)
         for row in self.policies:

@@ -5,6 +5,7 @@ Migrations run under an advisory lock, so that gateways that start together do n
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -13,9 +14,13 @@ from typing import Any, Final, TypeAlias
 import psycopg
 
 from pointsman.errors import StoreUnavailable
+from pointsman.stores.schema_version import Schema, SchemaState, meta_of
 from pointsman.vocabulary import DAY
 
-__all__ = ["LATEST", "LOCK", "PARTITIONED", "Partitions", "is_made", "partitions_of", "prepare", "stored_at"]
+__all__ = ["KEEP_META", "LATEST", "LOCK", "PARTITIONED", "SCHEMA", "Partitions", "is_made", "partitions_of",
+           "prepare", "state_of", "stored_at"]  # fmt: skip
+
+log = logging.getLogger(__name__)
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
@@ -111,56 +116,97 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     ),
     # Sums of the hours of a day (UTC), valid while none of these is `dirty`.
     ("CREATE TABLE days (LIKE hours INCLUDING ALL)",),
+    # Which program may use the tables (`schema_version`), and what the ledger notes of itself.
+    ("CREATE TABLE meta (name text PRIMARY KEY, value text NOT NULL)",),
+)
+#: Programs of schema 4 on may use what the migrations make: later ones make tables, indexes and columns with
+#: a default (docs/how-to/upgrade.md).
+SCHEMA: Final = Schema(MIGRATIONS, readable_from=4)
+
+KEEP_META: Final = (
+    "INSERT INTO meta (name, value) VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
 
 
 def is_made(connection: Connection, where: str) -> bool:
-    """Whether there are tables; they are brought up to date where an earlier version made them.
+    """Whether there are tables; what later versions added is added where an earlier version made them.
 
     Raises:
-        StoreUnavailable: a newer version of this program made them.
+        StoreUnavailable: as ``prepare``.
     """
-    version = _version(connection, where)
-    if 0 < version < len(MIGRATIONS):
+    found = state_of(connection, where)
+    if 0 < found.number < SCHEMA.number:
         connection.execute("SET default_transaction_read_only = off")
         prepare(connection, where)
         connection.execute("SET default_transaction_read_only = on")
-    return version > 0
+    return found.number > 0
 
 
-def prepare(connection: Connection, where: str) -> None:
-    """Make the tables, or bring them up to date.
+def prepare(
+    connection: Connection, where: str, schema: Schema = SCHEMA, *, allow_break: bool = False
+) -> SchemaState:
+    """Make the tables, or add to them what later versions need; return the schema that was there before.
+
+    Args:
+        connection: To write with.
+        where: The database, for messages.
+        schema: That the tables shall have.
+        allow_break: Whether they may become such that earlier programs cannot use them.
 
     Raises:
-        StoreUnavailable: a newer version of this program made them.
+        StoreUnavailable: a later version of this program changed them, or this one would have to.
     """
-    if _version(connection, where) == len(MIGRATIONS):
-        return
+    found = state_of(connection, where, schema)
+    if found.number == schema.number:
+        return found
+    if found.number > schema.number:
+        log.warning(
+            "the ledger in PostgreSQL at %s has schema %d%s; this program goes on with schema %d",
+            *(where, found.number, found.owner, schema.number),
+        )
+        return found
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (LOCK,))
         if connection.execute("SELECT to_regnamespace('pointsman')").fetchone() == (None,):
             connection.execute("CREATE SCHEMA pointsman")  # refused to who may not, also where there is one
         connection.execute("CREATE TABLE IF NOT EXISTS version (number integer NOT NULL)")
-        version = _version(connection, where)  # another gateway may have been faster
-        for migration in MIGRATIONS[version:]:
-            for statement in migration:
-                connection.execute(statement)
-        connection.execute("DELETE FROM version")
-        connection.execute("INSERT INTO version VALUES (%s)", (len(MIGRATIONS),))
+        found = state_of(connection, where, schema)  # another gateway may have been faster
+        if schema.is_break(found) and not allow_break:
+            raise StoreUnavailable(
+                f"the ledger in PostgreSQL at {where} has schema {found.number}{found.owner}; this program "
+                f"has schema {schema.number}, which programs before schema {schema.readable_from} cannot use",
+                hint="when no earlier version runs any more: pointsman ledger migrate",
+            )
+        if found.number < schema.number:
+            _migrate(connection, schema, found)
+    return found
 
 
-def _version(connection: Connection, where: str) -> int:
+def _migrate(connection: Connection, schema: Schema, found: SchemaState) -> None:
+    for migration in schema.pending(found):
+        for statement in migration:
+            connection.execute(statement)
+    connection.execute("DELETE FROM version")
+    connection.execute("INSERT INTO version (number) VALUES (%s)", (schema.number,))
+    for row in meta_of(schema):
+        connection.execute(KEEP_META, row)
+
+
+def state_of(connection: Connection, where: str, schema: Schema = SCHEMA) -> SchemaState:
+    """Return the schema of the tables that there are; number 0 where there are none.
+
+    Raises:
+        StoreUnavailable: a later version of this program changed them so that it cannot use them.
+    """
     if connection.execute("SELECT to_regclass('pointsman.version')").fetchone() == (None,):
-        return 0
+        return SchemaState(0, 0)
     found = connection.execute("SELECT number FROM pointsman.version").fetchone()
-    version = int(found[0]) if found else 0
-    if version > len(MIGRATIONS):
-        raise StoreUnavailable(
-            f"the ledger in PostgreSQL at {where} has version {version}; this program supports versions "
-            f"up to {len(MIGRATIONS)}",
-            hint="upgrade pointsman, or name another database in [ledger] url",
-        )
-    return version
+    meta: dict[str, str] = {}
+    if connection.execute("SELECT to_regclass('pointsman.meta')").fetchone() != (None,):
+        meta = dict(connection.execute("SELECT name, value FROM pointsman.meta").fetchall())
+    state = SchemaState.found(int(found[0]) if found else 0, meta)
+    schema.check(state, f"the ledger in PostgreSQL at {where}")
+    return state
 
 
 def stored_at(seconds: float) -> float:

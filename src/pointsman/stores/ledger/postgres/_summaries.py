@@ -136,6 +136,14 @@ def _terms(wanted: DecisionFilter, before: Position | None, models: Mapping[str,
     yield from _searches(wanted, models)
 
 
+#: The words of a kept text. Rows of earlier versions may hold a NUL, at which ``convert_from`` would fail and
+#: with it the search of all others: there U+FFFD takes its place, as in new rows. In the escaped form a NUL
+#: is ``\000``, and each backslash is doubled; those go first, so that what is left begins a number.
+_WORDS: Final = r"""convert_from(CASE WHEN position('\x00'::bytea IN body) = 0 THEN body
+    ELSE decode(replace(replace(encode(body, 'escape'), '\\', '\134'), '\000', '\357\277\275'), 'escape')
+    END, 'UTF8')"""
+
+
 def _searches(wanted: DecisionFilter, models: Mapping[str, Prices]) -> Terms:
     for several, value in (("domains", wanted.domain), ("signals", wanted.signal)):
         if value:
@@ -145,7 +153,7 @@ def _searches(wanted: DecisionFilter, models: Mapping[str, Prices]) -> Terms:
     if wanted.text:
         said = "SELECT 1 FROM entries WHERE decision = summaries.id AND kind = 3"
         part = wanted.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        yield f"EXISTS ({said} AND convert_from(body, 'UTF8') ILIKE %s)", [f"%{clean(part)}%"]
+        yield f"EXISTS ({said} AND {_WORDS} ILIKE %s)", [f"%{clean(part)}%"]
 
 
 def _costs(least: float, models: Mapping[str, Prices]) -> tuple[str, list[object]]:

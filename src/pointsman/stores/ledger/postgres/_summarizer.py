@@ -25,7 +25,7 @@ from pointsman.stores.ledger.reading import DecisionRow
 from pointsman.stores.ledger.turns import Before, Belonging, Turns, TurnSummary
 from pointsman.vocabulary import DAY
 
-__all__ = ["Summarizer", "seal_one"]
+__all__ = ["Summarizer", "seal", "seal_one"]
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +40,9 @@ _LAST: Final = f"""SELECT asked.session, last.* FROM unnest(%s::text[], %s::floa
         AND summaries.at >= asked.at - {_BACK * DAY} AND summaries.at >= %s AND summaries.at < %s
         ORDER BY summaries.at DESC LIMIT 1
     ) AS last"""  # noqa: S608 - a number of ours
+#: Whether an hour is of a day whose rows were removed, and has sums.
+_IS_KEPT: Final = """SELECT 1 FROM meta JOIN hours ON hour = %(hour)s
+    WHERE name = 'rows_from' AND value::bigint > hour LIMIT 1"""
 _REMOVE: Final = """DELETE FROM summaries USING unnest(%s::float8[], %s::text[]) AS gone (at, id)
     WHERE summaries.at = gone.at AND summaries.id = gone.id AND summaries.at >= %s AND summaries.at <= %s
     RETURNING summaries.id, label, score, labelled, judging"""
@@ -192,7 +195,8 @@ def _mark(connection: Connection, hours: list[int]) -> None:
     """Say that hours have changed, and keep whoever adds them up waiting until this is committed."""
     held: Sequence[object] = ()
     while len(held) < len(hours):
-        connection.execute("INSERT INTO dirty SELECT unnest(%s::bigint[]) ON CONFLICT DO NOTHING", (hours,))
+        mark = "INSERT INTO dirty (hour) SELECT unnest(%s::bigint[]) ON CONFLICT DO NOTHING"
+        connection.execute(mark, (hours,))
         hold = "SELECT hour FROM dirty WHERE hour = ANY (%s::bigint[]) ORDER BY hour FOR KEY SHARE"
         held = connection.execute(hold, (hours,)).fetchall()
 
@@ -210,6 +214,12 @@ def seal_one(connection: Connection, now: float) -> bool:
         found = connection.execute(query, (hour_of(now),)).fetchone()
         if found is None:
             return False
-        for statement in SEAL:
-            connection.execute(statement, {"hour": found[0]})
+        seal(connection, found[0])
     return True
+
+
+def seal(connection: Connection, hour: int) -> None:
+    """Add up an hour, in a transaction. Sums whose rows retention has removed stay as they are."""
+    is_kept = connection.execute(_IS_KEPT, {"hour": hour}).fetchone() is not None
+    for statement in SEAL[:1] if is_kept else SEAL:  # the first says that the hour has not changed
+        connection.execute(statement, {"hour": hour})

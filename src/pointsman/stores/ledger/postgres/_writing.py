@@ -31,7 +31,7 @@ _REFUSED: Final = (psycopg.DataError, psycopg.IntegrityError)
 
 _REMOVE: Final = "DELETE FROM decisions WHERE id = ANY (%s) RETURNING id, at"
 _NOTE: Final = (
-    "INSERT INTO writers VALUES (%s, %s, %s, %s) ON CONFLICT (id) DO UPDATE "
+    "INSERT INTO writers (id, batch, entries, at) VALUES (%s, %s, %s, %s) ON CONFLICT (id) DO UPDATE "
     "SET batch = excluded.batch, entries = excluded.entries, at = excluded.at"
 )
 

@@ -1,0 +1,133 @@
+"""Headers of a response: what of the upstream's is relayed, and the gateway's own ``x-pointsman-*``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+from pointsman.decision.decision import Decision
+from pointsman.gateway._failures import Failure
+from pointsman.gateway.upstream import Target, header_value
+from pointsman.upstreams import port
+from pointsman.upstreams.relayed_headers import HeaderNames, name_down
+from pointsman.vocabulary import AgentRequest
+
+__all__ = ["Headers", "downstream_headers", "request_id", "response_headers"]
+
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+
+#: Comes once, and the first one counts here: with two, the caller's client could read another format.
+_TYPE: Final = b"content-type"
+_SELECTED: Final = 1_000  # characters of the names of capabilities in a header
+_REQUEST_ID: Final = 128  # characters of a caller's request id that are kept
+
+
+def downstream_headers(
+    sent: port.Headers, secrets: Sequence[bytes], returned: HeaderNames | None = None
+) -> Headers:
+    """Return what of an upstream's headers goes to the caller, without any that repeats a secret.
+
+    Args:
+        sent: The upstream's headers.
+        secrets: What none may hold.
+        returned: Those that this upstream is configured to return besides.
+    """
+    passed = [(new, value) for name, value in sent if (new := name_down(name))]
+    if returned is not None:
+        passed += [pair for pair in sent if not name_down(pair[0]) and pair[0] in returned]
+    if nominated := [value for name, value in sent if name == b"connection"]:  # headers of this connection
+        hops = {each.strip().lower() for value in nominated for each in value.split(b",")}
+        passed = [pair for pair in passed if pair[0] not in hops]
+    for secret in secrets:
+        passed = [pair for pair in passed if secret not in pair[1]]
+    if len(dict(passed)) < len(passed):  # some name comes twice
+        first = next((pair for pair in passed if pair[0] == _TYPE), None)
+        passed = [pair for pair in passed if pair[0] != _TYPE or pair is first]
+    return passed
+
+
+def response_headers(
+    decision: Decision,
+    target: Target | None,
+    attempts: int,
+    overhead: float,
+    headers: Mapping[bytes, bytes],
+    debug: AgentRequest | None,
+    left_out: Sequence[tuple[Target, Failure]] = (),
+) -> Headers:
+    """Build the ``x-pointsman-*`` response headers, and ``x-request-id``.
+
+    Args:
+        decision: What was decided.
+        target: The model that answered, if one did.
+        attempts: How many tries that took.
+        overhead: Seconds from the request's arrival to the first try.
+        headers: The caller's headers, by name.
+        debug: The request, when the caller asked for more with ``x-pointsman-debug: 1``.
+        left_out: The models that did not answer, and why.
+    """
+    tier = decision.tier
+    own: Headers = [
+        (b"x-pointsman-tier", tier.tier.encode() if tier else b"none"),
+        (b"x-pointsman-decision-id", decision.id.encode()),
+        (b"x-pointsman-overhead-ms", b"%.2f" % (overhead * 1e3)),
+        (b"x-pointsman-attempts", b"%d" % attempts),
+    ]
+    if target is not None:
+        own.append((b"x-pointsman-model", target.shown))
+    own.append((b"x-request-id", request_id(headers) or decision.id.encode()))
+    if debug is not None:
+        own += _debug_headers(decision, debug, left_out)
+    return own
+
+
+def request_id(headers: Mapping[bytes, bytes]) -> bytes:
+    """Return the id that a caller gave its request; empty when it gave none that can be sent back."""
+    asked = headers.get(b"x-request-id", b"")
+    return asked[:_REQUEST_ID] if asked.isascii() else b""
+
+
+def _guidance(decision: Decision) -> str:
+    guidance = decision.guidance
+    if guidance is None or not guidance.firings:
+        return ""
+    fired = ", ".join(firing.classifier for firing in guidance.firings)
+    return f"{fired}; {guidance.arm}; {guidance.firings[0].rung}"
+
+
+def _capabilities(decision: Decision) -> str:
+    """The names selected, cut: an agent may offer hundreds of tools."""
+    selected = decision.capabilities
+    if selected is None:
+        return ""
+    names = " ".join(selected.selected)
+    shown = names if len(names) <= _SELECTED else names[:_SELECTED].rpartition(" ")[0] + " ..."
+    return f"bypass; {shown}" if selected.bypass else shown
+
+
+def _debug_headers(
+    decision: Decision, request: AgentRequest, left_out: Sequence[tuple[Target, Failure]]
+) -> Headers:
+    tier = decision.tier
+    shown = {
+        "session": request.session,
+        "left-out": "; ".join(f"{target.model.name}: {failure.kind}" for target, failure in left_out),
+        "policy": decision.policy,
+        "chain": " ".join(decision.chain),
+        "parameters": "; ".join(f"{model}: {given}" for model, given in decision.parameters.items()),
+        "decide-us": f"{decision.elapsed_us:.0f}",
+        "domains": decision.domains.signature if decision.domains else "",
+        "domains-rule": decision.domains.rule if decision.domains else "",
+        "guidance": _guidance(decision),
+        "capabilities": _capabilities(decision),
+        "reasons": "; ".join(reason.code for reason in decision.reasons),
+        "abstained": "; ".join(reason.code for reason in decision.abstained),
+    }
+    if tier:
+        shown |= {
+            "score": f"{tier.score:.4f}",
+            "confidence": f"{tier.confidence:.4f}",
+            "stage": tier.stage,
+            "signals": "; ".join(tier.signals),
+        }
+    return [(f"x-pointsman-{name}".encode(), header_value(text)) for name, text in shown.items() if text]

@@ -1,0 +1,91 @@
+"""Learns what clients repeat in their messages, in this process: which lines, and never whose words.
+
+A client is known by the caller's key, by its name and by how its system prompt begins. Of each the latest
+messages are remembered as hashes of the lines at their edges. The same requests in the same order teach the
+same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from itertools import chain
+from typing import Final, NamedTuple
+
+import msgspec
+
+from pointsman.text.extract import Extracted
+from pointsman.text.repeated import edge_lines, may_repeat
+from pointsman.vocabulary import AgentRequest, AgentRole
+
+__all__ = ["ClientTexts"]
+
+#: Different messages that must hold a line before it counts as repeated, and how many are remembered.
+_OFTEN: Final = 3
+_MESSAGES: Final = 8
+#: Clients remembered: 256 hashes of 8 messages each, so less than 10 MB in all.
+_CLIENTS: Final = 128
+#: Characters of a system prompt that tell one client from another; behind them stand directories and dates.
+_BEGINNING: Final = 400
+#: How the first line of Claude Code's system prompt begins, which differs with each request.
+_BILLING: Final = "x-anthropic-billing-header:"
+
+_HELPER: Final = AgentRole.HELPER
+_NOTHING: Final[frozenset[int]] = frozenset()
+
+
+class _Learned(NamedTuple):
+    messages: tuple[tuple[str, frozenset[int]], ...] = ()  # where each stands, and its lines
+    repeated: frozenset[int] = _NOTHING
+
+
+class ClientTexts:
+    """What the clients of this process repeat, bounded by number of clients, messages and lines."""
+
+    def __init__(self) -> None:
+        self.clients: OrderedDict[tuple[str, str, str], _Learned] = OrderedDict()
+
+    def with_repeated(self, request: AgentRequest) -> AgentRequest:
+        """Return a request with the lines that its client is known to repeat."""
+        known = self.clients.get(_client(request))
+        if known is None or not known.repeated:
+            return request
+        return msgspec.structs.replace(request, repeated=known.repeated)
+
+    def learn(self, request: AgentRequest, words: Extracted) -> None:
+        """Learn from a person's message that an agent has sent; the same message counts once."""
+        text = words.whole or words.text
+        if not text or not may_repeat(text) or not _is_agents(request):
+            return
+        key = _client(request)
+        messages = self.clients.get(key, _Learned()).messages
+        place = f"{request.session}#{words.index}"
+        if any(known == place for known, _ in messages):  # a loop of tool calls, or a message sent again
+            return
+        lines = edge_lines(text)
+        if any(
+            known == lines for _, known in messages
+        ):  # "go on" said twice tells no words from the client's
+            return
+        messages = (*messages, (place, lines))[-_MESSAGES:]
+        counts = Counter(chain.from_iterable(lines for _, lines in messages))
+        repeated = frozenset(line for line, count in counts.items() if count >= _OFTEN)
+        self.clients[key] = _Learned(messages, repeated)
+        self.clients.move_to_end(key)
+        if len(self.clients) > _CLIENTS:
+            self.clients.popitem(last=False)
+
+
+def _is_agents(request: AgentRequest) -> bool:
+    """Whether a request is of a conversation: what a program sends by a template is its task."""
+    return bool(
+        request.system
+        and request.role is not _HELPER
+        and (request.role or request.tools or len(request.history) > 2)
+    )
+
+
+def _client(request: AgentRequest) -> tuple[str, str, str]:
+    system = request.system[:_BEGINNING]
+    if system.startswith(_BILLING):
+        system = system.partition("\n")[2]
+    return request.caller, request.client, system

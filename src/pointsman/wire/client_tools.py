@@ -1,0 +1,197 @@
+"""Tools that a provider has built in and the caller runs: elsewhere functions with the same arguments.
+
+Descriptions are ours; the arguments are those that the providers document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pointsman.wire.conversation import Tool
+
+__all__ = [
+    "APPLY_PATCH",
+    "COMPUTER",
+    "COMPUTER_PREVIEW",
+    "LOCAL_SHELL",
+    "SHELL",
+    "as_function",
+    "built_in",
+]
+
+#: Those of Responses, whose calls have items of their own there. Elsewhere each is a function of this name.
+LOCAL_SHELL: Final = "local_shell"
+SHELL: Final = "shell"
+APPLY_PATCH: Final = "apply_patch"
+COMPUTER: Final = "computer"
+COMPUTER_PREVIEW: Final = "computer_use_preview"
+_BUILT_IN: Final = frozenset({LOCAL_SHELL, SHELL, APPLY_PATCH, COMPUTER, COMPUTER_PREVIEW})
+
+#: The date at the end of a type of Messages.
+_DATE: Final = re.compile(r"(?<=_)\d{8}$")
+
+
+def _object(required: tuple[str, ...], **properties: dict[str, Any]) -> msgspec.Raw:
+    schema = {"type": "object", "properties": properties, "required": required}
+    return msgspec.Raw(msgspec.json.encode(schema))
+
+
+def _one_of(*words: str) -> dict[str, Any]:
+    return {"type": "string", "enum": words}
+
+
+def _list_of(item: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": item}
+
+
+_EDITS: Final = ("view", "create", "str_replace", "insert")
+_TEXT: Final = {"type": "string"}
+_NUMBER: Final = {"type": "integer"}
+_NUMBERS: Final = _list_of(_NUMBER)
+_TEXTS: Final = _list_of(_TEXT)
+_PRESSES: Final = ("left_click", "right_click", "middle_click", "double_click", "triple_click")
+_ACTION: Final = {
+    "type": "object",
+    "properties": {
+        "type": _one_of(
+            "click", "double_click", "drag", "keypress", "move", "screenshot", "scroll", "type", "wait"
+        ),
+        "x": _NUMBER,
+        "y": _NUMBER,
+        "button": _one_of("left", "right", "wheel", "back", "forward"),
+        "keys": _TEXTS,
+        "path": _list_of({"type": "object", "properties": {"x": _NUMBER, "y": _NUMBER}}),
+        "scroll_x": _NUMBER,
+        "scroll_y": _NUMBER,
+        "text": _TEXT,
+    },
+    "required": ["type"],
+}
+_DESKTOP: Final = (
+    "Act on a computer's screen with mouse and keyboard. Every action returns a screenshot of what it did."
+)
+_PATCH: Final = (
+    "Create, update or delete one file. The diff is in the V4A format: lines begin with a space, + or -, "
+    "and @@ stands before a part of the file; that of a new file has lines with + alone."
+)
+_ACTIONS: Final = (_DESKTOP, _object(("actions",), actions=_list_of(_ACTION)))
+
+#: Description and arguments by type, of Messages without its date.
+_FUNCTIONS: Final[Mapping[str, tuple[str, msgspec.Raw]]] = {
+    "bash_": (
+        "Run a command in a persistent shell. Set restart to start the shell anew.",
+        _object((), command=_TEXT, restart={"type": "boolean"}),
+    ),
+    "text_editor_": (
+        "View, create and edit files.",
+        _object(
+            ("command", "path"),
+            command=_one_of(*_EDITS),
+            path=_TEXT,
+            file_text=_TEXT,
+            old_str=_TEXT,
+            new_str=_TEXT,
+            insert_line=_NUMBER,
+            insert_text=_TEXT,
+            view_range=_NUMBERS,
+        ),
+    ),
+    "memory_": (
+        "Store and read files below /memories, which outlive the conversation.",
+        _object(
+            ("command",),
+            command=_one_of(*_EDITS, "delete", "rename"),
+            path=_TEXT,
+            file_text=_TEXT,
+            old_str=_TEXT,
+            new_str=_TEXT,
+            insert_line=_NUMBER,
+            insert_text=_TEXT,
+            old_path=_TEXT,
+            new_path=_TEXT,
+            view_range=_NUMBERS,
+        ),
+    ),
+    "computer_": (
+        f"{_DESKTOP} Coordinates are [x, y] in pixels from the upper left corner; durations are in seconds.",
+        _object(
+            ("action",),
+            action=_one_of(
+                *("screenshot", "cursor_position", "mouse_move", *_PRESSES, "left_click_drag"),
+                *("left_mouse_down", "left_mouse_up", "scroll", "key", "hold_key", "type", "wait", "zoom"),
+            ),
+            coordinate=_NUMBERS,
+            start_coordinate=_NUMBERS,
+            region=_NUMBERS,
+            text=_TEXT,
+            duration={"type": "number"},
+            scroll_direction=_one_of("up", "down", "left", "right"),
+            scroll_amount=_NUMBER,
+        ),
+    ),
+    COMPUTER: _ACTIONS,
+    COMPUTER_PREVIEW: _ACTIONS,
+    LOCAL_SHELL: (
+        "Run a command on the local machine and return its output.",
+        _object(
+            ("command",),
+            command=_TEXTS,
+            working_directory=_TEXT,
+            timeout_ms=_NUMBER,
+            env={"type": "object", "additionalProperties": _TEXT},
+        ),
+    ),
+    SHELL: (
+        "Run commands in a shell on the local machine and return their output.",
+        _object(("commands",), commands=_TEXTS, timeout_ms=_NUMBER, max_output_length=_NUMBER),
+    ),
+    APPLY_PATCH: (
+        _PATCH,
+        _object(
+            ("type", "path"),
+            type=_one_of("create_file", "update_file", "delete_file"),
+            path=_TEXT,
+            diff=_TEXT,
+        ),
+    ),
+}
+
+
+class _Place(msgspec.Struct, gc=False):
+    type: str = ""
+
+
+class _Whole(msgspec.Struct, gc=False):
+    environment: _Place | str | None = None  # a word where a computer is meant
+    display_width_px: int | None = None
+    display_height_px: int | None = None
+    display_width: int | None = None
+    display_height: int | None = None
+
+
+_decode: Final = msgspec.json.Decoder(_Whole).decode
+
+
+def as_function(tool: Tool) -> tuple[str, msgspec.Raw] | None:
+    """Return the description and the arguments of a tool that the caller runs; None of any other."""
+    found = _FUNCTIONS.get(_DATE.sub("", tool.kind))
+    if found is None or not bytes(tool.raw):
+        return found
+    whole = _decode(tool.raw)
+    if isinstance(whole.environment, _Place) and whole.environment.type.startswith("container"):
+        return None  # a shell on a machine of the provider's
+    description, schema = found
+    width = whole.display_width_px or whole.display_width
+    height = whole.display_height_px or whole.display_height
+    if width and height:
+        description += f" The screen is {width} pixels wide and {height} high."
+    return description, schema
+
+
+def built_in(tool: Tool) -> str:
+    """Return the type of a tool whose calls have items of their own in Responses; empty of any other."""
+    return tool.kind if tool.kind in _BUILT_IN else ""
