@@ -2,12 +2,17 @@
 # scripts/image_in_root.py executes every line of this file in a clean root, without a Docker engine.
 FROM python:3.12-slim-bookworm AS build
 WORKDIR /src
-COPY requirements/image.txt requirements/image.txt
+COPY requirements/image.txt requirements/wheel.txt requirements/
 RUN python -m venv /opt/pointsman
 RUN /opt/pointsman/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/image.txt
-COPY pyproject.toml README.md LICENSE ./
+# What builds the wheel is locked too: with build isolation pip would fetch the newest, and run it.
+RUN python -m venv /opt/build
+RUN /opt/build/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/wheel.txt
+COPY pyproject.toml README.md LICENSE hatch_build.py ./
+COPY scripts/index_readme.py scripts/
 COPY src src
-RUN /opt/pointsman/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps .
+RUN /opt/build/bin/pip wheel --no-cache-dir --disable-pip-version-check --no-index --no-build-isolation --no-deps --wheel-dir /opt/wheel .
+RUN /opt/pointsman/bin/pip install --no-cache-dir --disable-pip-version-check --no-index --no-deps /opt/wheel/*.whl
 # The first start would compile the patterns of the default policy; what pip and this write, everybody may read.
 RUN POINTSMAN_CACHE_DIR=/opt/pointsman/cache /opt/pointsman/bin/python -c "from pointsman.factory import build_engine, default_policy; build_engine(default_policy())" && chmod -R a+rX /opt/pointsman/cache
 RUN /opt/pointsman/bin/pip uninstall --yes pip

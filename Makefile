@@ -5,9 +5,9 @@ PY := $(VENV)/bin/python
 # Many processes import the same modules: the first one compiles them for all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: litellm audit browser chart dist docs run services test quick search check lock clean
+.PHONY: litellm audit browser chart dist docs run services test quick search check budget instructions lock clean
 run: $(VENV)/.ready
-	$(VENV)/bin/pointsman serve --demo
+	@trap : INT; $(VENV)/bin/pointsman serve --demo || [ $$? -eq 130 ] # Ctrl-C is the way to end it, no error
 
 # In parallel, one worker per core. A worker that is done takes tests over from another: they differ a lot in length.
 WORKERS := -n auto --maxprocesses 8 --dist worksteal
@@ -33,6 +33,14 @@ services:
 # The property tests on new random examples, twenty times as many as usual.
 search: $(VENV)/.ready-dev
 	$(PY) -m pytest $(WORKERS) -m hypothesis --hypothesis-profile=search $(ARGS)
+
+# What a request costs, counted, against benchmarks/budget.json. Renew the table: make budget ARGS=--write
+budget: $(VENV)/.ready-dev
+	$(PY) benchmarks/budget.py $(ARGS)
+
+# For nights: instructions of decisions and requests, by callgrind, against benchmarks/instructions.json.
+instructions: $(VENV)/.ready-dev
+	$(PY) benchmarks/instructions.py $(ARGS)
 
 check: $(VENV)/.ready-dev
 	$(VENV)/bin/ruff check .
@@ -110,6 +118,7 @@ lock: $(UV)
 	$(COMPILE) $(EXTRAS:%=--extra %) --group dev -o requirements/dev.txt
 	$(COMPILE) --extra gateway --extra litellm --group litellm -o requirements/litellm.txt
 	$(COMPILE) $(IMAGE:%=--extra %) -o requirements/image.txt
+	$(COMPILE:pyproject.toml=) --group wheel -o requirements/wheel.txt
 	$(COMPILE:pyproject.toml=) --group chart -o requirements/chart.txt
 	$(COMPILE) --extra gateway --group docs -o requirements/docs.txt
 	$(COMPILE) --extra gateway --group dist -o requirements/dist.txt

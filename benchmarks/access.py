@@ -114,10 +114,12 @@ class Upstream:
 
 def configured(store: str, url: str, folder: str) -> Config:
     text = TABLES % {name: hashlib.sha256(name.encode()).hexdigest() for name in KEYS}
-    text += f'[sessions]\nurl = "{url}"\n[access]\nstore = "{store}"\npath = "{folder}/budgets.sqlite"\n'
+    text += f'[sessions]\nurl = "{url}"\n[access]\npath = "{folder}/budgets.sqlite"\n'
     config = examine(Path("pointsman.toml"), {}, text=text).config
     assert config is not None
-    return config
+    # Set after the check: a file may not have budgets in memory, and the others are compared with it.
+    access = msgspec.structs.replace(config.access, store=store)
+    return msgspec.structs.replace(config, access=access)
 
 
 def gateway_of(config: Config) -> Gateway:

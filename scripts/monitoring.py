@@ -37,8 +37,9 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
         *("capabilities", "tools", "abstained", "shadow_decisions", "shadow_answers", "ext_proc"),
     ),
     "The gateway itself": (
-        *("build_info", "reloads", "stores_failing", "ledger_lost", "session_failures", "spans"),
-        *("workers", "worker_restarts", "series_dropped"),
+        *("build_info", "policy_info", "reloads", "stores_failing", "ledger_lost", "ledger_spilled"),
+        *("ledger_waiting", "ledger_removed", "session_failures", "spans", "workers", "worker_restarts"),
+        "series_dropped",
     ),
 }
 #: Units as Grafana names them, where the name of the metric does not say it.
@@ -66,6 +67,7 @@ _FALLBACK = (
     'sum(rate(pointsman_switches_total{reason="fallback"}[15m])) / sum(rate(pointsman_decisions_total[15m]))'
 )
 _ABSTAINED = "sum(rate(pointsman_abstained_total[15m])) / sum(rate(pointsman_decisions_total[15m]))"
+_FORGOTTEN = "sum(rate(pointsman_session_failures_total[10m])) / sum(rate(pointsman_decisions_total[10m]))"
 _OVERHEAD = "histogram_quantile(0.95, sum by (le) (rate(pointsman_overhead_seconds_bucket[10m])))"
 
 #: Thresholds that hold for any gateway; what is normal of costs and durations differs too much between them.
@@ -141,6 +143,38 @@ RULES: Final = (
         "warning",
         "Rows of the ledger are lost.",
         "Is the disk full or slow, or the database away?",
+    ),
+    Alert(
+        "PointsmanLedgerFull",
+        'sum(increase(pointsman_ledger_removed_total{reason="size"}[15m])) > 0',
+        "0m",
+        "warning",
+        "Decisions younger than keep_days are removed: the ledger is larger than max_mb.",
+        "Is max_mb in [ledger] large enough for keep_days? The log says what was removed.",
+    ),
+    Alert(
+        "PointsmanBudgetSettlementsLost",
+        "sum(increase(pointsman_budget_settlements_lost_total[10m])) > 0",
+        "0m",
+        "warning",
+        "Spent money did not reach its durable record; what was reserved for it stays used.",
+        "Was a gateway stopped while Valkey or the database was away?",
+    ),
+    Alert(
+        "PointsmanSessionFailures",
+        f"{_FORGOTTEN} > 0.05",
+        "10m",
+        "warning",
+        "The memory of sessions cannot be read or written for more than 5 % of requests.",
+        "Is the session store slow or away? /health/ready names it.",
+    ),
+    Alert(
+        "PointsmanPoliciesDiffer",
+        "count(count by (version) (pointsman_policy_info)) > 1",
+        "15m",
+        "warning",
+        "Replicas decide by different policies.",
+        "Has a replica refused a new configuration? See pointsman_reloads_total and the log.",
     ),
     Alert(
         "PointsmanReloadFailed",

@@ -40,15 +40,17 @@ def test_the_status_and_the_parent_are_those_drawn(name: str) -> None:
     assert parents <= set(above)
 
 
-def test_a_hint_is_the_way_out_and_not_part_of_the_message() -> None:
+def test_a_hint_is_the_way_out_and_in_the_text_of_the_error() -> None:
     error = errors.MissingExtra("gateway", needed_for="pointsman serve")
-    assert str(error) == "pointsman serve needs an optional dependency"
+    assert error.message == "pointsman serve needs an optional dependency"
     assert error.hint == "pip install 'pointsman[gateway]'"
+    assert str(error) == f"{error.message}; {error.hint}"
 
 
 def test_a_configuration_error_names_its_place() -> None:
     error = errors.ConfigError("unknown key", place="pointsman.toml:14", hint="look again")
-    assert str(error) == "pointsman.toml:14: unknown key"
+    assert error.message == "pointsman.toml:14: unknown key"
+    assert str(error) == "pointsman.toml:14: unknown key; look again"
 
 
 @pytest.mark.parametrize(

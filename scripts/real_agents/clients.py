@@ -123,11 +123,13 @@ def _opencode(provider: str, *more: str) -> Callable[[Path, str, Path], Started]
     return start
 
 
-def _ai_sdk(provider: str, model: str) -> Callable[[Path, str, Path], Started]:
+def _ai_sdk(provider: str, model: str, **more: str) -> Callable[[Path, str, Path], Started]:
+    """``WHOLE``: by ``generateText``, which checks a whole answer more strictly than ``streamText``."""
+
     def start(modules: Path, base: str, folder: Path) -> Started:
         del modules
         arguments = [provider, f"{base}/v1", CALLERS_KEY, model, str(folder), _TASK]
-        return Started(["node", str(_AI_SDK), *arguments], {})
+        return Started(["node", str(_AI_SDK), *arguments], more)
 
     return start
 
@@ -146,6 +148,19 @@ AGENTS = (
     Agent("AI SDK, openai", _RESPONSES, "@ai-sdk/openai", _ai_sdk("openai", "gpt-5")),
     Agent("AI SDK, anthropic", _MESSAGES, "@ai-sdk/anthropic", _ai_sdk("anthropic", "claude-sonnet-4-5")),
     Agent("AI SDK, compatible", _CHAT, "@ai-sdk/openai-compatible", _ai_sdk("compatible", "gpt-5")),
+    Agent("AI SDK, openai, whole", _RESPONSES, "@ai-sdk/openai", _ai_sdk("openai", "gpt-5", WHOLE="1")),
+    Agent(
+        "AI SDK, anthropic, whole",
+        _MESSAGES,
+        "@ai-sdk/anthropic",
+        _ai_sdk("anthropic", "claude-sonnet-4-5", WHOLE="1"),
+    ),
+    Agent(
+        "AI SDK, compatible, whole",
+        _CHAT,
+        "@ai-sdk/openai-compatible",
+        _ai_sdk("compatible", "gpt-5", WHOLE="1"),
+    ),
 )
 
 

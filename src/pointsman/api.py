@@ -7,7 +7,7 @@ only refers to the class, or imports it on a path it may not take, does not pay 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from pointsman.vocabulary import AgentRequest, ModelQuery, ModelReply, WireFormat
@@ -32,7 +32,7 @@ __all__ = ["Pointsman"]
 
 
 class Pointsman:
-    """Decides requests: a text, or a request body of one of the three wire formats.
+    """Decides requests: a text, messages, or a request body of one of the three wire formats.
 
     >>> Pointsman().decide("Hello!").tier.tier.name
     'SIMPLE'
@@ -158,7 +158,7 @@ class Pointsman:
 
     def decide(
         self,
-        request: str | Mapping[str, Any],
+        request: str | Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
         format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - the name the contract uses
         session: str | None = "",
@@ -169,8 +169,8 @@ class Pointsman:
         """Decide one request in this thread.
 
         Args:
-            request: The person's text, or a request body as a mapping.
-            format: The body's wire format: ``chat``, ``responses`` or ``messages``.
+            request: The person's text, the messages of a conversation, or a request body as a mapping.
+            format: The wire format of messages or body: ``chat``, ``responses`` or ``messages``.
             session: Names the conversation; empty: nothing is remembered. None: by how the conversation
                 begins, as the gateway names one that no client does.
             project: What it is about: a directory, words of yours, or a key as ``project_key`` returns it.
@@ -190,7 +190,7 @@ class Pointsman:
 
     async def decide_async(
         self,
-        request: str | Mapping[str, Any],
+        request: str | Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
         format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - as above
         session: str | None = "",
@@ -202,7 +202,7 @@ class Pointsman:
 
     def explain(
         self,
-        request: str | Mapping[str, Any],
+        request: str | Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
         format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - as above
         session: str = "",
@@ -220,7 +220,7 @@ class Pointsman:
 
     async def explain_async(
         self,
-        request: str | Mapping[str, Any],
+        request: str | Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
         format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - as above
         session: str = "",
@@ -250,7 +250,7 @@ class Pointsman:
 
     def guide(
         self,
-        request: Mapping[str, Any],
+        request: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
         format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - as above
         session: str = "",
@@ -274,7 +274,7 @@ class Pointsman:
 
     async def guide_async(
         self,
-        request: Mapping[str, Any],
+        request: Mapping[str, Any] | Sequence[Mapping[str, Any]],
         *,
         format: WireFormat | str = WireFormat.CHAT,  # noqa: A002 - as above
         session: str = "",
@@ -344,7 +344,7 @@ class Pointsman:
 
 
 def _request(
-    request: str | Mapping[str, Any],
+    request: str | Mapping[str, Any] | Sequence[Mapping[str, Any]],
     wire: WireFormat,
     session: str | None,
     project: str = "",
@@ -352,6 +352,7 @@ def _request(
 ) -> AgentRequest:
     from msgspec.structs import replace
 
+    from pointsman.wire import WIRES
     from pointsman.wire.project import named_project
     from pointsman.wire.request import of_caller, read_request, request_from_text, session_fingerprint
 
@@ -360,6 +361,9 @@ def _request(
     now = time.time()
     if isinstance(request, str):
         read = request_from_text(request, arrived_at=now)
+    elif isinstance(request, Sequence):
+        body = WIRES[wire].body(list(request), "")
+        read = read_request(wire, body, arrived_at=now, caller=caller)
     else:
         read = read_request(wire, request, arrived_at=now, caller=caller)
     if session is None:

@@ -32,7 +32,7 @@ def advance(steps: Generator[Query, Reply, Result], reply: Reply | None = None) 
 
 def no_model(query: ModelQuery) -> ModelReply:  # noqa: ARG001 - the shape of an ask
     """Answer where no model can be asked."""
-    return ModelReply(error="no-model")
+    return ModelReply(error="no-model", was_asked=False)
 
 
 def drive(steps: Generator[Query, Reply, Result], ask: Callable[[Query], Reply]) -> Result:

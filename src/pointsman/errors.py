@@ -99,6 +99,10 @@ class PointsmanError(Exception):
         self.message = message
         self.hint = hint  # the way out, one line
 
+    def __str__(self) -> str:
+        """The message, and the way out where one is known; ``message`` is the message alone."""
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
 
 class CallerError(PointsmanError):
     """The request is wrong; sending it again unchanged cannot help."""
@@ -276,6 +280,10 @@ class UpstreamError(PointsmanError):
     """The provider failed. The message never carries a key or a body."""
 
     status = 502
+
+    def __init__(self, message: str, *, hint: str = "", answered: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.answered = answered  # the status that the provider answered with; 0: no answer
 
 
 class MissingKey(UpstreamError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ from pointsman.config import (
 )
 from pointsman.config.applications import load_registry
 from pointsman.config.own_classes import load_classes, with_versions
+from pointsman.config.places import state_file
 from pointsman.config.show import as_toml, policy_tables
 from pointsman.decision.client_aliases import CLIENT_ALIASES
 from pointsman.decision.engine import Engine
@@ -41,11 +43,11 @@ from pointsman.encoders.kinds import load_kinds, open_kinds
 from pointsman.encoders.learned_routers import encoder_of, load_learned_router
 from pointsman.errors import ConfigError
 from pointsman.guidance import GuidancePolicy, asks_models
-from pointsman.model_calls import Allowance, Ask, Questions, ask_models, ask_nobody
+from pointsman.model_calls import Allowance, Ask, Questions, ask_models, ask_nobody, asked_model
 from pointsman.model_choice.choice import BYTES_PER_TOKEN
 from pointsman.model_choice.pools import pools
 from pointsman.runtime import Runtime
-from pointsman.stores.ledger import Ledger, PolicyText, Retention, SqliteLedger
+from pointsman.stores.ledger import Ledger, PolicyText, Retention, SpillFile, SqliteLedger
 from pointsman.stores.ledger.places import open_postgres
 from pointsman.stores.ledger.redact import redact
 from pointsman.stores.pattern_cache import open_scanner
@@ -73,6 +75,7 @@ from pointsman.vocabulary import Mode, ModelQuery, ModelSpec, Tier
 __all__ = [
     "asks_somebody",
     "build_ask",
+    "build_asked_model",
     "build_engine",
     "build_policy",
     "build_questions",
@@ -179,6 +182,7 @@ def build_policy(config: Config) -> Policy:
         aliases=(*config.aliases.items(), *CLIENT_ALIASES),
         capabilities=_capabilities(config.capabilities),
         tools=config.capabilities.tools,
+        commands=config.server.router_command,
     )
 
 
@@ -310,7 +314,7 @@ def _allowances(policy: Policy) -> dict[str, Allowance]:
 
 
 def question_price(policy: Policy) -> float | None:
-    """Return what verifying one tier costs at most, in the currency of the prices; None where unknown."""
+    """Return what verifying one tier costs at most, in US dollars; None where unknown."""
     if policy.verify is None:
         return 0.0
     rules = policy.profile.verification
@@ -397,9 +401,22 @@ def build_ask(config: Config, connect: Callable[[UpstreamSpec], UpstreamClient])
         return ask_nobody
     from pointsman.upstreams.chat_model import chat_models  # brings asyncio, which most commands do without
 
+    models = chat_models(config.models, config.upstreams, connect)
+    return ask_models(models, default=_default_model(config))
+
+
+def build_asked_model(config: Config) -> Callable[[ModelQuery], ModelSpec | None] | None:
+    """Return what says which model a query of a decision goes to; None where nobody is asked."""
+    if not asks_somebody(config):
+        return None
+    models, default = config.models, _default_model(config)
+    return lambda need: models.get(asked_model(need, models, default))
+
+
+def _default_model(config: Config) -> str:
+    """Return the model that is asked where a query names none."""
     verify = config.tiers.verify
-    default = verify.model if verify else config.tiers.models.get(Tier.SIMPLE, "")
-    return ask_models(chat_models(config.models, config.upstreams, connect), default=default)
+    return verify.model if verify else config.tiers.models.get(Tier.SIMPLE, "")
 
 
 def open_ledger(spec: LedgerSpec) -> Ledger:
@@ -409,11 +426,18 @@ def open_ledger(spec: LedgerSpec) -> Ledger:
         MissingExtra: the client of its database is not installed.
         ConfigError: its address is wrong.
     """
-    retention = Retention(keep_days=spec.keep_days or None, max_mb=spec.max_mb or None)
+    retention = Retention(
+        keep_days=spec.keep_days or None, max_mb=spec.most_mb, keep_sums_days=spec.keep_sums_days or None
+    )
     if spec.url is not None:
         password = spec.password.reveal() if spec.password else None
         return open_postgres(
-            spec.url, password=password, queue=spec.queue, text=spec.text, retention=retention
+            spec.url,
+            password=password,
+            queue=spec.queue,
+            text=spec.text,
+            retention=retention,
+            spill=_spill_of(spec),
         )
     if spec.jsonl is not None:
         from pointsman.stores.ledger.lines import JsonLinesLedger
@@ -426,7 +450,20 @@ def open_ledger(spec: LedgerSpec) -> Ledger:
             gzip=spec.gzip,
             retention=retention,
         )
-    return SqliteLedger(spec.path, queue=spec.queue, text=spec.text, retention=retention)
+    return SqliteLedger(
+        spec.path, queue=spec.queue, text=spec.text, retention=retention, spill=_spill_of(spec)
+    )
+
+
+def _spill_of(spec: LedgerSpec) -> SpillFile | None:
+    """Return the file behind a ledger's queue: beside a file, in the state directory for a database."""
+    if not spec.spill_mb:
+        return None
+    if spec.url is None:
+        path = spec.path.with_name(f"{spec.path.name}.spill")
+    else:
+        path = state_file(f"spill/{sha256(spec.url.encode()).hexdigest()[:16]}")
+    return SpillFile(path, max_mb=spec.spill_mb, text=spec.text)
 
 
 def open_sessions(spec: SessionsSpec, worker: Worker = ALONE, name: str = "sessions") -> SessionStore:

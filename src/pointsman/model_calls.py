@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from pointsman.errors import MissingKey, UpstreamError
+from pointsman.errors import MissingKey, UpstreamError, UpstreamUnavailable
 from pointsman.tiers import Spending, Verification, cache_key
 from pointsman.upstreams.chat_model_port import ChatModel, ModelAnswer, ask_metered
 from pointsman.vocabulary import ModelQuery, ModelReply, Prompt
@@ -30,6 +30,7 @@ __all__ = [
     "ask_models",
     "ask_nobody",
     "ask_together",
+    "asked_model",
 ]
 
 #: Answers remembered where no policy says how many.
@@ -51,7 +52,7 @@ Ask = Callable[[ModelQuery], Coroutine[Any, Any, ModelReply]]
 
 async def ask_nobody(need: ModelQuery) -> ModelReply:  # noqa: ARG001 - the shape of Ask
     """Answer for a policy without a model to ask."""
-    return ModelReply(error="no-model")
+    return ModelReply(error="no-model", was_asked=False)
 
 
 class AskingThread:
@@ -144,7 +145,7 @@ async def ask_together(
 class Allowance(NamedTuple):
     """What questions of one kind may cost."""
 
-    money_per_day: float  # in the currency of the prices
+    money_per_day: float  # in US dollars
     price: Callable[[ModelQuery], float | None]  # of a question at most; None where it is unknown
 
 
@@ -169,7 +170,7 @@ class Questions:
 
         Args:
             budget: What verifying tiers may cost; None allows none.
-            price: Of one verification at most, in the currency of the prices; None where it is unknown.
+            price: Of one verification at most, in US dollars; None where it is unknown.
             allowances: What questions of other kinds may cost, by kind; by default they have no limit.
         """
         self.is_limited = budget is not None or bool(allowances)  # else requests need not be counted
@@ -248,33 +249,49 @@ class ModelInThread:
         return await self._thread.run(ask_metered(self._model, prompt, timeout=timeout))
 
 
+def asked_model(need: ModelQuery, known: Container[str], default: str) -> str:
+    """Return the name of the model that a question goes to; it may be none that is known.
+
+    Args:
+        need: The question. A classifier of guidance may name a model that is not configured: its class has a
+            default of its own, which is rarely a configured name.
+        known: Models that can be asked.
+        default: For questions that name none.
+    """
+    name = need.model or default
+    return default if need.kind == "guidance" and name not in known else name
+
+
 def ask_models(models: Mapping[str, ChatModel], *, default: str = "") -> Ask:
     """Return what answers needs with chat models; every failure is an ``ModelReply`` that says which.
 
     Args:
         models: By configured name.
-        default: Name of the model for needs that name none, and for classifiers of guidance that name one
-            that is not configured: their class has a default of its own, which is rarely a configured name.
+        default: Name of the model for needs that name none; see ``asked_model``.
     """
     replaced: set[str] = set()
 
     async def ask(need: ModelQuery) -> ModelReply:
-        model = models.get(need.model or default)
-        if model is None and need.kind == "guidance" and default in models:
-            model = models[default]
-            if need.model not in replaced:
-                replaced.add(need.model)
-                _log.warning('guidance: no model "%s" is configured; "%s" is asked', need.model, default)
+        name = asked_model(need, models, default)
+        model = models.get(name)
         if model is None:
-            return ModelReply(error="no-model")
+            return ModelReply(error="no-model", was_asked=False)
+        if name != (need.model or default) and need.model not in replaced:
+            replaced.add(need.model)
+            _log.warning('guidance: no model "%s" is configured; "%s" is asked', need.model, default)
         prompt = Prompt(system=need.system, text=need.text, max_tokens=need.max_tokens, labels=need.labels)
         began = time.perf_counter()
         try:
-            text = await model.complete(prompt, timeout=need.timeout_ms / 1000)
+            text, used = await ask_metered(model, prompt, timeout=need.timeout_ms / 1000)
         except MissingKey:
-            return ModelReply(error="no-key", elapsed_ms=(time.perf_counter() - began) * 1e3)
+            elapsed = (time.perf_counter() - began) * 1e3
+            return ModelReply(error="no-key", elapsed_ms=elapsed, was_asked=False)
         except UpstreamError as error:
-            return ModelReply(error=str(error), elapsed_ms=(time.perf_counter() - began) * 1e3)
-        return ModelReply(text, elapsed_ms=(time.perf_counter() - began) * 1e3)
+            was_asked = not isinstance(error, UpstreamUnavailable)
+            elapsed = (time.perf_counter() - began) * 1e3
+            return ModelReply(error=str(error), elapsed_ms=elapsed, was_asked=was_asked)
+        elapsed = (time.perf_counter() - began) * 1e3
+        read, written = (None, None) if used is None else (used.input, used.output)
+        return ModelReply(text, elapsed_ms=elapsed, input_tokens=read, output_tokens=written)
 
     return ask

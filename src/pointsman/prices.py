@@ -1,4 +1,6 @@
-"""What tokens cost at a model's prices: the only place where prices are multiplied.
+"""What tokens cost at a model's prices: the only place where prices are multiplied, and money is written.
+
+Prices are US dollars, as in the model catalogue.
 
 A price that is not known is None, and so is everything computed from it. A model that costs nothing has
 prices of 0.0.
@@ -7,21 +9,24 @@ prices of 0.0.
 from __future__ import annotations
 
 from datetime import date
+from math import floor, log10
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-__all__ = ["Price", "Prices"]
+__all__ = ["Price", "Prices", "dollars"]
 
 #: Prices are per so many tokens.
 _PER: Final = 1_000_000
+#: Dollars below which an amount is written as none: less than one token of the cheapest model.
+_SMALLEST: Final = 1e-8
 
 Price: TypeAlias = Annotated[float, Meta(ge=0)]
 
 
 class Prices(msgspec.Struct, frozen=True, kw_only=True):
-    """Prices per million tokens, in a currency of your choice; None where a price is unknown."""
+    """Prices in US dollars per million tokens; None where a price is unknown."""
 
     input_per_million: Annotated[
         Price | None,
@@ -52,7 +57,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
         return self.input_per_million is not None and self.output_per_million is not None
 
     def cost(self, tokens_in: float, cached: float, tokens_out: float) -> float | None:
-        """Return what an answer costs, in the currency of the prices; None where a price is unknown.
+        """Return what an answer costs, in US dollars; None where a price is unknown.
 
         Args:
             tokens_in: Input tokens, those read from the cache included.
@@ -83,5 +88,31 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
         into, write = self.input_per_million, self.cache_write_per_million
         return 0.0 if into is None or write is None else max(tokens * (write - into) / _PER, 0.0)
 
+    def writing_for_an_hour(self, tokens: int) -> float:
+        """Return what a lifetime of an hour adds to ``cost`` for tokens written to the cache.
+
+        Source: Anthropic's prices of prompt caching: such a write costs twice the price of input.
+        """
+        into, write = self.input_per_million, self.cache_write_per_million
+        return 0.0 if into is None or write is None else tokens * into / _PER
+
+    def missing(self, tokens: int) -> float | None:
+        """Return what tokens cost more that were not read from the cache; None where it is unknown."""
+        into = self.input_per_million
+        return None if into is None else max(tokens * (into - self._cached(into)) / _PER, 0.0)
+
     def _cached(self, into: float) -> float:
         return into if self.cached_input_per_million is None else self.cached_input_per_million
+
+
+def dollars(amount: float | None, *, unknown: str = "-") -> str:
+    """Write an amount of money: whole cents from one dollar on, below that two significant digits."""
+    if amount is None:
+        return unknown
+    size, sign = abs(amount), "-" if amount < 0 else ""
+    if size == 0 or size < _SMALLEST:
+        return "$0"
+    if size >= 1:
+        return f"{sign}${size:,.2f}"
+    places = max(2, 1 - floor(log10(size)))
+    return f"{sign}${size:.{places}f}"

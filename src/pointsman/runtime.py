@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -23,11 +23,12 @@ from pointsman.drivers import drive, drive_async, no_model
 from pointsman.errors import StoreUnavailable
 from pointsman.guidance import GuidanceDecision
 from pointsman.model_calls import Ask, Questions, ask_nobody, ask_together
+from pointsman.stores.client_texts import ClientTexts
 from pointsman.stores.ledger.port import Ledger, PromptText
 from pointsman.stores.sessions.port import SessionStore
 from pointsman.vocabulary import LARGE, AgentRequest, ModelQuery, ModelReply
 
-__all__ = ["Runtime", "SessionMemory", "decode_memory", "encode_memory", "new_ids"]
+__all__ = ["Payer", "Runtime", "SessionMemory", "decode_memory", "encode_memory", "new_ids"]
 
 log = logging.getLogger(__name__)
 #: One line for each decision at INFO, and one for each answer of a judging model at DEBUG.
@@ -121,13 +122,26 @@ class SessionMemory:
         self.outage = str(error) or type(error).__name__
 
 
+class Payer(Protocol):
+    """Pays for the questions to models that a decision asks: ``access.PaidQuestions``."""
+
+    def refuses(self, query: ModelQuery, /) -> ModelReply | None:
+        """Return why a question is not paid for, as far as that is known at once; None where it may be."""
+        ...
+
+    async def ask(self, ask: Ask, query: ModelQuery, /) -> ModelReply:
+        """Pay for a question and ask it, or refuse it."""
+        ...
+
+
 class _Replies:
     """Answers the model queries of one decision: from memory, by the budget's refusal, or by a model."""
 
-    __slots__ = ("_ahead", "_questions", "waited")
+    __slots__ = ("_ahead", "_payer", "_questions", "waited")
 
-    def __init__(self, questions: Questions) -> None:
+    def __init__(self, questions: Questions, payer: Payer | None = None) -> None:
         self._questions = questions
+        self._payer = payer
         self._ahead: dict[ModelQuery, ModelReply] = {}  # to queries that were asked beside an earlier one
         self.waited = 0.0  # seconds spent on models
 
@@ -141,13 +155,13 @@ class _Replies:
 
     async def ask_async(self, ask: Ask, query: ModelQuery) -> ModelReply:
         """Answer a query on the event loop, and ask at the same time those that may be asked beside it."""
-        known = self._ahead.pop(query, None) or self._questions.settled(query)
+        known = self._ahead.pop(query, None) or self._settled(query)
         if known is not None and not query.beside:
             return known
         started = time.perf_counter()
         if not query.beside:
             return self._keep(query, await ask(query), started)
-        waiting = [each for each in query.beside if self._questions.settled(each) is None]
+        waiting = [each for each in query.beside if self._settled(each) is None]
         if known is None:
             waiting.append(query)
         replies = await ask_together(ask, waiting)
@@ -156,13 +170,19 @@ class _Replies:
             started = time.perf_counter()  # they were waited for together
         return known or self._ahead.pop(query)
 
+    def _settled(self, query: ModelQuery) -> ModelReply | None:
+        """Answer a query without asking a model, or refuse it; a refusal by who pays costs no budget."""
+        refused = None if self._payer is None else self._payer.refuses(query)
+        return refused or self._questions.settled(query)
+
     def _keep(self, query: ModelQuery, reply: ModelReply, started: float) -> ModelReply:
         seconds = time.perf_counter() - started
         self.waited += seconds
         if decisions_log.isEnabledFor(logging.DEBUG):
             said = repr(reply.text[:_SHOWN]) if reply.ok else f"nothing: {reply.error}"
             asked = query.model or "the default model"
-            decisions_log.debug("%s: %s said %s in %.0f ms", query.kind, asked, said, seconds * 1e3)
+            about = f"{query.kind}({query.about})" if query.about else query.kind
+            decisions_log.debug("%s: %s said %s in %.0f ms", about, asked, said, seconds * 1e3)
         self._questions.keep(query, reply)
         return reply
 
@@ -198,6 +218,7 @@ class Runtime:
         self.engine = engine
         self.ledger = ledger
         self.memories = SessionMemory(sessions)
+        self.client_texts = ClientTexts()
         self.ask = ask
         self.questions = questions or Questions()
         self.observe = observe
@@ -229,6 +250,11 @@ class Runtime:
         return self.memories.store
 
     @property
+    def policy_version(self) -> str:
+        """Version of the policy that decides."""
+        return self.engine.version
+
+    @property
     def failures(self) -> int:
         """Times the memory of a session could not be read, kept or recorded."""
         return self.memories.failures + self.sessions.lost
@@ -247,6 +273,8 @@ class Runtime:
         Raises:
             UnknownModel: the caller asked for a model that is neither a tier nor configured.
         """
+        if request.system and self.client_texts.clients:
+            request = self.client_texts.with_repeated(request)
         memory = self.memories.load(request.session)
         started, replies = time.perf_counter(), self._begin(request.arrived_at)
         decided = drive(self.engine.decide(request, memory, self._new_id()), partial(replies.ask, ask))
@@ -254,20 +282,23 @@ class Runtime:
         self.memories.save(request.session, decided.memory)
         return decision
 
-    async def decide(self, request: AgentRequest) -> Decision:
+    async def decide(self, request: AgentRequest, payer: Payer | None = None) -> Decision:
         """Decide one turn and write it down, without blocking the event loop; raises as ``decide_sync``.
 
         A session store that is reached over the network is called in a thread; so is the policy's work on a
-        large request.
+        large request. ``payer`` pays for the questions to models; None: the operator does.
         """
+        if request.system and self.client_texts.clients:
+            request = self.client_texts.with_repeated(request)
         session = request.session
         in_thread = request.size > LARGE or self.memories.store.waits
         memory = await _in_thread(self.memories.load, session) if in_thread else self.memories.load(session)
-        started, replies = time.perf_counter(), self._begin(request.arrived_at)
+        started, replies = time.perf_counter(), self._begin(request.arrived_at, payer)
         steps = self.engine.decide(request, memory, self._new_id())
+        ask = self.ask if payer is None else partial(payer.ask, self.ask)
         waits = request.size > LARGE or not self.engine.is_prepared(request)
         run = _beside_the_loop(request.size) if waits else None
-        decided = await drive_async(steps, partial(replies.ask_async, self.ask), run=run)
+        decided = await drive_async(steps, partial(replies.ask_async, ask), run=run)
         decision = self._record(request, decided, time.perf_counter() - started - replies.waited)
         if in_thread:
             await _in_thread(self.memories.save, session, decided.memory)
@@ -280,6 +311,8 @@ class Runtime:
 
         The decision has no id. Raises as ``decide_sync``.
         """
+        if request.system and self.client_texts.clients:
+            request = self.client_texts.with_repeated(request)
         return drive(self.engine.decide(request, self.memories.load(request.session), ""), no_model)
 
     def decide_event(
@@ -347,10 +380,10 @@ class Runtime:
         self.sessions.close()
         self.ledger.close()
 
-    def _begin(self, arrived_at: float) -> _Replies:
+    def _begin(self, arrived_at: float, payer: Payer | None = None) -> _Replies:
         if self.questions.is_limited:
             self.questions.count_request(arrived_at)
-        return _Replies(self.questions)
+        return _Replies(self.questions, payer)
 
     def _record(self, request: AgentRequest | None, decided: Decided, seconds: float) -> Decision:
         """Write a decision down, and return it with the time it took."""
@@ -360,8 +393,11 @@ class Runtime:
         self.ledger.append(without_content(decision) if quotes else decision)
         if decided.words.text:
             self.ledger.append(PromptText(decision=decision.id, text=decided.words.text))
-        if self.observe is not None and request is not None:
-            self.observe(request, decision)
+        if request is not None:
+            if "\n" in decided.words.text or decided.words.whole:
+                self.client_texts.learn(request, decided.words)
+            if self.observe is not None:
+                self.observe(request, decision)
         if decision.abstained:
             self._tell(decision)
         if decisions_log.isEnabledFor(logging.INFO):

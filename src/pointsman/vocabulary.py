@@ -244,6 +244,7 @@ class AgentRequest(msgspec.Struct, frozen=True):
     session: str = ""
     arrived_at: float = 0.0  # seconds since the epoch; time arrives inside the request
     message_id: str = ""  # identity of the user message, where the caller knows it
+    is_text: bool = False  # one text without its conversation: a new user message, also when it is said again
     size: int = 0  # bytes of the request
     tool_list: msgspec.Raw = msgspec.Raw()  # the tools offered, as sent
     tool_choice: msgspec.Raw = msgspec.Raw()  # which of them the caller demands, as sent
@@ -253,12 +254,15 @@ class AgentRequest(msgspec.Struct, frozen=True):
     purpose: Purpose | None = None  # None: nothing tells
     project: str = ""  # what the agent works on, as a hash; empty: nothing tells
     client: str = ""  # the program that sends it, as it names itself
+    active: tuple[str, ...] = ()  # capabilities that the run whose question this is has selected
+    all_active: bool = False  # the run selects nothing: all are active
     command: str = ""  # in-band command taken off the person's words: "/caps:off", "/caps:off:session"
     may_call: bool = True  # the history may hold tool calls; False when it certainly holds none
     caller: str = ""  # the name of the key it came with; empty: none was asked for
     traceparent: str = ""  # the caller's span (``wire.trace_context``); empty: none
     team: str = ""  # that of the key
     permission: Permission | None = None  # which models the caller may use; None: all
+    repeated: frozenset[int] = frozenset()  # hashes of lines that its client is known to repeat
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False):
@@ -317,6 +321,9 @@ class ModelReply(msgspec.Struct, frozen=True, gc=False):
     text: str = ""
     error: str = ""  # why there is no reply: "timeout", "no-key", "budget", "upstream: …"
     elapsed_ms: float = 0.0
+    input_tokens: int | None = None  # as the model reported them; None: it did not
+    output_tokens: int | None = None
+    was_asked: bool = True  # False: no model has seen the question, so nobody is paid for it
 
     @property
     def ok(self) -> bool:
@@ -377,7 +384,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ModelSpec(Prices, frozen=True):
-    """A model. Prices are per million tokens, in a currency of your choice."""
+    """A model. Prices are US dollars per million tokens."""
 
     name: str  # the name in the configuration
     upstream: Annotated[str, Meta(description="Name of the upstream that serves it.")]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from pointsman import Pointsman
 from pointsman.capabilities import LocalScorer, Selector
 from pointsman.cli import app
 from pointsman.cli.select import answer_lines
@@ -152,7 +153,8 @@ def test_check_names_what_makes_selection_worse(tmp_path: Path) -> None:
     )
     result = run("capabilities", "check", "--capabilities", str(path))
     assert result.exit_code == 1
-    assert result.stdout.splitlines() == [
+    findings = [line for line in result.stdout.splitlines() if ": " in line]
+    assert findings[:6] == [
         "a: no instructions; say when it is needed",
         "a: 1 examples of when it is needed; 5 make scores reliable",
         "b: 1 examples of when it is needed; 5 make scores reliable",
@@ -162,6 +164,80 @@ def test_check_names_what_makes_selection_worse(tmp_path: Path) -> None:
     ]
     path.write_text(json.dumps([{"name": "c", "instructions": "c", "always_active": True}]))
     assert run("capabilities", "check", "--capabilities", str(path)).exit_code == 0
+
+
+#: The founding document's kind of registry: two capabilities with five examples each.
+SMALL = [
+    {
+        "name": "current_weather",
+        "instructions": "Activate when user requests weather information",
+        "examples": [
+            {"query": query}
+            for query in (
+                "What's the weather like?",
+                "How is the weather in Rome?",
+                "Will the weather be good tomorrow?",
+                "Tell me the weather forecast",
+                "Is the weather nice in Oslo?",
+            )
+        ],
+    },
+    {
+        "name": "send_mail",
+        "instructions": "Activate when user wants an e-mail sent",
+        "examples": [
+            {"query": query}
+            for query in (
+                "Send an e-mail to Ida",
+                "Send Tom an e-mail about the meeting",
+                "Write an e-mail to the office",
+                "E-mail the report to my boss",
+                "Please send this as an e-mail",
+            )
+        ],
+    },
+    {"name": "respond", "instructions": "Answer the user", "always_active": True},
+]
+
+
+def test_check_measures_the_registry_that_it_is_given(tmp_path: Path) -> None:
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps(SMALL))
+    good = run("capabilities", "check", "--capabilities", str(path))
+    assert good.exit_code == 0, good.stdout
+    assert [line.split()[:4] for line in good.stdout.splitlines()[1:3]] == [
+        ["current_weather", "5", "of", "5"],
+        ["send_mail", "5", "of", "5"],
+    ]
+    everything = run("capabilities", "check", "--capabilities", str(path), "--threshold", "0")
+    assert everything.exit_code == 1
+    assert "send_mail: 40 of 40 ordinary tasks select it, as " in everything.stdout
+    nothing = run("capabilities", "check", "--capabilities", str(path), "--threshold", "1")
+    assert "send_mail: 0 of its 5 examples select it when left out" in nothing.stdout
+
+
+def test_a_small_registry_selects_nothing_for_ordinary_tasks(tmp_path: Path) -> None:
+    """What was found: 13 of 20 ordinary tasks selected weather, mail or both."""
+    (tmp_path / "small.json").write_text(json.dumps(SMALL))
+    file = tmp_path / "pointsman.toml"
+    file.write_text('[capabilities]\nfile = "small.json"\n')
+    tasks = [
+        "fix the failing test in parser.py",
+        "What is the capital of Peru?",
+        "refactor the login module",
+        "explain how a hash table works",
+        "Add type hints to the functions in utils.py",
+    ]
+    with Pointsman.from_config(file) as points:
+        found = [points.select(task) for task in (*tasks, "how will the weather be in Bergen?")]
+    assert [each.selected for each in found if each] == [("respond",)] * 5 + [("respond", "current_weather")]
+
+
+def test_an_approval_that_nobody_can_give_says_so() -> None:
+    """Standard input is closed, as in a pipeline."""
+    result = run("run", "Email Ida that I am late", "--app", EXAMPLE)
+    assert result.exit_code == 1
+    assert "needs a person's approval, and standard input is closed; --yes approves" in result.output
 
 
 def test_run_prints_the_answer_and_reports_the_way() -> None:

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pointsman.cli import app
+from pointsman.errors import ConfigError
 
 
 def classify(
@@ -107,4 +108,5 @@ def test_the_same_words_in_another_turn_are_another_message(tmp_path: Path) -> N
 
 def test_an_unknown_profile_names_the_known_ones(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["classify", "--profile", "sede"], input="")
-    assert str(result.exception) == 'no tier profile "sede"'
+    assert isinstance(result.exception, ConfigError)
+    assert result.exception.message == 'no tier profile "sede"'

@@ -29,7 +29,8 @@ mode = "on"
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("POINTSMAN_CONFIG", raising=False)
+    # Named: one that is only found needs trust.
+    monkeypatch.setenv("POINTSMAN_CONFIG", str(tmp_path / "pointsman.toml"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
     monkeypatch.setenv("MAIN_API_KEY", "canary")
     monkeypatch.setattr("pointsman.cli.config.find_local", list)
@@ -54,7 +55,10 @@ def test_check_says_which_clients_will_work(file: Path) -> None:
     """Without tiers none does; that is no error of the file."""
     assert "Codex             does not work: [tiers] names no model\n" in run("check").output
     file.write_text(GOOD + "[tiers]\nsimple = 'small'\n")
-    assert "Codex             works: responses, as the upstream speaks it\n" in run("check").output
+    assert (
+        "Codex             configured, not tried: responses, as the upstream speaks it\n"
+        in run("check").output
+    )
     [codex] = [
         client
         for client in json.loads(run("check", "--json").stdout)["clients"]
@@ -63,7 +67,7 @@ def test_check_says_which_clients_will_work(file: Path) -> None:
     assert codex == {
         "client": "Codex",
         "format": "responses",
-        "works": True,
+        "fits": True,
         "detail": "responses, as the upstream speaks it",
         "hint": "",
         "warning": "",
@@ -83,7 +87,8 @@ def test_check_tells_every_mistake_with_the_way_out(file: Path) -> None:
     assert "  hint: export NO_SUCH=…" in run("check").stderr
 
 
-def test_without_a_file_the_way_out_is_init(file: Path) -> None:
+def test_without_a_file_the_way_out_is_init(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("POINTSMAN_CONFIG")
     file.unlink()
     result = run("check")
     assert isinstance(result.exception, ConfigError)
@@ -153,6 +158,22 @@ def test_init_names_the_file_in_what_comes_next(file: Path) -> None:
     next_ = "next: pointsman config check --config other.toml && pointsman serve --config other.toml\n"
     assert said.endswith(next_)
     assert "no API key and no model server was found" in said
+
+
+def test_init_names_the_keys_that_it_does_not_use(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has one is not told that there is none."""
+    monkeypatch.setenv("MISTRAL_API_KEY", "canary")
+    monkeypatch.setenv("GOOGLE_API_KEY", "canary")
+    monkeypatch.setenv("STRIPE_API_KEY", "canary")  # of no model
+    said = run("init", "--force").output
+    assert "no usable API key and no model server was found" in said
+    assert "not used: GOOGLE_API_KEY, MISTRAL_API_KEY; add [upstreams.NAME]" in said
+    assert 'for Gemini: export GEMINI_API_KEY="$GOOGLE_API_KEY"' in said
+    assert "canary" not in said + file.read_text(encoding="utf-8")
+    monkeypatch.setenv("GEMINI_API_KEY", "canary")  # Google's SDKs read either
+    said = run("init", "--force").output
+    assert "not used: MISTRAL_API_KEY;" in said
+    assert "GOOGLE" not in said
 
 
 def test_init_replaces_nothing_unasked(file: Path) -> None:

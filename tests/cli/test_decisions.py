@@ -137,7 +137,7 @@ def test_show_tells_the_role_within_the_agent(tmp_path: Path, role: AgentRole | 
 def test_show_of_an_unknown_decision(path: Path) -> None:
     result = run(path, "show", "d9")
     assert isinstance(result.exception, PointsmanError)
-    assert str(result.exception) == 'there is no decision "d9"'
+    assert result.exception.message == 'there is no decision "d9"'
 
 
 def test_export_in_every_format(path: Path) -> None:
@@ -175,7 +175,7 @@ def test_without_any_configuration_the_default_place(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["decisions", "list"])
     assert isinstance(result.exception, StoreUnavailable)
-    assert str(result.exception) == f"there is no ledger at {tmp_path}/pointsman/ledger.sqlite"
+    assert result.exception.message == f"there is no ledger at {tmp_path}/pointsman/ledger.sqlite"
 
 
 def test_the_demos_ledger_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,11 +217,11 @@ def test_a_demo_that_ran_since_is_named(path: Path, tmp_path: Path, monkeypatch:
     ("prices", "cost"),
     [
         ("", ", cost unknown: no price"),
-        ("input_per_million = 0\noutput_per_million = 0\n", ", cost 0.000000"),
-        ("input_per_million = 1\noutput_per_million = 5\n", ", cost 0.000600"),
+        ("input_per_million = 0\noutput_per_million = 0\n", ", cost $0"),
+        ("input_per_million = 1\noutput_per_million = 5\n", ", cost $0.00060"),
         (
             "input_per_million = 1\noutput_per_million = 5\ncache_write_per_million = 1.25\n",
-            ", cost 0.000600, 0.000625 if all was written to the cache",
+            ", cost $0.00060, $0.00062 if all was written to the cache",
         ),
     ],
 )

@@ -187,6 +187,8 @@ def test_what_the_tier_sets_of_the_request(file: Path) -> None:
 def test_a_configuration_here_is_used_unless_a_profile_is_named(file: Path) -> None:
     assert "With pointsman" not in explain("Hello!")
     file.rename(file.with_name("pointsman.toml"))
+    assert isinstance(CliRunner().invoke(app, ["explain", "x"]).exception, ConfigError)  # not yet trusted
+    assert CliRunner().invoke(app, ["trust"]).exit_code == 0
     assert "small-1 at upstream main" in explain("Hello!")
     assert "small-1 at upstream main" not in explain("Hello!", "--profile", "default")
     result = CliRunner().invoke(app, ["explain", "x", "--profile", "seed", "--config", "pointsman.toml"])

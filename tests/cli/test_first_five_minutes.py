@@ -132,7 +132,8 @@ def drafted(services: list[Service], urls: list[str], monkeypatch: pytest.Monkey
             monkeypatch.setenv(service.variable, KEY)
     has_key = any(service.variable for service in services)
     said = invoke("config", "init", *(["--local"] if here and has_key else []))
-    assert "on: [guidance] gives" in said
+    assert "observing: [guidance], [domains] and [capabilities] record and change no request" in said
+    assert 'to switch one on: mode = "on" in pointsman.toml' in said
     assert "ledger.sqlite, for all projects" in said
     file = Path("pointsman.toml")
     text = file.read_text(encoding="utf-8")
@@ -142,6 +143,7 @@ def drafted(services: list[Service], urls: list[str], monkeypatch: pytest.Monkey
         text = text.replace(f'"{service.base_url}"', f'"{url}"') if service.base_url else text
     checked = invoke("config", "check")
     file.write_text(text, encoding="utf-8")
+    invoke("trust")  # it was changed by hand
     assert checked.count("does not work") == 1, checked  # Cursor, which calls from its maker's servers
 
 

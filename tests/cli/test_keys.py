@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
 from pointsman.config import load
+from pointsman.config.trust import trust
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.stores.budgets import Claim, ValkeyBudgets
 from pointsman.stores.ledger import SqliteLedger
@@ -169,6 +170,7 @@ def test_a_list_asks_valkey_where_that_counts(file: Path, valkey: Valkey) -> Non
     store._client.redis.flushdb()
     day = f"money/key/alice/day/{int(NOON) - 43_200}"
     store.reserve("r1", [Claim(day, 250_000_000, 10**9, 600.0)])
+    trust(file)
     result = CliRunner().invoke(app, ["keys", "list", "--json"], env={"VK": valkey.password})
     assert result.exit_code == 0, result.output
     [budget] = json.loads(result.stdout.splitlines()[0])["limits"]

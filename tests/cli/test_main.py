@@ -25,7 +25,7 @@ def left(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
         ("desicions", "No such command 'desicions'. Did you mean 'decisions'", "pointsman --help"),
         ("config chek", "No such command 'chek'. Did you mean 'check'?", "pointsman config --help"),
         ("classify --profil seed", "No such option: --profil", "pointsman classify --help"),
-        ("report savings", "Missing option '--baseline'", "pointsman report savings --help"),
+        ("eval answers f.jsonl", "Missing option '--cheap'", "pointsman eval answers --help"),
         (
             "report savings --baseline m --prices-as-of yesterday",
             "Invalid value for '--prices-as-of': 'yesterday' does not match",

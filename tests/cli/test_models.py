@@ -102,7 +102,7 @@ def test_a_proxy_may_name_its_provider_and_a_local_server_has_no_price(config: P
 def test_an_unknown_model_is_named(config: Path) -> None:
     error = run("show", "none", "--config", config).exception
     assert isinstance(error, PointsmanError)
-    assert str(error) == 'no model "none"'
+    assert error.message == 'no model "none"'
     assert error.hint.startswith("models here: mini, own, proxied, local, dated; pointsman models list --all")
 
 

@@ -33,7 +33,7 @@ def odd(tmp_path: Path) -> Path:
         "config show --config FILE",
         "serve --config FILE",
         "decisions list --ledger FILE",
-        "report savings --ledger FILE",
+        "report savings --demo --ledger FILE",
         "domains check FILE",
         "domains eval FILE",
         "lexicon check FILE",

@@ -5,14 +5,17 @@ import io
 import os
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from pointsman.cli.demo_traffic import DemoTraffic, ScriptedRequest, one_round
+from pointsman.cli._listening import has_other_clients
+from pointsman.cli.demo_traffic import CLIENT, DemoTraffic, ScriptedRequest, one_round
 from pointsman.cli.request_lines import RequestLines, Totals, heading, request_line
 from pointsman.config import Config
 from pointsman.gateway import request_feed
@@ -69,7 +72,7 @@ def test_a_round_of_the_demo_shows_the_small_model_the_large_one_and_one_hint(bu
         for each, line in zip(told, lines, strict=True)
     }
     assert re.search(r"SIMPLE +demo-small +200", of["demo-question-a"])
-    numbers = r"1 +[\d.]+ +[\d.]+ +\d+ +\d+ +0\.\d{6}"  # attempts, times, tokens, cost
+    numbers = r"1 +[\d.]+ +[\d.]+ +\d+ +\d+ +\$0\.\d+"  # attempts, times, tokens, cost
     assert re.search(
         r"info +d-\w{20} +demo-proof-a +REASONING +demo-large +200 +" + numbers, of["demo-proof-a"]
     )
@@ -191,6 +194,30 @@ def test_the_traffic_plays_until_it_is_stopped() -> None:
     DemoTraffic("", 0, "x", send=sent.append, wait=lambda _: len(sent) == 20).play()
     assert len(sent) == 20
     assert {each.session.rpartition("-")[2] for each in sent} == {"1", "2"}
+
+
+def test_the_traffic_ends_when_a_person_begins(
+    builder: Builder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger names the client of each request: the first of another ends the scripted ones."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    began, sent = time.time(), list[str]()
+    with closing(Builder(demo_config)) as built:
+        live: Any = built()
+        gateway: Any = Gateway(live)
+
+        def send(request: ScriptedRequest) -> None:
+            client = CLIENT if len(sent) < 3 else "curl"
+            headers = {"x-session-id": request.session, "user-agent": f"{client}/1"}
+            asyncio.run(ask(gateway, request.path, request.body, headers))
+            live.runtime.ledger.flush()
+            sent.append(client)
+
+        DemoTraffic(
+            "", 0, "x", send=send, wait=lambda _: False, is_in_use=lambda: has_other_clients(began)
+        ).play()
+    assert sent == [CLIENT, CLIENT, CLIENT, "curl"]
+    assert not has_other_clients(time.time() + 60)  # those of an earlier start do not count
 
 
 def test_the_traffic_ends_with_the_gateway() -> None:

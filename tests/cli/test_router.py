@@ -102,4 +102,4 @@ def test_live_says_which_models_only_a_caller_can_ask(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["router", "doctor", "--live", "--config", str(file)])
     assert "Not asked: mine: the upstream takes the caller's own credential." in result.output
     assert isinstance(result.exception, ConfigError)
-    assert str(result.exception) == "there is no model to ask"
+    assert result.exception.message == "there is no model to ask"

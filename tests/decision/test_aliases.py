@@ -165,30 +165,32 @@ def test_an_id_of_a_provider_has_a_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of_tiers", "own", "target", "pattern"),
+    ("client", "own", "target", "pattern"),
     [
-        ((), (), "opus", ""),  # nothing but a name leads to it
-        (("opus",), (), "auto", "*claude-*"),  # Claude Code's default name is routed
-        ((), (("*claude*", "simple"),), "simple", "*claude*"),  # an operator's alias takes any id
-        ((), (("*claude-*", "auto"),), "auto", "*claude-*"),  # also one like a shipped one
-        (("opus",), (("claude-opus-4-8", "opus"),), "opus", "claude-opus-4-8"),
+        ("", (), "opus", ""),
+        ("curl", (), "opus", ""),
+        ("opencode", (), "opus", ""),  # near miss: it is told so by a person
+        ("claude-cli", (), "auto", "*claude-*"),  # Claude Code sends it unless told otherwise
+        ("", (("*claude*", "simple"),), "simple", "*claude*"),  # an operator's alias takes any id
+        ("", (("*claude-*", "auto"),), "auto", "*claude-*"),  # also one like a shipped one
+        ("claude-cli", (("claude-opus-4-8", "opus"),), "opus", "claude-opus-4-8"),
     ],
 )
-def test_the_id_of_a_model_that_no_tier_names_goes_before_shipped_aliases(
-    of_tiers: tuple[str, ...], own: Aliases, target: str, pattern: str
+def test_the_exact_id_of_a_model_goes_before_shipped_aliases(
+    client: str, own: Aliases, target: str, pattern: str
 ) -> None:
     models = {"opus": ModelSpec("opus", "main", "claude-opus-4-8"), "small": ModelSpec("small", "main", "s")}
-    by = ModelNames(models, (*own, *CLIENT_ALIASES), of_tiers=of_tiers)
-    found, dated = by.resolve("claude-opus-4-8"), by.resolve("claude-opus-4-8-20260101")
+    by = ModelNames(models, (*own, *CLIENT_ALIASES))
+    found, dated = by.resolve("claude-opus-4-8", client), by.resolve("claude-opus-4-8-20260101", client)
     assert found is not None
     assert dated is not None
     assert (str(found.target), found.pattern) == (target, pattern)
     assert dated.pattern in {"*claude-*", "*claude*"}  # another name than the id
     taken = [(id_, model, str(named.target)) for id_, model, named in by.taken_ids()]
-    assert taken == ([("claude-opus-4-8", "opus", target)] if target != "opus" else [])
+    assert taken == ([("claude-opus-4-8", "opus", target)] if own and target != "opus" else [])
 
 
-def test_the_engine_knows_which_models_the_tiers_name() -> None:
+def test_an_id_is_the_model_whether_a_tier_names_it_or_not() -> None:
     models = {**MODELS, "opus": ModelSpec("opus", "main", "claude-opus-4-8")}
     chains = []
     for tiers in (TIERS, TIERS | {Tier.REASONING: ["large", "opus"]}):
@@ -196,7 +198,7 @@ def test_the_engine_knows_which_models_the_tiers_name() -> None:
             profile=builtin_profile("default"), models=models, tier_models=tiers, aliases=CLIENT_ALIASES
         )
         chains.append(decide(build_engine(policy), asking("claude-opus-4-8")).decision.chain[0])
-    assert chains == ["opus", "small"]
+    assert chains == ["opus", "opus"]
 
 
 def test_an_unknown_name_is_told_the_way_out() -> None:
@@ -242,7 +244,7 @@ def test_an_unknown_name_lists_exact_aliases_and_is_cut() -> None:
         decide(engine(*OWN), asking("x" * 10_000))
     assert len(error.value.message) < 200
     assert error.value.hint.startswith("known: auto, ")
-    assert "twin-b, fast, best, also-best, let-us-choose; " in error.value.hint
+    assert "twin-b, fast, best, also-best, let-us-choose, claude-auto; " in error.value.hint
 
 
 def test_a_call_by_alias_leaves_the_model_of_its_session() -> None:

@@ -413,9 +413,11 @@ def test_another_threshold_is_explained() -> None:
 
 
 def test_another_maximum_of_tools_is_explained() -> None:
-    line = replayed(an_engine(tools=3), an_engine(tools=1), ASKED)
+    both = {"role": "user", "content": "the weather forecast for Rome? then send an e-mail about it to Ida"}
+    line = replayed(an_engine(tools=2), an_engine(tools=1), both)
     assert line.changed == ("capabilities",)
-    assert any(text.startswith("capabilities: tools passed on then: ") for text in line.why)
+    assert "capabilities: all tools are passed on now" in line.why
+    assert any(text.startswith("tools.all: all tools are passed on: 2 may be needed") for text in line.why)
 
 
 def test_whether_all_tools_are_passed_on_is_what_counts() -> None:

@@ -221,7 +221,7 @@ def enriching(engine_: Engine, bodies: list[list[dict[str, str]]]) -> list[int]:
     return added
 
 
-def test_enrichment_comes_once_per_user_message_and_again_when_the_same_request_is_sent_again() -> None:
+def test_enrichment_comes_when_the_signature_changes_and_again_when_the_history_lost_it() -> None:
     policy = Policy(
         profile=builtin_profile("seed"),
         models=MODELS,
@@ -232,8 +232,12 @@ def test_enrichment_comes_once_per_user_message_and_again_when_the_same_request_
     asked = {"role": "user", "content": "investigate Acme Corporation"}
     worked = [asked, {"role": "assistant", "content": "looking"}, {"role": "tool", "content": "found"}]
     again = [*worked, {"role": "user", "content": "investigate its owners"}]
+    other = [*again, {"role": "user", "content": "now let's fix this bug in the login function"}]
+    back = [*other, {"role": "user", "content": "now let's investigate Acme Corporation's owners"}]
+    compacted = [{"role": "user", "content": "a summary: investigate Acme Corporation"}]
     on = Engine(policy, Scanner(table, ReMatcher(table)))
-    assert enriching(on, [[asked], [asked], worked, again]) == [1, 1, 0, 1]
+    sent = [[asked], [asked], worked, again, again, other, back, compacted]
+    assert enriching(on, sent) == [1, 1, 0, 0, 0, 1, 1, 1]
 
 
 def test_a_tool_loop_stays_with_its_model_and_the_next_message_may_move_up() -> None:
@@ -263,7 +267,8 @@ def test_a_failed_search_for_the_words_is_not_remembered(monkeypatch: pytest.Mon
 def test_a_request_without_a_persons_words_does_not_make_their_message_a_new_one() -> None:
     memory, counted = Memory(), []
     for text in ("hello", "", "hello", "go on"):
-        decided = drive(engine().decide(request_from_text(text), memory, "d"), nobody)
+        body = {"messages": [{"role": "user", "content": text}]}
+        decided = drive(engine().decide(read_request(WireFormat.CHAT, body), memory, "d"), nobody)
         memory = decided.memory
         counted.append(decided.decision.input.user_message)
     assert counted == [1, 0, 1, 2]

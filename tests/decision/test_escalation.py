@@ -89,8 +89,8 @@ def test_a_stuck_agent_is_raised_once_until_the_user_speaks() -> None:
     histories = list(requests(CHAT, 8))
     histories.append([*histories[-1], {"role": "assistant", "content": "I give up"}, say(CHAT, "thanks")])
     found = run(engine(ON), histories)
-    # A better model is kept for the next message, because no price says what it costs.
-    assert models(found) == ["small"] * 3 + ["middle"] * 7
+    # Without prices the order of the tiers counts: the next message comes down again.
+    assert models(found) == ["small"] * 3 + ["middle"] * 6 + ["small"]
     assert codes(found[3]) == {"escalation.stuck"}
     assert all(codes(decision) == {"escalation.stays"} for decision in found[4:9])
     assert codes(found[9]) == set()
@@ -155,12 +155,16 @@ def test_a_higher_model_that_cannot_serve_the_request_raises_nothing() -> None:
 
 
 def test_a_session_that_kept_a_higher_model_is_not_moved_down() -> None:
-    """Its model stays for want of a price; the next tier of the message would have a lower one."""
+    """Its model stays because a change saves nothing; the next tier of the message would have a lower one."""
+    equal = {
+        name: msgspec.structs.replace(model, input_per_million=1.0, output_per_million=1.0)
+        for name, model in MODELS.items()
+    }
     histories = stuck(HARD)[:1] + [
         [say(CHAT, HARD), {"role": "assistant", "content": "Done."}, *history]
         for history in requests(CHAT, 4)
     ]
-    found = run(engine(ON), histories)
+    found = run(engine(ON, models=equal), histories)
     assert models(found) == ["large"] * 6
     assert codes(found[4]) == {"escalation.none-higher"}
 

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,17 @@ from pointsman.config import AnyKey, examine
 from pointsman.gateway.build import check_shared
 from pointsman.upstreams.port import ServerSpec
 
+#: Runs the metadata hook as hatchling does, which is not installed here.
+HOOK = """
+import runpy, sys, types
+module = types.ModuleType("hatchling.metadata.plugin.interface")
+module.MetadataHookInterface = object
+sys.modules[module.__name__] = module
+hook = runpy.run_path("hatch_build.py")["CustomMetadataHook"]()
+hook.root, hook.config, found = ".", {}, {}
+hook.update(found)
+print(found["readme"]["content-type"])
+"""
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 CHART = DEPLOY / "helm" / "pointsman"
@@ -48,6 +60,31 @@ def test_a_set_of_values_fits_the_schema_and_holds_a_valid_configuration(file: P
     assert referred <= {each["name"] for each in values["secrets"]}
 
 
+@pytest.mark.parametrize(
+    ("ledger", "given", "is_refused"),
+    [
+        ("", {"replicas": 1}, False),
+        ("", {"replicas": 2}, True),
+        ("", {"autoscaling": {"enabled": True}}, True),
+        ('[ledger]\nurl = "postgresql://p@db/p"', {"replicas": 2}, False),
+        ('[ledger]\nkeep_days = 9\n  url="postgresql://p@db/p"', {"autoscaling": {"enabled": True}}, False),
+        ('[ledger]\njsonl = "-"', {"replicas": 3}, False),
+        ("[ledger]\nkeep_days = 9", {"replicas": 2}, True),
+        ('[ledger]\n# url = "postgresql://p@db/p"', {"replicas": 2}, True),
+        ('[ledger]\nkeep_days = 9\n[sessions]\nurl = "redis://valkey"', {"replicas": 2}, True),
+    ],
+)
+def test_several_pods_need_a_ledger_that_they_share(
+    ledger: str, given: dict[str, Any], is_refused: bool
+) -> None:
+    """Once, two pods by default had a file each, which ended with every change of the configuration."""
+    values = values_of(CHART / "values.yaml")
+    values |= {**given, "config": values["config"] + ledger + "\n"}
+    found = jsonschema.Draft7Validator(json.loads((CHART / "values.schema.json").read_text()))
+    errors = [list(error.path) for error in found.iter_errors(values)]
+    assert errors == ([["config"]] if is_refused else [])
+
+
 def test_the_chart_waits_for_longer_than_the_gateway_drains() -> None:
     values = values_of(CHART / "values.yaml")
     assert values["drainSeconds"] >= ServerSpec().drain_notice + ServerSpec().drain
@@ -62,6 +99,33 @@ def test_the_image_is_run_without_build_tools_by_a_user_without_rights() -> None
     assert "STOPSIGNAL SIGTERM" in final
     health = json.loads(re.findall(r"^HEALTHCHECK .*CMD (.*)$", final, re.MULTILINE)[0])
     assert "/health/ready" in health[-1]
+
+
+def test_what_is_built_and_what_builds_it_is_pinned_by_hash() -> None:
+    """Once, pip fetched the newest hatchling and ran it (build isolation)."""
+    installs = re.findall(r"^RUN \S+/pip (?:install|wheel) (.+)$", DOCKERFILE, re.MULTILINE)
+    assert installs
+    for options in installs:
+        assert "--require-hashes" in options or {"--no-index", "--no-deps"} <= set(options.split()), options
+    assert "--no-build-isolation" in DOCKERFILE
+    assert re.search(r"^hatchling==", (ROOT / "requirements" / "wheel.txt").read_text(), re.MULTILINE)
+
+
+def test_what_the_build_reads_reaches_the_builder(tmp_path: Path) -> None:
+    """Once, the hook that hatchling runs (hatch_build.py) did not: no image could be built."""
+    lines = re.findall(r"^COPY (?!--from)(.+) (\S+)$", DOCKERFILE, re.MULTILINE)
+    for sources, target in lines:
+        for source in sources.split():
+            place = tmp_path / target / (Path(source).name if target.endswith("/") else "")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if (ROOT / source).is_dir():
+                place.mkdir(exist_ok=True)
+            else:
+                shutil.copy(ROOT / source, place)
+    done = subprocess.run(
+        [sys.executable, "-c", HOOK], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "text/markdown\n", done.stderr
 
 
 def test_only_what_the_image_is_built_from_reaches_the_builder() -> None:

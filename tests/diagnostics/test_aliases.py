@@ -45,7 +45,7 @@ def test_each_alias_with_what_it_resolves_to(file: Path) -> None:
         '  "gone"      refuse',
     ]
     assert lines[5].startswith('  shipped: simple for "*claude*haiku*", ')
-    assert lines[6].startswith('  shipped: auto for "*claude-*", ')
+    assert lines[6].startswith('  shipped: auto for "claude-auto", "*claude-*", ')
     assert len(lines) == 7
 
 
@@ -83,7 +83,7 @@ base_url = "demo:"
 [models]
 luna = { upstream = "main", id = "gpt-6-luna" }
 sol = { upstream = "main", id = "gpt-6.1-sol" }
-opus = { upstream = "main", id = "claude-opus-5" }
+opus = { upstream = "main", id = "claude-fable-5" }
 own = { upstream = "main", id = "qwen3:8b" }
 [tiers]
 simple = ["luna", "own"]
@@ -92,11 +92,16 @@ complex = "sol"
 
 
 def test_ids_that_aliases_take_are_told_with_the_way_to_the_model(file: Path) -> None:
-    """That of opus is not among them: no tier names it, so that its id asks for it."""
+    """An operator's alias takes an id; the shipped ones take it from clients that send it by default."""
     file.write_text(IDS, encoding="utf-8")
     assert list(describe_taken_ids(taken_ids(load(file)))) == [
+        'ids that clients send unless told otherwise: "gpt-6.1-sol" of codex means auto',
+        '  to get the model itself, ask for "sol", or write "gpt-6.1-sol" = "sol" under [aliases]',
+    ]
+    file.write_text(IDS + '[aliases]\n"gpt-*-luna" = "simple"\n"gpt-6.1*" = "auto"\n', encoding="utf-8")
+    assert list(describe_taken_ids(taken_ids(load(file)))) == [
         'ids that aliases take: "gpt-6-luna" means simple, "gpt-6.1-sol" means auto',
-        '  for the model itself, its name ("luna"), or under [aliases] "gpt-6-luna" = "luna"',
+        '  to get the model itself, ask for "luna", or write "gpt-6-luna" = "luna" under [aliases]',
     ]
     for command in (("config", "check"), ("router", "show")):
         printed = CliRunner().invoke(app, [*command, "--config", str(file)]).stdout

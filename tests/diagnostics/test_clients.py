@@ -53,7 +53,7 @@ AGENTS = {"Claude Code", "Codex", "opencode", "Cline"}
     ],
 )
 def test_what_a_model_must_have(given: ModelSpec, working: set[str]) -> None:
-    assert {name for name, verdict in judged(given).items() if verdict.works} == working
+    assert {name for name, verdict in judged(given).items() if verdict.fits} == working
 
 
 def test_why_and_the_way_out() -> None:
@@ -71,9 +71,9 @@ def test_why_and_the_way_out() -> None:
 
 def test_how_it_is_served() -> None:
     native = judged(model())["Codex"]
-    assert describe_verdict(native) == "works: responses, as the upstream speaks it"
+    assert describe_verdict(native) == "configured, not tried: responses, as the upstream speaks it"
     translated = judged(model(formats=CHAT, translated=ALL - CHAT))["Codex"]
-    assert describe_verdict(translated) == "works: responses, translated for m"
+    assert describe_verdict(translated) == "configured, not tried: responses, translated for m"
 
 
 @pytest.mark.parametrize(
@@ -101,13 +101,13 @@ def test_agents_are_warned_of_the_window_of_ollama(base_url: str, *, is_ollama: 
 def test_a_tier_whose_models_cannot_serve_is_a_warning() -> None:
     tiers = {"simple": "small", "reasoning": "large"}
     verdict = judged(model("small"), model("large", formats=CHAT), tiers=tiers)["Claude Code"]
-    assert verdict.works
+    assert verdict.fits
     assert verdict.warning == "no model of REASONING can serve it, so another tier does"
 
 
 def test_without_tiers_nothing_works() -> None:
     verdicts = judged(model(), tiers={})
-    assert not any(verdict.works for verdict in verdicts.values())
+    assert not any(verdict.fits for verdict in verdicts.values())
     assert verdicts["curl"].detail == "[tiers] names no model"
 
 
@@ -116,7 +116,7 @@ def test_without_tiers_nothing_works() -> None:
     [({}, False), ({"host": "0.0.0.0"}, False), ({"host": "0.0.0.0", "keys": (hash_key("k"),)}, True)],
 )
 def test_cursor_calls_from_elsewhere(server: dict[str, Any], works: bool) -> None:
-    assert judged(model(), **server)["Cursor"].works == works
+    assert judged(model(), **server)["Cursor"].fits == works
 
 
 def test_every_client_has_a_name_of_its_own() -> None:
@@ -131,7 +131,7 @@ def test_a_name_that_a_client_asks_for_by_itself_and_that_is_refused(
     aliases: dict[str, str], warned: bool
 ) -> None:
     verdict = judged(model(), aliases=aliases)["Claude Code"]
-    assert verdict.works
+    assert verdict.fits
     assert ('[aliases] refuses "claude-haiku-' in verdict.warning) == warned
     assert judged(model(), aliases=aliases)["curl"].warning == ""
 
@@ -139,4 +139,4 @@ def test_a_name_that_a_client_asks_for_by_itself_and_that_is_refused(
 def test_each_model_of_a_tier_counts() -> None:
     """The first of a list cannot serve, the second does."""
     verdict = judged(model("a", formats=CHAT), model("b"), tiers={"simple": ("a", "b")})["Codex"]
-    assert (verdict.works, verdict.warning) == (True, "")
+    assert (verdict.fits, verdict.warning) == (True, "")

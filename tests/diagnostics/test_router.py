@@ -78,7 +78,8 @@ def test_the_seeds_command_takes_a_models_id(file: Path) -> None:
     assert (verify.model, verify.share) == ("small", 0.15)
     assert "# the cheap one" in file.read_text()
     assert file.read_text().startswith("[upstreams.main]  # where it all goes\n")
-    limits = f"margin {verify.margin}, at most 15% of requests, 500 ms"
+    assert verify.margin is None
+    limits = "the profile's margin, at most 15% of requests, 500 ms"
     assert f"classifier small: {limits}" in describe_routing(load(file))
 
 

@@ -1,17 +1,25 @@
 """The dashboard and the alert rules in deploy/: up to date, and every metric that they name exists."""
 
+import asyncio
 import importlib.util
 import json
 import re
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from pointsman.config import Config
+from pointsman.gateway.app import Gateway
+from pointsman.gateway.build import Builder, demo_config
 from pointsman.gateway.metric_table import METRICS
+from support.in_process import ask
 
 
 def loaded() -> Any:
@@ -70,3 +78,54 @@ def test_prometheus_reads_the_rules() -> None:
     command = ["promtool", "check", "rules", str(monitoring.ALERTS)]
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+#: Panels of what only traffic names: domains, hints, endpoints, tools of a registry. No alert asks for them.
+OF_TRAFFIC = {
+    *("passed", "lower_tier", "spent", "limited", "domains", "projects", "escalations", "guidance"),
+    *("guidance_arms", "capabilities", "shadow_decisions", "shadow_answers", "ext_proc"),
+}
+SELECTOR = re.compile(r"\b((?:pointsman|process)_\w+)(?:\{([^}]*)\})?")
+
+
+def selected(query: str) -> set[tuple[str, frozenset[tuple[str, str]]]]:
+    """The series of a query, each with the labels that it asks for."""
+    return {
+        (name, frozenset(re.findall(r'(\w+)="([^"]*)"', labels)))
+        for name, labels in SELECTOR.findall(query.replace('{job=~"$job"}', ""))
+    }
+
+
+def queries_of_the_dashboard() -> list[str]:
+    panels = json.loads(monitoring.dashboard())["panels"]
+    return [
+        target["expr"]
+        for panel in panels
+        for target in panel.get("targets", ())
+        if not any(re.search(rf"pointsman_{name}(_total)?\b", target["expr"]) for name in OF_TRAFFIC)
+    ]
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, frozenset[tuple[str, str]]]]:
+    """The series of a gateway that has served nothing."""
+    ledger = tmp_path_factory.mktemp("fresh") / "ledger.sqlite"
+
+    def config() -> Config:
+        found = demo_config()
+        return msgspec.structs.replace(found, ledger=msgspec.structs.replace(found.ledger, path=ledger))
+
+    with closing(Builder(config)) as built:
+        page = asyncio.run(ask(Gateway(built()), "/metrics", b"", method="GET")).body.decode()
+    families = text_string_to_metric_families(page)
+    return [(each.name, frozenset(each.labels.items())) for one in families for each in one.samples]
+
+
+@pytest.mark.parametrize("query", [alert.query for alert in monitoring.RULES] + queries_of_the_dashboard())
+def test_what_is_asked_is_there_before_anything_happened(
+    query: str, fresh: list[tuple[str, frozenset[tuple[str, str]]]]
+) -> None:
+    """Prometheus sees no increase from nothing to 1: the first failure would raise no alert."""
+    for name, labels in selected(query):
+        found = [given for shown, given in fresh if shown == name and labels <= given]
+        assert found or name.startswith("process_"), f"{name} {dict(labels)} is not shown by a fresh gateway"

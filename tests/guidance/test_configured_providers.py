@@ -300,7 +300,9 @@ def test_a_decision_asks_two_questions_at_most_and_goes_on_without_an_answer() -
         return ModelReply(error="timeout")
 
     engine = engine_of(*(spec({"name": "llm", "model": f"m{n}"}) for n in range(4)))
-    (decision,) = decisions(engine, [body("chat", ["do it"])], nothing)
+    bodies = [body("chat", said) for said in (["do it"], ["do it", turn("bash", {})])]
+    first, decision = decisions(engine, bodies, nothing)
+    assert first.abstained == ()  # nothing has happened: nobody is asked
     assert len(asked) == 2
     assert not decision.injections
     assert {reason.code for reason in decision.abstained} == {

@@ -36,6 +36,7 @@ from pointsman.guidance import (
     ThresholdClassifier,
 )
 from pointsman.trajectory import Session, ToolInvoked, ToolResult, TrajectoryBuilder
+from pointsman.trajectory.agent_tools import LOOKING
 
 
 def build_context_with_errors(count: int) -> GuidanceContext:
@@ -169,7 +170,7 @@ def test_composite_configuration() -> None:
         ("SingleToolRepeatedClassifier", {"window": 5, "threshold": 4}),
         (
             "SequentialWhenParallelClassifier",
-            {"independent_tools": frozenset({"read_file", "search", "grep"}), "threshold": 3},
+            {"independent_tools": LOOKING, "threshold": 3},  # the document's three, and those of agents
         ),
         ("LargeOutputClassifier", {"size_threshold": 10000}),
         (
@@ -199,6 +200,7 @@ def test_public_names_and_their_defaults(name: str, defaults: dict[str, object])
     assert name in api.__all__
     parameters = inspect.signature(getattr(api, name)).parameters
     assert {key: parameters[key].default for key in defaults} == defaults
+    assert {"read_file", "search", "grep"} <= LOOKING
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,15 @@ def test_single_tool_repeated_compares_arguments_inside_its_window(notation: str
         ("grep(x)found_in_app.py read_file(app.py)1 search(y)2", False),  # needed the result before
         ("read_file(a)1 edit(b)2 grep(c)3", False),
         ("read_file(a)1 grep(c)3", False),
+        ("Read(a)1 Read(b)2 Grep(c)3", True),  # Claude Code
+        ("Glob(a)1 WebFetch(b)2 Read(c)3", True),
+        ("read(a)1 grep(b)2 list(c)3", True),  # opencode
+        ("grep_search(a)1 list_directory(b)2 read_many_files(c)3", True),  # Gemini CLI, Qwen Code
+        ("view(a)1 glob(b)2 grep(c)3", True),  # Copilot
+        ("list_dir(a)1 grep_files(b)2 view_image(c)3", True),  # Codex
+        ("Read(a)1 Edit(b)2 Read(c)3", False),
+        ("Bash(a)1 Bash(b)2 Bash(c)3", False),  # nobody knows what a shell runs
+        ("reader(a)1 reader(b)2 reader(c)3", False),
     ],
 )
 def test_sequential_when_parallel_counts_single_independent_turns(notation: str, fires: bool) -> None:

@@ -171,15 +171,16 @@ def test_an_event_is_no_recorded_request(tmp_path: Path) -> None:
     assert unseen == [["evidence.unseen"]] * 3 + [[]] * 2
 
 
-def test_a_repeated_prompt_gets_its_text_again(tmp_path: Path) -> None:
+def test_a_prompt_gets_the_text_of_its_domains_when_they_change(tmp_path: Path) -> None:
+    """The agent keeps what it was told in its own transcript."""
     hook = Hook(tmp_path)
     answers = []
-    for _ in range(2):
-        answers.append(hook.at("UserPromptSubmit", prompt=FIX))
+    for prompt in (FIX, "thanks", FIX, "now let's investigate Acme Corporation", FIX):
+        answers.append(hook.at("UserPromptSubmit", prompt=prompt))
         hook.failed(1)
-        hook.at("UserPromptSubmit", prompt="thanks")
-    assert answers[0] == answers[1]
+    assert [bool(answer) for answer in answers] == [True, False, False, True, True]
     assert "Domain: bugfix" in answers[0]["hookSpecificOutput"]["additionalContext"]
+    assert "Domain: investigation" in answers[3]["hookSpecificOutput"]["additionalContext"]
 
 
 def test_without_a_prompt_the_decision_says_so(tmp_path: Path) -> None:

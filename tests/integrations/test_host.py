@@ -19,7 +19,11 @@ from support.hosts import HARD, PATIENCE, FailingPoints, SlowPoints, not_there, 
 WAYS: dict[str, tuple[Any, str, str]] = {
     "raises": (FailingPoints, "StoreUnavailable", "StoreUnavailable: the store is gone"),
     "is slow": (SlowPoints, "TimeoutError", "no decision within 0.01 s"),
-    "is not there": (not_there, "ConfigError", "ConfigError: there is no pointsman.toml"),
+    "is not there": (
+        not_there,
+        "ConfigError",
+        "ConfigError: there is no pointsman.toml; pointsman config init writes one",
+    ),
 }
 
 

@@ -79,7 +79,15 @@ def test_a_provider_asks_the_model_it_names(tmp_path: Path) -> None:
             'classifier = { name = "llm", model = "small", timeout_ms = 60_000 }\n'
         )
         with Pointsman.from_config(written) as pointsman:
-            decisions = [pointsman.decide("hello"), asyncio.run(pointsman.decide_async("hello again"))]
+            called = [{"function": {"name": "bash", "arguments": "{}"}, "id": "c", "type": "function"}]
+            asked: list[dict[str, Any]] = [
+                {"role": "user", "content": "hello"},
+                {"role": "assistant", "content": None, "tool_calls": called},
+                {"role": "tool", "tool_call_id": "c", "content": "done"},
+            ]
+            decisions = [pointsman.decide(asked), asyncio.run(pointsman.decide_async(asked))]
+            unasked = pointsman.decide("hello")  # nothing was called: there is nothing to judge
+    assert not unasked.injections
     for decision in decisions:
         assert decision.guidance is not None
         assert [hint.classifier for hint in decision.guidance.hints] == ["llm(small)"]

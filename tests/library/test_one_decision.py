@@ -21,9 +21,10 @@ from pointsman.orchestrator import Agent, Application
 from pointsman.orchestrator.langgraph import build_graph, new_turn
 from pointsman.stores.ledger import Ledger
 from pointsman.upstreams.port import DEMO_URL
-from pointsman.vocabulary import AgentRole
+from pointsman.vocabulary import AgentRole, WireFormat
 from pointsman.wire.insertion import mark
-from support.servers import gateway
+from support.requests_by_format import answer, post
+from support.servers import Asked, ScriptedUpstream, gateway, reply
 
 CAPABILITIES = [
     {
@@ -178,6 +179,43 @@ def test_the_hook_decides_the_events_of_a_run_as_the_gateway_decides_its_request
         [],
         [],
         ["guidance"],
-        ["domains"],
+        [],
     ]
-    assert [bool(each) for each in answers] == [True, False, False, True, True]
+    assert [bool(each) for each in answers] == [True, False, False, True, False]
+
+
+def test_a_text_that_is_said_again_is_a_new_message() -> None:
+    """Test 10 of docs/sources/compound-domains.md as it is written: three times the same words."""
+    with Pointsman() as pointsman:
+        same = [pointsman.decide("investigate Acme Corporation", session="s") for _ in range(3)]
+        after = pointsman.decide("ls -la", session="s")
+        body = {"messages": [{"role": "user", "content": "investigate Acme Corporation"}]}
+        resent = [pointsman.decide(body, session="b") for _ in range(3)]
+    assert [each.domains.momentum for each in same if each.domains] == [1, 2, 3]
+    assert [each.input.user_message for each in same] == [1, 2, 3]
+    assert after.domains is not None
+    assert (after.domains.rule, after.domains.signature) == ("R1a", "investigation")
+    assert [each.input.user_message for each in resent] == [1, 1, 1]
+
+
+def test_the_text_of_a_domain_is_in_a_conversation_once(file: Path) -> None:
+    """Through the gateway: 24 messages of one investigation, and one of another kind."""
+    seen: list[bytes] = []
+
+    async def serve(asked: Asked, send: Any) -> None:
+        seen.append(asked.body)
+        await reply(send, 200, answer(WireFormat.CHAT))
+
+    with ScriptedUpstream(serve).running() as url:
+        file.write_text(file.read_text().replace(f'"{DEMO_URL}"', f'"{url}/v1"'))
+        builder = Builder(partial(load, file))
+        messages: list[dict[str, str]] = []
+        with gateway(builder()) as running:
+            said = [f"investigate the owners of company {number}" for number in range(24)]
+            for text in [*said, "now let's fix this bug in the login function"]:
+                messages += [{"role": "user", "content": text}]
+                post(f"{running.url}/v1/chat/completions", json={"model": "auto", "messages": messages})
+                messages += [{"role": "assistant", "content": "noted"}]
+        builder.close()
+    assert [body.count(b"Domain: investigation") for body in seen] == [1] * 25
+    assert seen[-1].count(b"Domain: bugfix") == 1

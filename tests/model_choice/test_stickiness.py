@@ -20,7 +20,7 @@ LONG = Load(context=100_000, fresh=500, output=500)
 
 
 def settled(in_use: ModelSpec | None, proposed: ModelSpec, **given_: object) -> tuple[str, str]:
-    fields: dict[str, object] = {"up": False, "in_tool_loop": False, "load": LONG, **given_}
+    fields: dict[str, object] = {"rise": 0, "in_tool_loop": False, "load": LONG, **given_}
     result = settle(in_use, proposed, **fields)  # type: ignore[arg-type]
     return result.model, result.reason.code
 
@@ -31,13 +31,16 @@ def settled(in_use: ModelSpec | None, proposed: ModelSpec, **given_: object) -> 
         (None, BIG, {}, ("big", "routing.first")),
         (BIG, BIG, {"in_tool_loop": True}, ("big", "routing.first")),
         (BIG, MINI, {"in_tool_loop": True}, ("big", "routing.tool-loop")),
-        (MINI, BIG, {"in_tool_loop": True, "up": True}, ("mini", "routing.tool-loop")),
-        (MINI, BIG, {"in_tool_loop": True, "up": True, "able": False}, ("big", "routing.unable")),
-        (MINI, BIG, {"up": True}, ("big", "routing.up")),
+        (MINI, BIG, {"in_tool_loop": True, "rise": 1}, ("mini", "routing.tool-loop")),
+        (MINI, BIG, {"in_tool_loop": True, "rise": 1, "able": False}, ("big", "routing.unable")),
+        (MINI, BIG, {"rise": 1}, ("big", "routing.up")),
         (BIG, MINI, {}, ("mini", "routing.down")),
         (BIG, LOCAL, {}, ("big", "routing.price-unknown")),
         (LOCAL, MINI, {}, ("local", "routing.price-unknown")),
-        (LOCAL, MINI, {"up": True}, ("mini", "routing.up")),
+        (LOCAL, MINI, {"rise": 1}, ("mini", "routing.up")),
+        (BIG, LOCAL, {"rise": -1}, ("local", "routing.down")),  # without prices the tiers' own order counts
+        (LOCAL, MINI, {"rise": -2}, ("mini", "routing.down")),
+        (LOCAL, MINI, {"rise": -2, "in_tool_loop": True}, ("local", "routing.tool-loop")),
         (LOCAL, MINI, {"able": False}, ("mini", "routing.unable")),
     ],
 )
@@ -51,13 +54,13 @@ def test_a_warm_cache_can_be_worth_more_than_a_cheaper_model() -> None:
     """Worked by hand: a turn costs .03 cached on BIG and .1 uncached on NO_CACHE."""
     load = Load(context=100_000)
     assert settled(BIG, NO_CACHE, load=load) == ("big", "routing.not-worth")
-    reason = settle(BIG, NO_CACHE, up=False, in_tool_loop=False, load=load).reason
+    reason = settle(BIG, NO_CACHE, rise=0, in_tool_loop=False, load=load).reason
     assert reason.detail == "saving -0.070000, rebuilding the cache 0.000000"
 
 
 def test_the_reason_names_what_has_no_price() -> None:
     def detail(in_use: ModelSpec, proposed: ModelSpec) -> str:
-        return settle(in_use, proposed, up=False, in_tool_loop=False, load=LONG).reason.detail
+        return settle(in_use, proposed, rise=0, in_tool_loop=False, load=LONG).reason.detail
 
     assert detail(BIG, LOCAL) == 'the price of "local" is unknown'
     assert detail(LOCAL, ModelSpec("other", "box", "o")) == 'the price of "local" and "other" is unknown'
@@ -90,7 +93,7 @@ def test_a_switch_is_free_once_the_cache_has_expired(idle: float, expected: tupl
 
 def test_an_expired_cache_is_told_in_the_reason() -> None:
     """Worked by hand: a turn costs .03 or .1; writing 100,000 tokens costs .27 more for BIG."""
-    said = settle(KEPT, NO_CACHE, up=False, in_tool_loop=False, load=Load(context=100_000), idle=400.4)
+    said = settle(KEPT, NO_CACHE, rise=0, in_tool_loop=False, load=Load(context=100_000), idle=400.4)
     assert said.reason.detail == (
         "the cache expired (400 s unused, kept 300 s): saving -0.070000, writing the cache costs -0.270000"
     )
@@ -177,4 +180,4 @@ def test_equal_models_are_not_worth_a_change() -> None:
 def test_a_tool_loop_never_changes_an_able_model(context: int, fresh: int, output: int, turns: int) -> None:
     load = Load(context, fresh, output, turns)
     assert settled(BIG, MINI, in_tool_loop=True, load=load)[0] == "big"
-    assert settled(MINI, BIG, in_tool_loop=True, up=True, load=load)[0] == "mini"
+    assert settled(MINI, BIG, in_tool_loop=True, rise=1, load=load)[0] == "mini"

@@ -193,6 +193,34 @@ def test_a_plan_that_calls_what_does_not_exist_is_reclassified_once_and_then_tol
     assert 'calls "ghost"' in run[-1].state["response"]
 
 
+@pytest.mark.parametrize("prose", ["Sure! First I look at the weather.", '{"plan": "act"}'])
+def test_a_planner_that_answers_prose_is_told_so_at_once(prose: str) -> None:
+    """Waiting helps where a provider is down; here the next question has to say what was wrong."""
+
+    async def work(step: Any, results: Any) -> str:
+        return "done"
+
+    asked: list[str] = []
+
+    def answer(prompt: Prompt) -> str:
+        if "Plan how" not in prompt.system:
+            return '{"is_match": true}' if "one capability" in prompt.system else "fine"
+        asked.append(prompt.system)
+        plan = json.dumps({"steps": [{"capability": "act", "context_key": "done"}]})
+        return prose if len(asked) == 1 else plan
+
+    act = capability("act", "Activate for every action")(work)
+    policy = SelectionPolicy(strategy="llm")  # type: ignore[arg-type]
+    sleeper = Sleeper()
+    app = Application(CapabilityRegistry([act]), ScriptedModel(answer), policy=policy)
+    state = asyncio.run(Agent(app, sleep=sleeper).run("act"))
+    assert state["control_outcome"] == "respond"
+    assert len(asked) == 2
+    assert "An earlier attempt failed: " in asked[1]
+    assert "the plan is not " in asked[1]
+    assert sleeper.slept == []
+
+
 def test_a_selected_capability_without_a_node_is_planned_around() -> None:
     async def work(step: Any, results: Any) -> str:
         return "done"

@@ -146,8 +146,8 @@ def test_instructions_that_end_with_a_full_stop_get_no_second_one() -> None:
 @pytest.mark.parametrize(
     ("reply", "severity"),
     [
-        ("I cannot plan", ErrorSeverity.RETRIABLE),
-        ('{"plan": []}', ErrorSeverity.RETRIABLE),
+        ("I cannot plan", ErrorSeverity.REPLANNING),
+        ('{"plan": []}', ErrorSeverity.REPLANNING),
         ('{"steps": []}', ErrorSeverity.REPLANNING),
         ('{"steps": [{"capability": "mail"}]}', ErrorSeverity.RECLASSIFICATION),
         ('{"steps": [{"capability": "geocode", "inputs": ["x"]}]}', ErrorSeverity.REPLANNING),

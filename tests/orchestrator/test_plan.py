@@ -33,8 +33,8 @@ def test_a_plan_without_an_answer_gets_one() -> None:
 @pytest.mark.parametrize(
     ("steps", "severity", "message"),
     [
-        ("weather", ErrorSeverity.RETRIABLE, "not a list"),
-        (["weather"], ErrorSeverity.RETRIABLE, "not a list"),
+        ("weather", ErrorSeverity.REPLANNING, "not a list"),
+        (["weather"], ErrorSeverity.REPLANNING, "not a list"),
         ([], ErrorSeverity.REPLANNING, "no steps"),
         ([{"capability": "email"}], ErrorSeverity.RECLASSIFICATION, '"email"'),
         ([{"task_objective": "no name"}], ErrorSeverity.RECLASSIFICATION, '""'),

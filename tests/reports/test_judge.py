@@ -133,7 +133,7 @@ def test_a_refused_judge_leaves_its_cost_and_no_label() -> None:
     found = judged_in([kept])["judge"]
     assert (found.pairs, found.refused, found.cost, found.tries) == (0, 1, 0.25, 2)
     assert list(found.lines()) == [
-        "0 pairs judged, 0 ties, cost 0.2500",
+        "0 pairs judged, 0 ties, cost $0.25",
         "1 more were judged and refused; the cost holds them",
     ]
 

@@ -65,3 +65,8 @@ def test_a_message_that_was_judged_is_not_asked_about_again() -> None:
     assert [each.decision for each in queue([judged, record("d-2", confidence=0.52, message=2)])] == ["d-2"]
     retried = record("e-1", confidence=0.52, outcomes=(derived,))
     assert [each.decision for each in queue([retried, record("e-2", confidence=0.52)])] == ["e-2"]
+
+
+def test_ordinary_traffic_is_offered_after_what_tells_more() -> None:
+    found = queue([record("a", confidence=0.52), record("b"), record("c", code="escalation.long")])
+    assert [(each.decision, len(each.why)) for each in found] == [("a", 1), ("c", 1), ("b", 0)]

@@ -12,7 +12,7 @@ from pointsman.decision.engine import Engine
 from pointsman.errors import ConfigError, PointsmanError, UnknownDecision
 from pointsman.factory import build_engine, default_policy
 from pointsman.reports import replay_period as module
-from pointsman.reports.labels import labels
+from pointsman.reports.labels import count_pairs, labels
 from pointsman.reports.replay_period import decide_again, engine_of, replay_period
 from pointsman.stores.ledger import MemoryLedger, Outcome
 from pointsman.testing import a_decision
@@ -114,7 +114,8 @@ def test_an_edited_policy_that_does_not_load_names_line_and_key(tmp_path: Path) 
 
 def test_labels_say_what_is_missing() -> None:
     ledger = MemoryLedger(text="full")
-    assert (labels(ledger).queue, labels(ledger).missing_for_tiers) == ((), 40)
+    nothing = labels(ledger)
+    assert (nothing.queue, count_pairs(nothing.scored.values()).missing_for_tiers) == ((), 40)
     for number in range(45):
         made = a_decision(f"d{number}", at=float(number), session=f"s{number}")
         assert made.tier is not None
@@ -124,5 +125,5 @@ def test_labels_say_what_is_missing() -> None:
             ledger.append(Outcome(decision=f"d{number}", score=1.0))
     found = labels(ledger, limit=2)
     assert [each.decision for each in found.queue] == ["d44", "d43"]
-    assert (found.labelled, found.missing_for_tiers, found.missing_for_policy) == (42, 0, 58)
+    assert (len(found.labelled), found.is_complete) == (42, True)
     assert not found.is_text_kept

@@ -1,16 +1,22 @@
 """Net savings: every part by hand, and what lacks data is left out and counted."""
 
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
+from pointsman.cli import app
 from pointsman.decision.decision import Decision, Injection
 from pointsman.decision.input import RequestInput
 from pointsman.errors import PointsmanError
+from pointsman.prices import dollars
 from pointsman.reports.savings import Savings, savings, savings_by
-from pointsman.stores.ledger import Attempt, Record, Totals
+from pointsman.stores.ledger import Attempt, Record, Retention, SqliteLedger, Totals
 from pointsman.stores.ledger.turns import rows_of, totals_of
+from pointsman.testing import a_decision
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import ModelSpec, Reason, Stage, Tier, WireFormat
 
@@ -157,7 +163,7 @@ def test_writing_to_a_cache_is_a_bound_beside_the_net() -> None:
     found = savings(totals(tried), models, "large")
     assert found.writes == pytest.approx(0.5)
     assert found.to_json()["net_after_writes"] == pytest.approx(found.net - 0.5)
-    assert "writing to prompt caches, at most 0.5000 more" in "\n".join(found.lines())
+    assert "writing to prompt caches, at most $0.50; saved then $8.40" in "\n".join(found.lines())
     own = savings(totals([a_try("large", (M, 0, 0))]), models, "large")
     assert own.writes == 0.0  # the baseline would have written the same
 
@@ -235,7 +241,7 @@ def test_the_baseline_must_have_a_price() -> None:
 def test_an_empty_ledger_saves_nothing() -> None:
     found = total([])
     assert (found.net, found.share) == (0.0, 0.0)
-    assert "over 0 of 0 turns" in next(found.lines())
+    assert list(found.lines())[1] == "over 0 of 0 turns"
 
 
 def test_the_baseline_must_be_known() -> None:
@@ -261,3 +267,31 @@ def test_text_that_was_added_is_charged() -> None:
     found = total(records)
     assert (found.at_baseline, found.hints, found.answers) == (10.0, 1.0, 1.0)
     assert found.net == 8.0
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(212.4, "$212.40"), (1234.5, "$1,234.50"), (1.0, "$1.00"), (0.14, "$0.14"), (0.0071, "$0.0071"),
+     (0.996, "$1.00"), (0.00012, "$0.00012"), (0, "$0"), (1e-12, "$0"), (-0.02, "-$0.020"), (None, "-")],
+)  # fmt: skip
+def test_money_is_written_in_dollars(amount: float | None, text: str) -> None:
+    assert dollars(amount) == text
+
+
+def test_a_baseline_that_would_have_cost_less_is_no_negative_share() -> None:
+    found = Savings("large", turns=1, counted=1, at_baseline=0.0027, baseline_cache=0.0023, answers=0.0027)
+    assert found.headline() == '$0.0023 more than the $0.00040 of always "large", at most'
+    assert "%" not in found.headline()
+
+
+def test_the_command_needs_no_option(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(
+        f'[upstreams.u]\nbase_url = "http://127.0.0.1:9/v1"\n[ledger]\npath = "{tmp_path}/l.sqlite"\n'
+        '[models]\nsmall = { upstream = "u", id = "s", input_per_million = 1, output_per_million = 1 }\n'
+        'large = { upstream = "u", id = "l", input_per_million = 9, output_per_million = 9 }\n'
+    )
+    with closing(SqliteLedger(tmp_path / "l.sqlite", retention=Retention(None, None))) as ledger:
+        ledger.append(a_decision("d1"))
+    found = CliRunner().invoke(app, ["report", "savings", "--config", str(file)])
+    assert 'against always "large"' in found.output

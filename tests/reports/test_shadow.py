@@ -141,7 +141,7 @@ def test_what_it_costs_is_taken_from_what_was_saved() -> None:
     )
     assert (with_it.trials, with_it.shadow) == (4, 6.0)
     assert with_it.net == without.net - 6.0
-    assert any("4 answers" in line and "-6.0000" in line for line in with_it.lines())
+    assert any("4 answers" in line and "-$6.00" in line for line in with_it.lines())
 
 
 def test_a_model_without_a_price_has_spent_an_unknown_amount() -> None:
@@ -160,7 +160,7 @@ def test_without_usage_or_prices_the_rest_is_told() -> None:
         "  ended with stop 1",
         "  the same tools called as in the caller's answer: 1 (100.0%)",
         "  median time 100 ms, the caller's answers 400 ms",
-        "  spent on it: 0.0000",
+        "  spent on it: $0",
     ]
 
 
@@ -212,9 +212,9 @@ def test_the_command(config: Path) -> None:
         "  could not decide 1: UnknownModel\n",
         "changed: 2 (66.7%)\n",
         "tiers: up 1 (33.3%), down 1 (33.3%)\n",
-        "cost of answers: 58.5000 then, 36.0000 now (-38.5%)\n",
+        "cost of answers: $58.50 then, $36.00 now (-38.5%)\n",
         'model "small" was asked too: 4 answers nobody got\n  failed: timeout 1\n',
-        "  cost 6.0000 where the caller's answers cost 85.5000 (3 answers)\n",
+        "  cost $6.00 where the caller's answers cost $85.50 (3 answers)\n",
     ):
         assert part in output
     data = json.loads(report(config, [], "--json"))

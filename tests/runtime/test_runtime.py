@@ -274,7 +274,7 @@ def test_the_loop_goes_on_while_a_store_elsewhere_is_asked() -> None:
 
     first, second = asyncio.run(run())
     assert store.asked == ["get", "put", "get", "put"]
-    assert (first.input.user_message, second.input.user_message) == (1, 1)
+    assert (first.input.user_message, second.input.user_message) == (1, 2)
     assert running.failures == 0
     assert [decision.id for decision in running.ledger.decisions(newest_first=False)] == [first.id, second.id]
 

@@ -66,6 +66,7 @@ def _state(config: Config, runtime: Runtime) -> LiveState:
         names=runtime.engine.names,
         pools=config.tiers.pools,
         config=config,
+        shadow_model=config.shadow,
     )
 
 

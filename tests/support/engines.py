@@ -10,6 +10,7 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -113,9 +114,28 @@ class Postgres:
             self._process.wait(60)
             self._process = None
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let no process of the server do anything, with all connections open."""
+        assert self._process is not None
+        processes = _with_children(self._process.pid)
+        for process in processes:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in processes:
+                os.kill(process, signal.SIGCONT)
+
     def _execute(self, statement: sql.Composed) -> None:
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(statement)
+
+
+def _with_children(process: int) -> list[int]:
+    """A process and those that it started."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [process, *map(int, children)]
 
 
 @dataclass
@@ -123,12 +143,47 @@ class Valkey:
     """One server on a port of loopback, with a password."""
 
     port: int
+    program: str = field(default="", repr=False)
+    directory: Path = field(default=Path(), repr=False)
     password: str = PASSWORD
+    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
     def url(self) -> str:
         """The address, without the password."""
         return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> bool:
+        """Start with nothing kept; False where the port is taken: then there is no socket."""
+        own = self.directory / f"{self.port}.sock"
+        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--requirepass", PASSWORD]
+        command = [self.program, *options, "--unixsocket", str(own)]
+        self._process = process = _unprivileged(command, self.directory)
+        until(lambda: own.exists() or process.poll() is not None)
+        return process.poll() is None
+
+    def stop(self) -> None:
+        """Stop the server; nothing is kept."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(60)
+            self._process = None
+            (self.directory / f"{self.port}.sock").unlink(missing_ok=True)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let it answer nobody, with its connections open."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self._process.pid, signal.SIGCONT)
+
+    def restart(self) -> None:
+        """Stop and start: as an upgrade does."""
+        self.stop()
+        assert self.start()
 
 
 @contextmanager
@@ -167,23 +222,12 @@ def postgres(programs: Path) -> Iterator[Postgres]:
 def valkey(program: str) -> Iterator[Valkey]:
     """Run a Valkey, or Redis, of this run's own: another port where the free one was taken."""
     with _directory("valkey") as directory:
-        server, process = next(
-            filter(None, (_valkey_at(_free_port(), program, directory) for _ in range(10)))
-        )
+        asked = (Valkey(_free_port(), program, directory) for _ in range(10))
+        server = next(each for each in asked if each.start())
         try:
             yield server
         finally:
-            process.terminate()
-            process.wait(60)
-
-
-def _valkey_at(port: int, program: str, directory: Path) -> tuple[Valkey, subprocess.Popen[bytes]] | None:
-    """Start at a port; None where that is taken. The Unix socket tells it from another's server."""
-    own = directory / f"{port}.sock"
-    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--requirepass", PASSWORD]
-    process = _unprivileged([program, *options, "--unixsocket", str(own)], directory)
-    until(lambda: own.exists() or process.poll() is not None)
-    return (Valkey(port), process) if process.poll() is None else None
+            server.stop()
 
 
 def _free_port() -> int:

@@ -129,9 +129,9 @@ class Provider:
         pass
 
 
-def config_of(text: str) -> Config:
+def config_of(text: str, **environment: str) -> Config:
     """The configuration of a file: two upstreams, four models, and what a test adds."""
-    loaded = examine(Path("pointsman.toml"), {}, text=_BASE + text)
+    loaded = examine(Path("pointsman.toml"), environment, text=_BASE + text)
     assert loaded.config is not None, loaded.errors
     return loaded.config
 

@@ -131,10 +131,12 @@ def state_for(
     server: ServerSpec | None = None,
     shadow_model: ShadowSpec | None = None,
     translated: frozenset[WireFormat] = frozenset(),
+    model_id: str = "model-{}",
     **upstream: Any,
 ) -> LiveState:
     """Return a state with one upstream and one model per address: up0/m0, up1/m1, …
 
+    ``model_id`` is the models' id at the upstream, with their number in place of ``{}``;
     ``timeouts`` and ``formats`` may be lists, with one entry per address; models translate then.
     """
     times = Timeouts(connect=30.0, first_byte=60.0, total=60.0)
@@ -155,7 +157,7 @@ def state_for(
         f"m{i}": ModelSpec(
             f"m{i}",
             f"up{i}",
-            f"model-{i}",
+            model_id.format(i),
             formats=ways[i][0],
             translated=ways[i][1],
         )

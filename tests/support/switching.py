@@ -10,6 +10,7 @@ import httpx
 
 from pointsman.decision.decision import Decision
 from pointsman.gateway._live_state import LiveState, build_live_state
+from pointsman.runtime import Payer
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import ServerSpec, Timeouts, UpstreamSpec
 from pointsman.vocabulary import AgentRequest, ModelSpec, WireFormat
@@ -23,7 +24,7 @@ __all__ = ["Switching", "switching"]
 class Named(ScriptedDecider):
     """Lets the model answer that a request names."""
 
-    async def decide(self, request: AgentRequest) -> Decision:
+    async def decide(self, request: AgentRequest, payer: Payer | None = None, /) -> Decision:
         self.chain = (request.model,)
         return await super().decide(request)
 

@@ -20,4 +20,7 @@ connections.close()
 
 def test_a_request_without_the_extra_says_which_is_missing() -> None:
     ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
-    assert ran.stdout == "gateway a request to an upstream needs an optional dependency\n"
+    assert (
+        ran.stdout
+        == "gateway a request to an upstream needs an optional dependency; pip install 'pointsman[gateway]'\n"
+    )

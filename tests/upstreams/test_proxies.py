@@ -109,7 +109,7 @@ def test_credentials_are_decoded_and_never_shown() -> None:
 def test_a_wrong_address_names_the_setting_and_not_the_password(address: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         chosen(HTTPS, {"ALL_PROXY": address})
-    assert str(caught.value) == message
+    assert caught.value.message == message
     assert "canary" not in f"{caught.value} {caught.value.hint}"
     with pytest.raises(ConfigError, match=r'upstream "up": proxy'):
         chosen(HTTPS, {}, address)

@@ -15,10 +15,11 @@ from pointsman.batch.columns import NUMBER, TEXT, find
 from pointsman.encoders.kinds import load_kinds, open_kinds
 from pointsman.encoders.learned_routers import load_scorer
 from pointsman.learning.datasets import PromptOutcome
-from pointsman.learning.rankers import RULES, by_kinds, by_learned_router, by_rules, ngram_key, persons_text
+from pointsman.learning.rankers import RULES, by_kinds, by_learned_router, by_rules, persons_text
 from pointsman.learning.tiers import LEARNED
 from pointsman.tiers.kinds import Kinds
 from pointsman.tiers.learned_router import LearnedScorer
+from pointsman.tiers.ngrams import ngram_key
 
 __all__ = ["BASE", "ERRORS", "P_STRONG", "P_WEAK", "BatchRanker"]
 

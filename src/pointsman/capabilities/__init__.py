@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pointsman.capabilities._cache import LruCache
-from pointsman.capabilities._check import check_registry
-from pointsman.capabilities._commands import Command, Switches, parse_commands
+from pointsman.capabilities._check import MeasuredCapability, check_registry, measure_registry
+from pointsman.capabilities._commands import Command, Switches, parse_commands, switch_pattern, take_switch
 from pointsman.capabilities._decision import (
     CapabilityDecision,
     CapabilityMemory,
@@ -13,6 +13,7 @@ from pointsman.capabilities._decision import (
 )
 from pointsman.capabilities._expand import expand
 from pointsman.capabilities._guides import CapabilityMatch, ClassifierExample, TaskClassifierGuide
+from pointsman.capabilities._ordinary import CHECKING
 from pointsman.capabilities._parsing import parse_calibration, parse_capabilities
 from pointsman.capabilities._policy import (
     CapabilityPolicy,
@@ -30,6 +31,7 @@ from pointsman.capabilities._stage import CapabilityStage, CapabilityTurn
 from pointsman.capabilities.calibration import Calibration
 
 __all__ = [
+    "CHECKING",
     "AskedCapability",
     "Calibration",
     "Capability",
@@ -46,6 +48,7 @@ __all__ = [
     "Command",
     "LocalScorer",
     "LruCache",
+    "MeasuredCapability",
     "OfferedTool",
     "OnFailure",
     "Scorer",
@@ -60,7 +63,10 @@ __all__ = [
     "capability",
     "check_registry",
     "expand",
+    "measure_registry",
     "parse_calibration",
     "parse_capabilities",
     "parse_commands",
+    "switch_pattern",
+    "take_switch",
 ]

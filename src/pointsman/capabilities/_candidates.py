@@ -12,6 +12,7 @@ import msgspec
 from pointsman.capabilities._cache import LruCache
 from pointsman.capabilities._decision import OfferedTool
 from pointsman.capabilities._guides import TaskClassifierGuide
+from pointsman.capabilities._ordinary import VERSION
 from pointsman.capabilities._policy import CapabilityPolicy
 from pointsman.capabilities._registry import Capability, CapabilityRegistry
 from pointsman.capabilities._scorer import LocalScorer
@@ -78,7 +79,7 @@ class CandidateSets:
         self._kept: LruCache[Candidates] = LruCache(_KEPT)
         self._own = self._build(())  # the configured capabilities alone
         calibration = policy.calibration.to_json() if policy.calibration else None
-        scored_by = [policy.registry.version, self._index_name, calibration, _DESCRIPTION, _TASK]
+        scored_by = [policy.registry.version, self._index_name, calibration, _DESCRIPTION, _TASK, VERSION]
         #: Two sets with this in common give a task the same scores, if the tools offered are the same.
         self.scoring: Final = _digest(json.dumps(scored_by, sort_keys=True).encode())
 

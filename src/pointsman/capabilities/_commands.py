@@ -6,11 +6,25 @@ docs/sources/classification-and-routing.md, "Bypass of capability selection".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Command", "Switches", "parse_commands"]
+__all__ = ["Command", "Switches", "parse_commands", "switch_pattern", "take_switch"]
+
+
+def switch_pattern(end_of_line: str) -> str:
+    """The command that turns selection on or off: its value is the first group, its scope the second.
+
+    Without a value, and with "session" behind a space, it is one only where its line ends.
+    """
+    value = ":(on|off|enabled|disabled|true|false)"
+    scope = f":session|[ ]session(?={end_of_line})"
+    return f"/(?:caps|capabilities)(?:{value}({scope})?|(?={end_of_line}))"
+
+
+_IN_WORDS: Final = re.compile(r"\s*" + switch_pattern(r"\s*(?:\n|$)") + r"(?:\s+|$)", re.IGNORECASE)
 
 _ALIASES: Final = {"caps": "caps", "capabilities": "caps", "task": "task", "chat": "chat"}
 _ON: Final = frozenset({"on", "enabled", "true"})
@@ -64,7 +78,8 @@ class Switches:
 def parse_commands(text: str) -> tuple[tuple[Command, ...], str]:
     """Take the known commands off the beginning of a message.
 
-    ``/caps:off`` is for this message, ``/caps:off:session`` until changed. An unknown command or value ends
+    ``/caps:off`` is for this message, ``/caps:off:session`` until changed; so is ``/caps:off session``, at
+    the end of its line. An unknown command or value ends
     the reading and stays in the text.
 
     Returns:
@@ -72,10 +87,25 @@ def parse_commands(text: str) -> tuple[tuple[Command, ...], str]:
     """
     commands: list[Command] = []
     rest = text
-    while (command := _command((rest.split(maxsplit=1) or [""])[0])) is not None:
+    while True:
+        switch, after = take_switch(rest)
+        word = switch or (rest.split(maxsplit=1) or [""])[0]
+        if (command := _command(word)) is None or (command.name == "caps" and not switch):
+            return tuple(commands), rest if commands else text
         commands.append(command)
-        rest = rest.lstrip()[len(rest.split(maxsplit=1)[0]) :].lstrip()
-    return tuple(commands), rest if commands else text
+        rest = after if switch else rest.lstrip()[len(rest.split(maxsplit=1)[0]) :].lstrip()
+
+
+def take_switch(text: str) -> tuple[str, str]:
+    """Take ``/caps:…`` off the beginning of a message.
+
+    Returns:
+        The command in its one spelling, as ``/caps:off:session``, empty where there is none; and the rest.
+    """
+    found = _IN_WORDS.match(text)
+    if found is None:
+        return "", text
+    return f"/caps:{(found[1] or 'on').lower()}{':session' if found[2] else ''}", text[found.end() :]
 
 
 def _command(word: str) -> Command | None:

@@ -44,11 +44,13 @@ class CapabilityDecision(msgspec.Struct, frozen=True, kw_only=True, omit_default
     abstained: str = ""  # why a model or the local score did not judge: "unavailable: timeout"
     bypass: bool = False  # selection was off: everything is selected
     continued: bool = False
+    of_run: bool = False  # the run whose question this is has selected them
     command: str = ""  # in-band command of this request: "/caps:off"
     scoring: str = ""  # version of what gave the scores, the tools offered aside
     called: tuple[str, ...] = ()  # tools called since the request before
     forced: str = ""  # the tool that the request demands
     tools: ToolDecision | None = None  # None: all tools offered are passed on
+    requests: int = 1  # that the task joins: "the forecast for Rome, and mail it to Ida" are two
 
     @property
     def result(self) -> str:

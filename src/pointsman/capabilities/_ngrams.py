@@ -11,11 +11,13 @@ CRC-CCITT, words and pairs), whose weights would be void under any other hash.
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, compress, pairwise, repeat
+from operator import mul, truediv
 from typing import Final
 from zlib import crc32
 
@@ -31,6 +33,8 @@ _PIECE_SEED: Final = 1  # "the" as a word and "the" as a piece of one are differ
 _FEATURES: Final = 1 << 20
 #: Characters read of one text: a task is a sentence or two; more costs time and blurs it.
 _MAX_CHARACTERS: Final = 4_000
+#: All but letters and digits, as ``str.isalnum`` tells them.
+_OTHER: Final = re.compile(r"[\W_]")
 #: Characters of a word whose pieces are remembered.
 _LONGEST_KEPT: Final = 30
 
@@ -38,10 +42,10 @@ _LONGEST_KEPT: Final = 30
 def counts(text: str) -> tuple[Counter[int], Counter[int]]:
     """Counts of (words and pairs of words, pieces of words). crc32, because ``hash`` differs per process."""
     letters = text[:_MAX_CHARACTERS].lower()
-    words = "".join([char if char.isalnum() else " " for char in letters]).split()
+    words = _OTHER.sub(" ", letters).split()
     pairs = [f"{first} {second}" for first, second in pairwise(words)]
     whole = Counter([crc32(token.encode()) % _FEATURES for token in (*words, *pairs)])
-    pieces = Counter([piece for word in words for piece in _pieces(word)])
+    pieces = Counter(chain.from_iterable(map(_pieces, words)))
     return whole, pieces
 
 
@@ -60,6 +64,12 @@ def _pieces_of(word: str) -> tuple[int, ...]:
 
 #: The words of a language repeat; 4 MB when full.
 _pieces_kept: Final = lru_cache(maxsize=8_192)(_pieces_of)
+
+
+@lru_cache(maxsize=1_024)
+def _gain(count: int) -> float:
+    """Weight of a feature by how often a text holds it."""
+    return 1 + math.log(count)
 
 
 class Frequencies:
@@ -82,10 +92,12 @@ class Frequencies:
         Features never seen lengthen the vector like the rarest ones and are then left out, so that a text of
         mostly unknown words is close to nothing (length below 1).
         """
-        known = self._weights
+        rarest = self._rarest
         vector: Vector = {}
         for block in counts(text):
-            part = [(key, (1 + math.log(n)) * (known[key] or self._rarest)) for key, n in block.items()]
-            length = math.sqrt(2 * sum([weight * weight for _, weight in part])) or 1.0
-            vector.update([(key, weight / length) for key, weight in part if known[key]])
+            known = [*map(self._weights.__getitem__, block)]
+            weights = [*map(mul, map(_gain, block.values()), [rarity or rarest for rarity in known])]
+            length = math.sqrt(2 * sum(map(mul, weights, weights))) or 1.0
+            parts = map(truediv, compress(weights, known), repeat(length))
+            vector.update(zip(compress(block, known), parts, strict=True))
         return vector

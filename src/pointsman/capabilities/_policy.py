@@ -55,7 +55,7 @@ class SelectionPolicy(msgspec.Struct, frozen=True, kw_only=True):
             description="Who judges: `local` the score alone, `hybrid` a model where the score is uncertain, "
             "`llm` a model for every capability."
         ),
-    ] = Strategy.HYBRID
+    ] = Strategy.LOCAL  # a model costs money and time: nobody asks one unless told to
     # On CLINC150 with ten examples per intent, 0.2 keeps 76 of the 81 points of in-scope accuracy that the
     # static encoder has and rejects 84 % of out-of-scope tasks (docs/decisions/0052).
     threshold: Annotated[
@@ -64,7 +64,10 @@ class SelectionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     # Their share against accuracy: docs/decisions/0055.
     unsure: Annotated[
         tuple[float, float],
-        Meta(description="Probabilities between these are uncertain: `hybrid` asks a model."),
+        Meta(
+            description="Probabilities between these are uncertain: `hybrid` asks a model, and such a tool "
+            "is not removed."
+        ),
     ] = (0.1, 0.6)
     # One round at the usual concurrency.
     max_questions: Annotated[
@@ -119,8 +122,8 @@ class CapabilitySettings(SelectionPolicy, frozen=True, kw_only=True):
     money_per_day: Annotated[
         Annotated[float, Meta(ge=0)] | None,
         Meta(
-            description="Budget: maximum cost per day of questions to `model`, in the currency of the "
-            "prices. Then `on_failure` decides, as where a price is unknown."
+            description="Budget: maximum cost per day of questions to `model`, in US "
+            "dollars. Then `on_failure` decides, as where a price is unknown."
         ),
     ] = None
 

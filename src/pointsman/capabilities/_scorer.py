@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pointsman.capabilities._index import Index
 from pointsman.capabilities._kernel import KernelIndex
 from pointsman.capabilities._lexical import LexicalIndex
+from pointsman.capabilities._ordinary import CALIBRATING
 from pointsman.capabilities._registry import CapabilityRegistry
-from pointsman.capabilities.calibration import Calibration, default_calibration, fit, observe_held_out
+from pointsman.capabilities.calibration import (
+    Calibration,
+    default_calibration,
+    fit,
+    observe_held_out,
+    observe_unserved,
+)
 from pointsman.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,7 +34,7 @@ class LocalScorer:
         encoder: Encoder | None = None,
         calibration: Calibration | None = None,
     ) -> None:
-        """Read every guide and calibrate on its examples, each scored without itself.
+        """Read every guide and calibrate on its examples, each scored without itself, and on ordinary tasks.
 
         Args:
             registry: the capabilities.
@@ -41,7 +48,9 @@ class LocalScorer:
         self.index: Index = LexicalIndex(registry) if encoder is None else KernelIndex(registry, encoder)
         if calibration is None:
             start = default_calibration(self.index.name)
-            calibration = fit(observe_held_out(self.index.held_out()), start, names=self._names)
+            held_out = list(self.index.held_out())
+            observations = [*observe_held_out(held_out), *observe_unserved(held_out, self._unserved())]
+            calibration = fit(observations, start, names=self._names)
         elif calibration.index != self.index.name:
             raise ConfigError(
                 f'this calibration is for the index "{calibration.index}", not "{self.index.name}"',
@@ -61,6 +70,9 @@ class LocalScorer:
             return {}
         readings = [self._read(text) for text in (task, *clauses(task))]
         return dict(zip(self._names, map(max, zip(*readings, strict=True)), strict=True))
+
+    def _unserved(self) -> Iterator[Sequence[float]]:
+        return (self.index.score(task) for task in CALIBRATING)
 
     def _read(self, text: str) -> list[float]:
         return self.calibration.probabilities(self.index.score(text), self._names)

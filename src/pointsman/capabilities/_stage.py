@@ -18,6 +18,7 @@ from pointsman.capabilities._candidates import MOST_NAMES, MOST_TOOLS, Candidate
 from pointsman.capabilities._commands import parse_commands
 from pointsman.capabilities._decision import CapabilityDecision, CapabilityMemory, ToolDecision
 from pointsman.capabilities._policy import CapabilityPolicy, SelectionUnavailable
+from pointsman.capabilities._scorer import clauses
 from pointsman.capabilities._select import Answers, Questions, Selection
 from pointsman.drivers import Moved, advance
 from pointsman.vocabulary import Encoder, Mode, ModelQuery, ModelReply, Reason
@@ -53,9 +54,8 @@ class CapabilityStage:
 
         Args:
             policy: how to select.
-            at_most: tools passed on, besides those called or forced; None: all. Of MetaTool's 199 tools, many
-                of them near twins, the right one is among the 16 likeliest by description in 82 % of queries
-                with the static encoder and 73 % without.
+            at_most: tools passed on, besides those called, forced or always active, where the scores separate
+                them from the others; None: all. Figures: ``benchmarks/capabilities_kept.py``.
             encoder: the one that the policy names.
         """
         self._policy = policy
@@ -128,14 +128,15 @@ class CapabilityStage:
             why = f"too many: {len(names)} tools are offered; {bounds}"
             return CapabilityDecision(strategy=self._policy.strategy, abstained=why)
         candidates = self._sets.of(names, turn.tool_list)
-        return (yield from self._select(candidates, shortened(turn.task), bypass=bypass))
+        task = shortened(turn.task)
+        return (yield from self._select(candidates, task, len(clauses(task)) or 1, bypass=bypass))
 
     def _selected_again(
         self, then: CapabilityDecision, task: str, *, bypass: bool
     ) -> Generator[ModelQuery, ModelReply, CapabilityDecision]:
         is_same = then.scoring == self._sets.scoring
         candidates, unknown = self._sets.recorded(then.offered, then.scores, is_same=is_same, task=task)
-        decided = yield from self._select(candidates, task, bypass=bypass)
+        decided = yield from self._select(candidates, task, then.requests, bypass=bypass)
         if not unknown or decided.bypass:
             return decided
         why = f"no score is recorded of {', '.join(unknown)}"
@@ -144,7 +145,7 @@ class CapabilityStage:
         )
 
     def _select(
-        self, candidates: Candidates, task: str, *, bypass: bool
+        self, candidates: Candidates, task: str, requests: int, *, bypass: bool
     ) -> Generator[ModelQuery, ModelReply, CapabilityDecision]:
         selector = candidates.selector
         try:
@@ -162,40 +163,65 @@ class CapabilityStage:
             abstained=found.abstained,
             bypass=bypass,
             scoring=self._sets.scoring,
+            requests=requests,
         )
 
     def _cut(
         self, decided: CapabilityDecision, names: tuple[str, ...], before: CapabilityMemory
     ) -> tuple[CapabilityDecision, CapabilityMemory]:
-        """Keep the likeliest tools and those in use, where more are offered than are to be passed on."""
+        """Keep the tools needed and those in use, where more are offered than are to be passed on."""
         called = tuple(dict.fromkeys((*before.called, *decided.called)))
         limit, tools = self._at_most, None
         kept: tuple[str, ...] = ()
         if limit is not None and len(names) > limit:
-            wanted = {*self._wanted(decided, names, limit, before), decided.forced, *called}
+            needed, unclear = self._needed(decided, names, limit, before)
+            if unclear:
+                decided = _with_reason(decided, "tools.all", unclear)
+            wanted = {*needed, decided.forced, *called}
             kept = tuple(name for name in names if name in wanted)
             refused = tuple(name for name in decided.called if before.kept and name not in before.kept)
             tools = ToolDecision(len(names), kept, refused)
             if refused:
                 why = f"called without being offered: {', '.join(refused)}"
-                reasons = (*decided.reasons, Reason("tools.refused", why))
-                decided = msgspec.structs.replace(decided, reasons=reasons)
+                decided = _with_reason(decided, "tools.refused", why)
         memory = CapabilityMemory(
             selected=decided.selected, kept=kept, bypassed=decided.bypass, called=called[-MOST_TOOLS:]
         )
         return msgspec.structs.replace(decided, tools=tools), memory
 
-    def _wanted(
+    def _needed(
         self, decided: CapabilityDecision, names: tuple[str, ...], limit: int, before: CapabilityMemory
-    ) -> Sequence[str]:
+    ) -> tuple[Sequence[str], str]:
+        """The tools that may be needed; all of them where nothing says which, with why.
+
+        A tool is certainly needed by a model's word or by a probability above the uncertain ones, and
+        certainly not needed by the opposite. Tools are left out only where one is certainly needed for each
+        request that the task joins, and those that may be needed are few enough.
+        """
         if decided.continued:
-            return before.kept or names
+            return before.kept or names, ""
         if decided.bypass or not decided.scoring or not decided.scores:
-            return names  # nothing was judged
+            return names, ""  # nothing was judged
+        low, high = self._policy.unsure
         selected, scores = set(decided.selected), decided.scores
-        always = [name for name in names if name in selected and name not in scores]
-        likeliest = sorted(names, key=lambda name: (name not in selected, -scores.get(name, 1.0)))  # stable
-        return [*always, *likeliest[:limit]]
+        # What a model was asked about and did not answer may be needed.
+        said = {each.name: each.needed for each in decided.asked_model}
+        certain = [name for name in names if said.get(name, scores.get(name, 0.0) >= high)]
+        if len(certain) < decided.requests:
+            found = f"{len(certain)} of {decided.requests} requests" if decided.requests > 1 else "no request"
+            return names, f"all tools are passed on: {found} found its tool with a probability of {high:g}"
+        needed = [
+            name
+            for name in names
+            if name in selected or said.get(name, scores.get(name, 1.0) > low) is not False
+        ]
+        judged = [name for name in needed if name in scores]
+        if len(judged) > limit:
+            return (
+                names,
+                f"all tools are passed on: {len(judged)} may be needed, more than {limit}",
+            )
+        return needed, ""
 
 
 class _Switch(NamedTuple):
@@ -236,6 +262,10 @@ def _without_words(found: Selection) -> Iterator[Reason]:
     for each in found.answers:
         if each.needed is not None:
             yield Reason(_MODEL, f"{each.name}: a model says {'needed' if each.needed else 'not needed'}")
+
+
+def _with_reason(decided: CapabilityDecision, code: str, why: str) -> CapabilityDecision:
+    return msgspec.structs.replace(decided, reasons=(*decided.reasons, Reason(code, why)))
 
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Any, Final
 
 from pointsman.capabilities._index import HeldOut
 from pointsman.errors import ConfigError
 
-__all__ = ["Calibration", "Observation", "default_calibration", "fit", "observe", "observe_held_out"]
+__all__ = ["Calibration", "Observation", "default_calibration", "fit", "observe", "observe_held_out",
+           "observe_unserved"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,19 @@ def observe_held_out(held_out: Iterable[HeldOut]) -> list[Observation]:
         absent = observe(each.scores, (), without=each.capability)
         observations += [replace(seen, weight=seen.weight * _NOTHING_SERVES) for seen in absent]
     return observations
+
+
+def observe_unserved(held_out: Sequence[HeldOut], tasks: Iterable[Sequence[float]]) -> list[Observation]:
+    """What ordinary tasks teach a registry that has examples: that most tasks need nothing of it.
+
+    A task that scores as high as half of the examples may well be one that the registry serves: it is left
+    out. So are all where there are no examples: nothing would speak for a capability then.
+    """
+    own = [each.scores[each.capability] for each in held_out if each.positive]
+    if not own:
+        return []
+    served = max(median(own), 0.0)
+    return [seen for scores in tasks if max(scores) <= served for seen in observe(scores, ())]
 
 
 def fit(

@@ -53,6 +53,15 @@ class _Root(Group):
         super().__init__(**settings)
         self.commands = _Commands()  # type: ignore[assignment]  # nobody adds to it
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command; say where the work of many rows is done."""
+        if args[0] == "batch":
+            raise PointsmanError(
+                'no such command "batch"',
+                hint="pointsman classify --in 'x/*.parquet' --out DIR decides rows; replay has --in too",
+            )
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: object, formatter: HelpWriter) -> None:  # noqa: ARG002 - typer's own
         for heading, summaries in HEADINGS.items():
             write_commands(heading, summaries, formatter)

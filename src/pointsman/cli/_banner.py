@@ -1,4 +1,4 @@
-"""What ``pointsman serve`` prints at its start: a line to copy for each client that will work."""
+"""What ``pointsman serve`` prints at its start: a line to copy for each client that it can serve."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from typing import Final
 from pointsman.config import Config
 from pointsman.diagnostics.client_lines import PLACEHOLDER, CallerKey, lines_to_copy
 from pointsman.diagnostics.clients import Verdict, judge_clients
+from pointsman.upstreams.port import DEMO_URL
 from pointsman.vocabulary import Tier
 
 __all__ = ["banner"]
 
 #: Columns of a client's name.
 _NAME: Final = 18
+_UNTRIED: Final = "No upstream was asked yet; pointsman router doctor --live tries each model."
 
 
 def banner(config: Config, url: str, key: CallerKey) -> str:
-    """Return the lines for the clients that work with a configuration, and why others do not.
+    """Return the lines for the clients that a configuration can serve, and why not for others.
 
     Args:
         config: What is served.
@@ -25,7 +27,7 @@ def banner(config: Config, url: str, key: CallerKey) -> str:
         key: What callers present.
     """
     verdicts = judge_clients(config)
-    working = [verdict for verdict in verdicts if verdict.works]
+    working = [verdict for verdict in verdicts if verdict.fits]
     lines = [f"Pointsman listens on {url}. {'Copy what you need:' if working else ''}".rstrip()]
     if config.console.enabled:
         lines.append(f"Console, in a browser: {url}/console")
@@ -33,6 +35,8 @@ def banner(config: Config, url: str, key: CallerKey) -> str:
         lines.append(f"Put one of the gateway's keys in the place of {PLACEHOLDER}.")
     to_copy = lines_to_copy(config, working, url, key)
     lines += ["", *(f"  {name:<{_NAME}}{line}" for name, line in to_copy.items())]
+    if any(upstream.base_url != DEMO_URL for upstream in config.upstreams.values()):
+        lines.append(f"\n{_UNTRIED}")
     for verdict in working:
         if verdict.warning:
             lines.append(f"Warning, {verdict.client.name}: {verdict.warning}.")
@@ -53,7 +57,7 @@ def _forwarding(config: Config, key: CallerKey) -> Iterator[str]:
 
 
 def _not_working(verdicts: list[Verdict]) -> Iterator[str]:
-    without = [verdict for verdict in verdicts if not verdict.works]
+    without = [verdict for verdict in verdicts if not verdict.fits]
     if without:
         yield "\nNot with this configuration:"
     for verdict in without:

@@ -17,16 +17,19 @@ from pointsman.cli.log_format import LogFormat
 from pointsman.cli.output import echo
 from pointsman.config import Config, examine
 from pointsman.config.shapes import HASHED
+from pointsman.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from pointsman.diagnostics.client_lines import CallerKey
 
-__all__ = ["announce", "caller_key", "demo_traffic", "introduce", "listening_on"]
+__all__ = ["announce", "caller_key", "demo_traffic", "has_other_clients", "introduce", "listening_on"]
 
 log = logging.getLogger("pointsman.gateway.serve")
 
 #: An address of TEST-NET-1 (RFC 5737): the route to it tells which address this machine has in its network.
 _SOME_NETWORK = ("192.0.2.1", 9)
+#: Decisions looked at for another client. The scripted agents send one between two looks.
+_NEWEST = 20
 
 
 @contextmanager
@@ -34,15 +37,37 @@ def demo_traffic(listening: socket.socket, log_format: LogFormat) -> Iterator[No
     """Let the scripted agents play while the gateway serves."""
     from pointsman.cli.demo_traffic import DemoTraffic
 
+    began = time.time()
+
     host, port = listening.getsockname()[:2]
     if log_format is LogFormat.TEXT:
-        echo("Scripted agents play the sessions demo-…; --no-traffic leaves them out.\n")
-    playing = DemoTraffic(host, port, time.strftime("%m%d-%H%M%S"))
+        echo("Scripted agents play sessions demo-… until your first request; --no-traffic leaves them out.\n")
+    name = time.strftime("%m%d-%H%M%S")
+    playing = DemoTraffic(host, port, name, is_in_use=lambda: has_other_clients(began))
     playing.start()
     try:
         yield
     finally:
         playing.stop()
+
+
+def has_other_clients(since: float) -> bool:
+    """Whether the demo's ledger holds a request of another client than the scripted agents.
+
+    Several workers may serve the demo: what each has seen is in the ledger.
+
+    Args:
+        since: Seconds since the epoch; earlier requests do not count.
+    """
+    from pointsman.cli.demo_traffic import CLIENT
+    from pointsman.cli.ledgers import opened
+
+    try:
+        with opened(None, None, demo=True) as ledger:
+            asked = [decision.input for decision in ledger.decisions(limit=_NEWEST)]
+    except StoreUnavailable:
+        return False
+    return any(each.client != CLIENT and each.arrived_at >= since for each in asked)
 
 
 def listening_on(config: Config, host: str | None, port: int | None) -> Config:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pointsman.decision.decision import run_of
+from pointsman.prices import dollars
 from pointsman.reports.usage import cost, usage
 from pointsman.stores.ledger import Record, RunEntry
 from pointsman.stores.ledger.runs import RunRecord, RunUsage
@@ -86,7 +87,7 @@ def _taken(found: RunRecord, models: Mapping[str, ModelSpec]) -> str:
         return counted + unknown
     known = [each for each in costs if each is not None]
     lacking = "" if len(known) == len(costs) and not unknown else ", at least: some costs are unknown"
-    return f"{counted}{unknown}; cost {sum(known):.6f}{lacking}"
+    return f"{counted}{unknown}; cost {dollars(sum(known))}{lacking}"
 
 
 def _what(entry: RunEntry) -> str:

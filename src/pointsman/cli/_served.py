@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
+from typing import Final
 
 from pointsman.cli.log_format import REQUESTS, LogFormat
 from pointsman.cli.output import echo
@@ -23,6 +25,9 @@ from pointsman.telemetry.tracing import is_configured, open_tracing
 __all__ = ["Tell", "print_summary", "told_requests", "wants_lines"]
 
 log = logging.getLogger("pointsman.gateway.telemetry")
+
+#: Seconds; the ledger sums by whole hours.
+_HOUR: Final = 3_600.0
 
 #: Is told of each request at its end, on the event loop.
 Tell = Callable[[ServedRequest], None]
@@ -51,13 +56,13 @@ def told_requests(
     is_json = log_format is LogFormat.JSON
     has_lines = wants_lines(requests, log_format)
     tells: list[Tell] = []
-    with ExitStack() as closing:
+    with ExitStack() as stack:
         if has_lines:
             # Of the log, the reason of a refusal; its line says it too.
             logging.getLogger("pointsman.gateway._local_replies").setLevel(logging.WARNING)
             summed = summed or _printed(builder, demo=demo)
-            tells.append(_log(builder, closing) if is_json else _lines(builder, closing, summed))
-        if is_configured(builder.config.telemetry) and (tell := _spans(builder.config, metrics, closing)):
+            tells.append(_log(builder, stack) if is_json else _lines(builder, stack, summed))
+        if is_configured(builder.config.telemetry) and (tell := _spans(builder.config, metrics, stack)):
             tells.append(tell)
         yield _all(tells)
 
@@ -67,33 +72,67 @@ def wants_lines(requests: bool | None, log_format: LogFormat) -> bool:
     return (log_format is LogFormat.JSON or is_terminal()) if requests is None else requests
 
 
-def print_summary(ledger: str, totals: Totals, *, demo: bool) -> None:
-    """Print the sums over all requests."""
-    echo("\n" + "\n".join(totals.lines(ledger, demo=demo)))
+def print_summary(config: Config, totals: Totals, since: float, *, demo: bool) -> None:
+    """Print the sums over all requests, and what was saved.
+
+    Args:
+        config: In effect.
+        totals: Of this process.
+        since: When it began to serve, seconds since the epoch.
+        demo: Whether the demo was served.
+    """
+    echo("\n" + "\n".join([*totals.lines(config.ledger.place, demo=demo), *_saved(config, since, demo=demo)]))
 
 
-def _log(builder: Builder, closing: ExitStack) -> Tell:
+def _saved(config: Config, since: float, *, demo: bool) -> Iterator[str]:
+    """The saving by the ledger, which knows the baseline's cache too. A database is not asked."""
+    from pointsman.cli.ledgers import open_file
+    from pointsman.factory import build_policy, question_price
+    from pointsman.reports.savings import savings, usual_baseline
+
+    path, policy = config.ledger.path, build_policy(config)
+    baseline = usual_baseline(policy.models)
+    if config.ledger.place != str(path) or not baseline:
+        return
+    hour = since // _HOUR * _HOUR
+    with suppress(PointsmanError), closing(open_file(path)) as store:
+        verifier = policy.verify.model if policy.verify else ""
+        totals, question = store.totals(since=hour), question_price(policy)
+        found = savings(totals, policy.models, baseline, question=question, verifier=verifier)
+        if found.turns:
+            began = time.strftime("%H:%M", time.localtime(hour))
+            report = "pointsman report savings" + (" --demo" if demo else "")
+            yield f"Since {began}: {found.headline()} ({report})"
+
+
+def _log(builder: Builder, stack: ExitStack) -> Tell:
     feed = log_requests(lambda: builder.config.models, logging.getLogger(REQUESTS))
-    closing.callback(feed.close)
+    stack.callback(feed.close)
     return feed.tell
 
 
 def _printed(builder: Builder, *, demo: bool) -> Callable[[Totals], None]:
-    return lambda totals: print_summary(builder.config.ledger.place, totals, demo=demo)
+    began = time.time()
+
+    def summed(totals: Totals) -> None:
+        builder.flush()
+        print_summary(builder.config, totals, began, demo=demo)
+
+    return summed
 
 
-def _lines(builder: Builder, closing: ExitStack, summed: Callable[[Totals], None]) -> Tell:
+def _lines(builder: Builder, stack: ExitStack, summed: Callable[[Totals], None]) -> Tell:
     lines = RequestLines(lambda: builder.config.models)
 
     def close() -> None:
         lines.close()
         summed(lines.totals)
 
-    closing.callback(close)
+    stack.callback(close)
     return lines.tell
 
 
-def _spans(config: Config, metrics: Metrics, closing: ExitStack) -> Tell | None:
+def _spans(config: Config, metrics: Metrics, stack: ExitStack) -> Tell | None:
     """Return what sends spans; None, said in the log, where that cannot be: who serves goes on."""
 
     def recorded(ended: EndedRequest, trace: str) -> None:
@@ -108,8 +147,8 @@ def _spans(config: Config, metrics: Metrics, closing: ExitStack) -> Tell | None:
         return None
     feed = RequestFeed(tracing.write, name="spans", size=config.telemetry.queue)
     metrics.watch("spans", lambda: {"sent": tracing.sent, "lost": tracing.lost + feed.left_out})
-    closing.callback(tracing.close)
-    closing.callback(feed.close)  # first: what waits is sent
+    stack.callback(tracing.close)
+    stack.callback(feed.close)  # first: what waits is sent
     return feed.tell
 
 

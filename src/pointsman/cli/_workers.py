@@ -7,6 +7,7 @@ import secrets
 import shutil
 import socket
 import sys
+import time
 from contextlib import ExitStack, closing, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +20,7 @@ from pointsman.cli.log_format import LogFormat, log_to_stderr
 from pointsman.cli.output import USAGE
 from pointsman.cli.request_lines import Totals
 from pointsman.config import Config, load
+from pointsman.config.trust import record_of
 from pointsman.errors import PointsmanError
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, check_shared, demo_config
@@ -70,7 +72,7 @@ def serve_with_workers(count: int, config: Config, options: WorkerOptions, *, tr
     """
     check_bind(config.server)
     check_shared(config)
-    totals, server, demo = Totals(), config.server, options.file is None
+    totals, server, demo, began = Totals(), config.server, options.file is None, time.time()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="pointsman-", dir=_memory())))
         sockets = bound_for_all(server.host, server.port, count)
@@ -78,7 +80,7 @@ def serve_with_workers(count: int, config: Config, options: WorkerOptions, *, tr
             stack.callback(listening.close)
         given = options._replace(port=sockets[0].getsockname()[1])
         if wants_lines(options.requests, options.log_format) and options.log_format is LogFormat.TEXT:
-            stack.callback(lambda: print_summary(config.ledger.place, totals, demo=demo))
+            stack.callback(lambda: print_summary(config, totals, began, demo=demo))
         announce(sockets[0], config, demo=demo, log_format=options.log_format)
         first = Worker(1, count, folder, secrets.token_hex(_TOKEN_BYTES))
         draining = server.drain_notice + server.drain
@@ -112,7 +114,7 @@ def run_worker(worker: Worker, link: WorkerLink, listening: socket.socket, optio
 def _serve(worker: Worker, link: WorkerLink, listening: socket.socket, options: WorkerOptions) -> None:
     file = options.file
     peers = Peers(worker, link)
-    watch = WatchedFile(file, user_file()) if file else None
+    watch = WatchedFile(file, user_file(), record_of(file)) if file else None
     builder = Builder(options.read, file, worker, peers.flush)
     with closing(builder):
         gateway = Gateway(builder())

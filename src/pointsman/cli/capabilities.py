@@ -7,8 +7,16 @@ from typing import Annotated, Final
 
 import typer
 
-from pointsman.capabilities import CapabilityRegistry, check_registry
+from pointsman.capabilities import (
+    CHECKING,
+    CapabilityRegistry,
+    LocalScorer,
+    SelectionPolicy,
+    check_registry,
+    measure_registry,
+)
 from pointsman.cli.output import FAILED, Group, echo, print_json, print_table
+from pointsman.encoders import load_encoder
 from pointsman.orchestrator import installed_capabilities, load_capabilities
 from pointsman.printable import Column
 
@@ -17,6 +25,11 @@ __all__ = ["register"]
 _app: Final = typer.Typer(cls=Group, no_args_is_help=True, help="Capabilities: list and check them.")
 
 _COLUMNS: Final = (Column("name", whole=True), Column("examples", least=12), Column("instructions"))
+_MEASURED: Final = (
+    Column("name", whole=True),
+    Column("own examples that select it"),
+    Column("ordinary tasks that select it"),
+)
 
 CapabilitiesFile = Annotated[
     Path | None,
@@ -65,13 +78,33 @@ def list_them(
 
 
 @_app.command("check")
-def check(file: CapabilitiesFile = None) -> None:
-    """Report what reduces accuracy: missing examples, unmet requirements, contradictory examples.
+def check(
+    file: CapabilitiesFile = None,
+    *,
+    encoder: Annotated[
+        str, typer.Option(help="Encoder of the local score: none, static or sentence.")
+    ] = "none",
+    threshold: Annotated[
+        float, typer.Option(help="Probability from which a capability is selected.", min=0, max=1)
+    ] = SelectionPolicy().threshold,
+) -> None:
+    """Measure the selection, and report what reduces its accuracy.
 
-    The exit code is 1 when there are findings.
+    Each example is scored as though it were not in its guide, and forty ordinary tasks of other kinds are
+    scored beside it: code, knowledge, text. Findings are few found or many ordinary tasks selected, missing
+    examples, unmet requirements and contradictory examples. The exit code is 1 when there are findings.
     """
     registry = _registry(file)
-    findings = check_registry(registry)
+    measured = measure_registry(registry, LocalScorer(registry, load_encoder(encoder)), threshold)
+    if measured:
+        print_table(
+            _MEASURED,
+            [
+                (each.name, f"{each.found} of {each.examples}", f"{len(each.ordinary)} of {len(CHECKING)}")
+                for each in measured
+            ],
+        )
+    findings = [*check_registry(registry), *(each.finding for each in measured if each.finding)]
     for finding in findings:
         echo(finding)
     if findings:

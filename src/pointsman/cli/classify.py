@@ -24,19 +24,19 @@ from pointsman.cli._batch import (
     say_unreadable,
     work_of,
 )
-from pointsman.cli.options import LearnedRouterOption, ProfileOption
+from pointsman.cli.options import LearnedRouterOption
 from pointsman.cli.output import FAILED, config_file, echo, json_line, needs_extra, read_lines
 from pointsman.cli.terminal import progress
 from pointsman.config import AnyKey, Config, load
 from pointsman.decision.engine import Decided, Engine
 from pointsman.decision.memory import Memory
-from pointsman.decision.policy import DomainPolicy, Policy
+from pointsman.decision.policy import Policy
 from pointsman.decoding import UNREADABLE, why_unreadable, without_halves
-from pointsman.domains import default_domains
 from pointsman.drivers import drive, no_model
 from pointsman.encoders.learned_routers import load_scorer
 from pointsman.errors import CallerError, ConfigError, MalformedRequest, PointsmanError
-from pointsman.factory import build_engine, build_policy, read_policy, read_profile
+from pointsman.factory import build_engine, build_policy, default_policy, read_policy, read_profile
+from pointsman.tiers import with_margin
 from pointsman.tiers.learned_router import LearnedScorer
 from pointsman.vocabulary import AgentRequest, ModelQuery, ModelReply, WireFormat
 from pointsman.wire import WIRES
@@ -68,16 +68,22 @@ def register(app: typer.Typer) -> None:
 def classify(
     file: Annotated[Path | None, typer.Argument(help="JSON lines; default: standard input.")] = None,
     *,
-    profile: ProfileOption = "default",
+    profile: Annotated[
+        str | None, typer.Option(help="seed, default, or a profile file; no configuration is then read.")
+    ] = None,
     learned_router: LearnedRouterOption = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Verify uncertain tiers with the configured model.")
     ] = False,
     config: Annotated[
-        Path | None, typer.Option(help="Configuration with the model that verifies and the capabilities.")
+        Path | None,
+        typer.Option(
+            help="Decide as the gateway with this configuration; without --verify no model is asked."
+        ),
     ] = None,
     policy: Annotated[
-        Path | None, typer.Option(help="Policy to decide by wholly: a pointsman.toml, or a tier profile.")
+        Path | None,
+        typer.Option(help="The same, or a tier profile; --config then names the model that verifies."),
     ] = None,
     pattern: InOption = "",
     out: OutOption = None,
@@ -87,6 +93,9 @@ def classify(
 ) -> None:
     """Classify prompts: JSON lines {"id", "text"} or {"id", "messages", "format"} in, one line each out.
 
+    A line has guidance where the agent of its messages is stuck. With --learned-router "score" is that
+    router's, "rules_score" the rules'; the tier stays the rules', because a router file has no boundaries:
+    --config decides by those of [tiers.learned_router].
     A malformed line gives an error object in its place, and processing continues; the exit code is then 1.
     With --in the same for Parquet files, each row by itself: pointsman classify --in 'x/*.parquet' --out DIR
     writes a file for each row group. The same command goes on where an earlier one ended.
@@ -94,21 +103,26 @@ def classify(
     decides = _policy(profile, config, policy)
     only_lines = {"FILE": file, "--verify": verify, "--learned-router": learned_router}
     if work := work_of(pattern, out, engine, workers, **only_lines):
-        _classify_parquet(decides, work, column)
+        _classify_parquet(replace(decides, guidance=None), work, column)
     elif column:
         raise PointsmanError("--column goes with --in")
     else:
         _classify_lines(file, decides, config, learned_router, verify=verify)
 
 
-def _policy(profile: str, config: Path | None, whole: Path | None) -> Policy:
-    """What decides: a whole policy, or a tier profile, the built-in domains and configured capabilities."""
-    policy = Policy(profile=read_profile(profile), domains=DomainPolicy(domains=default_domains()))
+def _policy(profile: str | None, config: Path | None, whole: Path | None) -> Policy:
+    """What decides: that of a file, or a tier profile with what decides without a configuration.
+
+    No model is asked: where the score is uncertain, a line says so.
+    """
+    if profile is not None and config is not None:
+        raise PointsmanError("--profile and --config exclude each other", hint="profile is a key of [tiers]")
+    policy = replace(default_policy(), profile=read_profile(profile or "default"))
     if whole:
-        return read_policy(whole, policy)
-    if config:
-        policy = replace(policy, capabilities=build_policy(load(config, AnyKey())).capabilities)
-    return policy
+        policy = read_policy(whole, policy)
+    elif config:
+        policy = build_policy(load(config, AnyKey()))
+    return replace(policy, profile=with_margin(policy.profile, policy.verify), verify=None)
 
 
 def _classify_parquet(policy: Policy, work: Work, column: str | None) -> None:
@@ -180,9 +194,13 @@ class _Classifier:
         if self._learned_router:
             found = decided.decision.domains
             domain = found.effective.domains[0] if found else ""
-            answer["learned_router"] = self._learned_router.score(
-                decided.words.text, rules=self._rules(decided), domain=domain
-            )
+            said = self._learned_router.score(decided.words.text, rules=self._rules(decided), domain=domain)
+            answer |= {"score": said.score, "rules_score": answer["score"], "learned_router": said}
+        if (guidance := decided.decision.guidance) and guidance.firings:
+            answer["guidance"] = [
+                {"classifier": each.classifier, "rung": each.rung, "reason": each.reason}
+                for each in guidance.firings
+            ]
         if selected := decided.decision.capabilities:
             answer["capabilities"] = selected
         if line.session:

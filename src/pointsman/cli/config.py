@@ -5,24 +5,30 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from pointsman.cli.options import ConfigOption, JsonOption
 from pointsman.cli.output import FAILED, Group, config_file, echo, print_json
 from pointsman.config import Config, examine
-from pointsman.config.draft import Found, draft, find_local, find_providers
+from pointsman.config.draft import Found, draft, find_local, find_providers, unused_keys
 from pointsman.config.edit import write_file
 from pointsman.config.load import FILE_NAME
 from pointsman.config.shapes import state_file
 from pointsman.config.show import as_toml, plain
+from pointsman.config.trust import trust
 from pointsman.errors import ConfigError
 
 if TYPE_CHECKING:
     from pointsman.diagnostics import Client, Verdict
 
 __all__ = ["register"]
+
+#: What to do with the key of a provider for which ``init`` writes nothing.
+_OTHER_PROVIDER: Final = (
+    "add [upstreams.NAME] with base_url, formats and api_key, and its models under [models]"
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +41,7 @@ def register(app: typer.Typer) -> None:
 
 
 def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Report every error in the configuration, by line, which clients will work, and what aliases mean."""
+    """Report every error in the configuration, by line, which clients it can serve, and what aliases mean."""
     from pointsman.diagnostics import (
         describe_aliases,
         describe_taken_ids,
@@ -139,15 +145,24 @@ def init(
     if output.exists() and not force:
         raise ConfigError(f"{output} exists", hint="--force replaces it; -o names another")
     write_file(output, text)
-    for line in _written(output, found):
+    try:
+        trust(output, text)
+    except ConfigError as error:  # the file is there; reading it will say what to do
+        echo(f"pointsman: {error}", err=True)
+    for line in _written(output, found, unused_keys(os.environ)):
         echo(line)
 
 
-def _written(file: Path, found: list[Found]) -> Iterator[str]:
-    """Say what a draft has switched on, and what it writes where."""
-    nothing = "the built-in demo; no API key and no model server was found"
+def _written(file: Path, found: list[Found], unused: list[str]) -> Iterator[str]:
+    """Say what a draft has switched on, what it writes where, and which keys it does not use."""
+    nothing = f"the built-in demo; no {'usable ' if unused else ''}API key and no model server was found"
     yield f"wrote {file}: {', '.join(upstream.name for upstream in found) or nothing}"
-    yield "on: [guidance] gives a stuck agent a hint, [domains] adds text for the task to prompts"
+    if unused:
+        yield f"not used: {', '.join(unused)}; {_OTHER_PROVIDER}"
+    if "GOOGLE_API_KEY" in unused:
+        yield 'for Gemini: export GEMINI_API_KEY="$GOOGLE_API_KEY", and config init again'
+    yield "observing: [guidance], [domains] and [capabilities] record and change no request"
+    yield f'to switch one on: mode = "on" in {file}'
     yield f"ledger: {state_file('ledger.sqlite')}, for all projects; [ledger] path names another"
     named = "" if file == Path(FILE_NAME) else f" --config {file}"
     yield f"next: pointsman config check{named} && pointsman serve{named}"

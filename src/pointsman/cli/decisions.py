@@ -24,6 +24,7 @@ from pointsman.diagnostics.selection import describe_selection
 from pointsman.diagnostics.served import STAGES
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.guidance import Arm, Firing
+from pointsman.prices import dollars
 from pointsman.printable import Column, printable
 from pointsman.reports.usage import answered, cost, usage, writing
 from pointsman.stores.ledger import (
@@ -43,7 +44,7 @@ __all__ = ["opened", "register"]
 
 _HEADING: Final = (
     f"{'time (UTC)':<19} {'decision':<22} {'asked for':<12} {'tier':<9} {'conf':<4} {'by':<8}  "
-    f"{'answered by':<14} {'status':<8} translated +added"
+    f"{'answered by':<14} {'status':<8} translated +added stuck:… selected:…"
 )
 _COLUMNS: Final = (
     Column("time (UTC)", whole=True),
@@ -54,10 +55,12 @@ _COLUMNS: Final = (
     Column("by"),
     Column("answered by"),
     Column("status"),
-    Column("translated +added"),
+    Column("translated +added stuck:… selected:…"),
 )
 #: A table is as wide as its widest row: of more rows, lines are printed as they are read.
 _MOST_ON_A_TERMINAL: Final = 1_000
+#: Capabilities of a decision that a line names.
+_MOST_SELECTED: Final = 3
 #: Why a model was not asked (``Attempt.error``).
 _NOT_ASKED: Final = {
     "breaker": "not asked: its circuit breaker is open",
@@ -191,6 +194,7 @@ def _cells(found: Decision | tuple[RunEntry, ...], store: Ledger) -> tuple[str, 
     said = [f"+{','.join(each.source for each in found.injections)}"] if found.injections else []
     if found.input.role is AgentRole.SUBAGENT:
         said.append("(sub-agent)")
+    said += _parts(found)
     last = answered(attempts) or (attempts[-1] if attempts else None)
     if last is not None and last.translated:
         said.insert(0, last.translated.partition(";")[0])
@@ -205,6 +209,16 @@ def _cells(found: Decision | tuple[RunEntry, ...], store: Ledger) -> tuple[str, 
         *_answered_by(found, last),
         " ".join(said),
     )
+
+
+def _parts(decision: Decision) -> Iterator[str]:
+    """The classifiers that fired, and the capabilities selected anew."""
+    if (guidance := decision.guidance) and guidance.firings:
+        yield f"stuck:{','.join(each.classifier for each in guidance.firings)}"
+    if (chosen := decision.capabilities) and chosen.selected and not chosen.continued:
+        names = chosen.selected
+        more = f",+{len(names) - _MOST_SELECTED}" if len(names) > _MOST_SELECTED else ""
+        yield f"selected:{','.join(names[:_MOST_SELECTED])}{more}"
 
 
 def _answered_by(decision: Decision, last: Attempt | None) -> tuple[str, str]:
@@ -300,9 +314,8 @@ def _cost(attempt: Attempt, models: Mapping[str, ModelSpec]) -> str:
     if paid is None:
         return ", cost unknown: no price"
     written = writing(model, used)
-    return f", cost {paid:.6f}" + (
-        f", {paid + written:.6f} if all was written to the cache" if written else ""
-    )
+    at_most = f", {dollars(paid + written)} if all was written to the cache" if written else ""
+    return f", cost {dollars(paid)}{at_most}"
 
 
 def _shadow(shadow: Shadow, found: Record) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """The scripted agents of ``pointsman serve --demo``: a few sessions, played slowly against the demo itself.
 
 What they send is written here word for word, and the demo upstream answers the same to the same request, so
-every round is decided alike. Their sessions are named ``demo-…``; ``--no-traffic`` leaves them out.
+every round is decided alike. Their sessions are named ``demo-…``; ``--no-traffic`` leaves them out. They end
+with the first request of another client.
 """
 
 from __future__ import annotations
@@ -149,6 +150,7 @@ class DemoTraffic:
         *,
         send: Callable[[ScriptedRequest], None] | None = None,
         wait: Callable[[float], bool] | None = None,
+        is_in_use: Callable[[], bool] = lambda: False,
     ) -> None:
         """Take where the demo listens.
 
@@ -158,11 +160,13 @@ class DemoTraffic:
             name: Tells the sessions of this start from those of others.
             send: Sends one request; default: over HTTP.
             wait: Waits for some seconds, and returns whether to stop; default: by the clock.
+            is_in_use: Whether another client has sent a request; is asked before each request.
         """
         self._name = name
         self._stopped = threading.Event()
         self._send = send or partial(_post, host, port)
         self._wait = wait or self._stopped.wait
+        self._is_in_use = is_in_use
         self._thread = threading.Thread(target=self.play, name="demo-traffic", daemon=True)
 
     def start(self) -> None:
@@ -174,11 +178,13 @@ class DemoTraffic:
         self._stopped.set()
 
     def play(self) -> None:
-        """Play all rounds in this thread."""
+        """Play all rounds in this thread, until another client sends a request."""
         if self._wait(_AT_FIRST):
             return
         for number in range(1, _ROUNDS + 1):
             for request in one_round(f"{self._name}-{number}"):
+                if self._is_in_use():
+                    return
                 try:
                     self._send(request)
                 except (OSError, http.client.HTTPException):

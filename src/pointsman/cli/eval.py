@@ -18,6 +18,7 @@ from pointsman.cli._batch import (
     say_unreadable,
     work_of,
 )
+from pointsman.cli.eval_answers import answers
 from pointsman.cli.eval_parts import capabilities, domains, guidance
 from pointsman.cli.eval_sets import datasets, export
 from pointsman.cli.options import JsonOption, LearnedRouterOption, StrongOption, WeakOption
@@ -194,5 +195,5 @@ def _ratio(weak: float | None, strong: float | None) -> float | None:
     return weak / strong
 
 
-for part in (domains, capabilities, guidance, datasets, export):
+for part in (answers, domains, capabilities, guidance, datasets, export):
     evaluate.command()(part)

@@ -14,6 +14,7 @@ from pointsman.catalogue import user_file
 from pointsman.cli.log_format import LogFormat, log_to_stderr
 from pointsman.cli.output import config_file, echo, needs_extra
 from pointsman.config import Config, load
+from pointsman.config.trust import record_of
 
 __all__ = ["register"]
 
@@ -56,7 +57,7 @@ def ext_proc(
     file = None if demo else config_file(config)
     builder = Builder(lambda: _listening_on(load(file) if file else demo_config(), host, port), file)
     with closing(builder):
-        watch = WatchedFile(file, user_file()) if file else None
+        watch = WatchedFile(file, user_file(), record_of(file)) if file else None
         state = builder()
         spec = builder.config.ext_proc
         gateway = gateway_for(state, spec)

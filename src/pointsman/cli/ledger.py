@@ -1,4 +1,4 @@
-"""``pointsman ledger``: copy a ledger to another place, in another form."""
+"""``pointsman ledger``: copy a ledger to another place, in another form; migrate its schema."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import IO, Annotated, Final
 
 import typer
 
-from pointsman.cli.ledgers import open_address, open_file
-from pointsman.cli.options import ConfigOption, JsonOption
+from pointsman.cli.ledgers import open_address, open_file, opened
+from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
 from pointsman.cli.output import Group, echo, needs_extra, print_json, writable
 from pointsman.cli.terminal import progress
 from pointsman.decision.decision import Decision
@@ -23,6 +23,7 @@ from pointsman.stores.ledger.copying import Copied, CopyTarget, copy_into, entri
 from pointsman.stores.ledger.lines import entry_in, line_of, put_aside
 from pointsman.stores.ledger.places import is_postgres
 from pointsman.stores.ledger.port import Entry
+from pointsman.stores.schema_version import HasSchema
 
 __all__ = ["register"]
 
@@ -33,8 +34,11 @@ _PLACES: Final = "a SQLite file, FILE.jsonl, FILE.jsonl.gz, FILE.parquet, or pos
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    ledger = typer.Typer(cls=Group, no_args_is_help=True, help="Copy ledgers between files and databases.")
+    ledger = typer.Typer(
+        cls=Group, no_args_is_help=True, help="Copy ledgers between files and databases; migrate them."
+    )
     ledger.command()(copy)
+    ledger.command()(migrate)
     app.add_typer(ledger, name="ledger")
 
 
@@ -71,6 +75,56 @@ def copy(
     else:
         there = f", {copied.there:,} were there" if copied.there else ""
         echo(f"copied {copied.written:,} entries{there}", err=target == "-")
+
+
+def migrate(
+    *,
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit with 1 where a migration is pending.")
+    ] = False,
+    ledger: LedgerOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring a ledger to the schema of this version, and say which versions can use it then.
+
+    A gateway adds by itself what earlier versions can go on with. In PostgreSQL a migration that ends that is
+    left to this command: stop the earlier versions first.
+    """
+    with opened(ledger, config) as store:
+        if not isinstance(store, HasSchema):
+            raise PointsmanError("this ledger has no schema")
+        found, schema = store.schema_state(), store.schema
+        is_pending = found.number < schema.number
+        if is_pending and not check:
+            store.migrate()
+    report = {
+        "ledger": store.where,
+        "schema": found.number,
+        "of_this_version": schema.number,
+        "readable_from": max(schema.readable_from, found.readable_from),
+        "since": found.since,
+        "by": found.by,
+        "is_break": schema.is_break(found),
+        "migrated": is_pending and not check,
+    }
+    if as_json:
+        print_json(report)
+    else:
+        echo(_migration(report, is_pending=is_pending))
+    if is_pending and check:
+        raise typer.Exit(1)
+
+
+def _migration(report: dict[str, object], *, is_pending: bool) -> str:
+    ledger, number, wanted = report["ledger"], report["schema"], report["of_this_version"]
+    owner = f" (pointsman {report['by']}, {report['since']})" if report["by"] else ""
+    users = f"versions from schema {report['readable_from']} on can use it"
+    if not is_pending:
+        return f"{ledger}: schema {number}{owner}, nothing to migrate; {users}"
+    doing = "migrated from" if report["migrated"] else "would be migrated from"
+    ends = "; earlier versions cannot use it any more" if report["is_break"] else ""
+    return f"{ledger}: {doing} schema {number}{owner} to schema {wanted}{ends}; {users}"
 
 
 def _opened(source: str, config: Path | None) -> Ledger | None:

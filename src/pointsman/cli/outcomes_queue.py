@@ -23,7 +23,8 @@ def queue_outcomes(
 ) -> None:
     """List decisions without an outcome that are most worth one, with the reasons.
 
-    Near a boundary of the tiers, unlike the training data, of an agent in trouble, or an exploration.
+    Near a boundary of the tiers, unlike the training data, of an agent in trouble, or an exploration; then
+    ordinary ones, without a reason.
     """
     with opened(ledger, config) as store:
         found = queue(store.records())

@@ -100,7 +100,7 @@ def report_error(error: PointsmanError) -> int:
         from pointsman.diagnostics.installation import install_command
 
         hint = install_command(error.extra)
-    echo(f"pointsman: {error}", err=True)
+    echo(f"pointsman: {error.message}", err=True)
     if hint:
         echo(f"  hint: {hint}", err=True)
     return USAGE

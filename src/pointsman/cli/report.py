@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from pointsman.cli.decisions import opened
-from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
+from pointsman.cli.options import ConfigOption, DemoOption, JsonOption, LedgerOption
 from pointsman.cli.output import Group, config_file, echo, print_blocks, print_json
 from pointsman.cli.report_drift import report_drift
 from pointsman.cli.report_escalation import escalation
@@ -29,7 +29,7 @@ from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.ending_effect import Ended, EndingEffect, compare_endings
 from pointsman.reports.guidance_effect import Effect, compare
 from pointsman.reports.guidance_report import GuidanceReport, guidance_report
-from pointsman.reports.savings import savings
+from pointsman.reports.savings import savings, usual_baseline
 from pointsman.reports.summary import all_totals
 
 __all__ = ["register"]
@@ -82,10 +82,14 @@ def saved(
     *,
     baseline: Annotated[
         str,
-        typer.Option(help="Baseline: name or id of the model that would have served every request."),
-    ],
+        typer.Option(
+            help="Baseline: name or id of the model that would have served every request; default: the one "
+            "whose answers cost most."
+        ),
+    ] = "",
     ledger: LedgerOption = None,
     config: ConfigOption = None,
+    demo: DemoOption = False,
     prices_as_of: Annotated[
         datetime | None,
         typer.Option(formats=["%Y-%m-%d"], help="Date of the prices; default: of each model, as configured."),
@@ -93,19 +97,21 @@ def saved(
     as_json: JsonOption = False,
 ) -> None:
     """Report net savings against a baseline model, after verification, retries and lost prompt caches."""
-    file = config_file(config)
-    loaded = load(file, AnyKey())
+    from pointsman.gateway.build import demo_config  # loads the gateway
+
+    file = None if demo else config_file(config)
+    loaded = load(file, AnyKey()) if file else demo_config()
     policy = build_policy(loaded)
     dates = {
         name: prices_as_of.date() if prices_as_of else model.prices_as_of
         for name, model in policy.models.items()
         if model.is_priced
     }
-    with opened(ledger, config) as store:
+    with opened(ledger, config, demo=demo) as store:
         found = savings(
             all_totals(store),
             policy.models,
-            _configured_name(baseline, loaded),
+            _configured_name(baseline, loaded) if baseline else usual_baseline(policy.models),
             question=question_price(policy),
             verifier=policy.verify.model if policy.verify else "",
         )
@@ -113,7 +119,8 @@ def saved(
         print_json({"prices_as_of": _oldest(dates), "prices": dates, **found.to_json()})
         return
     echo("\n".join(found.lines()))
-    echo(_dated(dates, file))
+    if file:
+        echo(_dated(dates, file))
 
 
 def _configured_name(asked: str, config: Config) -> str:

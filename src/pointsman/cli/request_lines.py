@@ -12,8 +12,8 @@ from typing import Final, NamedTuple, TextIO
 from pointsman.cli.terminal import FAILED, HINTED, TIERS, coloured, has_colour, is_terminal
 from pointsman.gateway.request_feed import RequestFeed
 from pointsman.gateway.request_log import ServedRequest
+from pointsman.prices import dollars
 from pointsman.printable import printable
-from pointsman.reports.usage import PRICED
 from pointsman.telemetry import Models, RequestRecord, request_record, spent
 
 __all__ = ["RequestLines", "Totals", "log_requests", "request_line"]
@@ -68,7 +68,7 @@ def request_line(record: RequestRecord, *, colour: bool = False, wide: bool = Tr
         f"{record.total_ms:.1f}",
         _count(used.input),
         _count(used.output),
-        "-" if used.cost is None else f"{used.cost:.{PRICED}f}",
+        dollars(used.cost),
         ", ".join([*added, record.refusal] if record.refusal else added),
     )
     cells = [_cell(printable(text), column) for text, column in zip(texts, _COLUMNS, strict=True)]
@@ -130,7 +130,7 @@ class Totals:
         failed = f", {self.failed:,} of them failed or refused" if self.failed else ""
         yield f"Requests: {self.requests:,}{failed}"
         unpriced = f" ({self.unpriced:,} requests without a price)" if self.unpriced else ""
-        yield f"Tokens: {self.input:,} in, {self.output:,} out; cost {self.cost:.{PRICED}f}{unpriced}"
+        yield f"Tokens: {self.input:,} in, {self.output:,} out; cost {dollars(self.cost)}{unpriced}"
         listed = "pointsman decisions list" + (" --demo" if demo else "")
         yield f"Stuck sessions: {len(self._stuck):,}"
         yield f"Ledger: {ledger} ({listed})"

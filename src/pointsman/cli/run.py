@@ -114,7 +114,13 @@ async def _follow(agent: Agent, task: str, session: str) -> Mapping[str, Any]:
 async def _ask(name: str, step: Mapping[str, Any]) -> bool:
     import asyncio
 
-    return await asyncio.to_thread(typer.confirm, f"Run {name} for {json_line(step)}?", err=True)
+    from pointsman.orchestrator.machine import ClassifiedError, ErrorSeverity
+
+    try:
+        return await asyncio.to_thread(typer.confirm, f"Run {name} for {json_line(step)}?", err=True)
+    except typer.Abort:
+        why = f"{name} needs a person's approval, and standard input is closed; --yes approves every step"
+        raise ClassifiedError(ErrorSeverity.CRITICAL, why) from None
 
 
 async def _agree(name: str, step: Mapping[str, Any]) -> bool:  # noqa: ARG001 - the shape of Approve

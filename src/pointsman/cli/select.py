@@ -17,7 +17,10 @@ from pointsman.capabilities import (
     SelectionPolicy,
     Selector,
     Strategy,
+    Switches,
     parse_calibration,
+    parse_commands,
+    take_switch,
 )
 from pointsman.cli.options import ConfigOption
 from pointsman.cli.output import FAILED, config_file, echo, json_line, needs_extra, read_lines
@@ -57,7 +60,7 @@ def select(
         Path | None, typer.Option(help="JSON list of capabilities; default: the configured one.")
     ] = None,
     strategy: Annotated[
-        Strategy | None, typer.Option(help="Local score, model, or both; default: configured, or hybrid.")
+        Strategy | None, typer.Option(help="Local score, model, or both; default: configured, or local.")
     ] = None,
     encoder: Annotated[
         str | None, typer.Option(help="none, static or sentence; default: configured, or none.")
@@ -83,7 +86,8 @@ def select(
     import asyncio
 
     place = config or find()
-    table = load(place, AnyKey()).capabilities if place else CapabilitiesSpec()
+    configured = load(place, AnyKey()) if place else None
+    table = configured.capabilities if configured else CapabilitiesSpec()
     source = capabilities or table.file
     if source is None and not table.application:
         raise ConfigError(
@@ -91,20 +95,21 @@ def select(
         )
     given = {"strategy": strategy, "threshold": threshold, "on_failure": on_failure, "model": model or None}
     policy = _policy(table, {name: value for name, value in given.items() if value is not None})
+    if model and policy.strategy is Strategy.LOCAL:
+        raise ConfigError(f'strategy "local" asks no model: "{model}"', hint="--strategy hybrid, or llm")
     registry = (load_capabilities(source) if source else load_registry(table.application)).activated(
         table.always_active
     )
     fitted = read_calibration(calibration or table.calibration)
     scorer = LocalScorer(registry, load_encoder(encoder or table.encoder), fitted)
     ask = _ask(policy.model, config) if policy.model else ask_nobody
-    if not asyncio.run(answer_lines(file, Selector(registry, scorer, policy), ask)):
+    commands = configured is not None and configured.server.router_command
+    if not asyncio.run(answer_lines(file, Selector(registry, scorer, policy), ask, commands=commands)):
         raise typer.Exit(FAILED)
 
 
 def _policy(table: CapabilitiesSpec, given: Mapping[str, Any]) -> SelectionPolicy:
-    """What the options say, over what the file says where it says anything of capabilities."""
-    if table == CapabilitiesSpec():
-        return SelectionPolicy(**given)
+    """What the options say, over what the file says."""
     configured = {name: getattr(table, name) for name in SelectionPolicy.__struct_fields__}
     return SelectionPolicy(**{**configured, **given})
 
@@ -134,8 +139,8 @@ def _ask(model: str, config: Path | None) -> Ask:
     return ask_models(chat_models(loaded.models, loaded.upstreams, Connections()), default=model)
 
 
-async def answer_lines(file: Path | None, selector: Selector, ask: Ask) -> bool:
-    """Answer every line. Returns whether all were valid."""
+async def answer_lines(file: Path | None, selector: Selector, ask: Ask, *, commands: bool = False) -> bool:
+    """Answer every line. Returns whether all were valid; with ``commands`` a task may begin with one."""
     from asyncio import sleep
 
     good = True
@@ -147,7 +152,9 @@ async def answer_lines(file: Path | None, selector: Selector, ask: Ask) -> bool:
             echo(json_line({"error": {"line": number, "message": why_unreadable(error)}}))
             continue
         await sleep(0)  # where Ctrl-C is heard: without a model nothing else waits
-        selection = await answer_batches(selector.select(task.task), ask)
+        command, text = take_switch(task.task) if commands else ("", task.task)
+        bypass = Switches.of(parse_commands(command)[0]).capability_bypass
+        selection = await answer_batches(selector.select(text, bypass=bypass), ask)
         echo(json_line({"id": task.id, **_as_json(selection)}))
     return good
 

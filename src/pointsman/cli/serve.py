@@ -13,6 +13,7 @@ from pointsman.cli._listening import announce, demo_traffic, listening_on
 from pointsman.cli.log_format import LogFormat, log_to_stderr
 from pointsman.cli.output import config_file, needs_extra
 from pointsman.config import load
+from pointsman.config.trust import record_of
 
 __all__ = ["register"]
 
@@ -74,7 +75,9 @@ def serve(
         from pointsman.gateway.serve import Server, check_bind
     log_to_stderr(log_level, log_format)
     file = None if demo else config_file(config)
-    watch = WatchedFile(file, user_file()) if file else None  # before it is read: no change is missed
+    watch = (
+        WatchedFile(file, user_file(), record_of(file)) if file else None
+    )  # before it is read: no change is missed
     read = [load(file) if file else demo_config()]
     count = read[0].server.workers if workers is None else workers
     if count > 1:

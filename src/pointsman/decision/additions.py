@@ -15,7 +15,7 @@ from pointsman.decision.decision import Injection, StandingInjection
 from pointsman.text.extract import fingerprint
 from pointsman.vocabulary import History
 
-__all__ = ["MOST_CHARACTERS", "MOST_PLACES", "Additions", "Place", "remember", "standing",
+__all__ = ["MOST_CHARACTERS", "MOST_PLACES", "Additions", "Place", "latest", "remember", "standing",
            "without_source"]  # fmt: skip
 
 #: Additions of one session, and characters of their different texts. Domain texts repeat, so 64 places are
@@ -55,6 +55,15 @@ def standing(additions: Additions, history: History) -> tuple[StandingInjection,
             moved = at - place.index
             found.append(StandingInjection(at, tuple(additions.texts[number] for number in place.texts)))
     return tuple(sorted(found, key=lambda each: each.index))  # stable: what was added first stays first
+
+
+def latest(additions: Additions, source: str) -> Injection | None:
+    """The text that a source added last, as far as it is kept."""
+    for place in reversed(additions.places):
+        for number in place.texts:
+            if additions.texts[number].source == source:
+                return additions.texts[number]
+    return None
 
 
 def _find(history: History, place: Place, moved: int, known: dict[int, str]) -> int | None:

@@ -3,7 +3,8 @@
 An alias is a pattern and a target. In a pattern ``*`` stands for any characters, also none; every other
 character stands for itself (Claude Code's ``[1m]`` is no character class). A target is ``auto``, a tier, a
 configured model, the exact pattern of another alias, or ``refuse``. The first pattern that matches counts.
-The id of a model that no tier names goes before the aliases that are shipped (docs/decisions/0122).
+The exact id of a configured model goes before the aliases that are shipped, unless the client is known to
+send it without being told (docs/decisions/0122).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from pointsman.decision.client_aliases import CLIENT_ALIASES
+from pointsman.decision.client_aliases import CLIENT_ALIASES, CLIENT_DEFAULTS
 from pointsman.errors import ConfigError
 from pointsman.tiers import asks_to_decide, forced_tier
 from pointsman.vocabulary import ModelSpec, Reason, Tier
@@ -36,6 +37,7 @@ LONGEST_SHOWN: Final = 128
 _KEPT: Final = 256
 _OWN_PREFIX: Final = "pointsman/"
 _ANY: Final = "*"
+_BY_DEFAULT: Final = ": the client sends it unless told otherwise"
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
@@ -96,15 +98,12 @@ def _matches(parts: tuple[str, ...], name: str) -> bool:
 class ModelNames:
     """Resolves names other than ``auto`` and the tiers, which mean the same under every policy."""
 
-    def __init__(
-        self, models: Mapping[str, ModelSpec], aliases: Aliases = (), *, of_tiers: Collection[str] = ()
-    ) -> None:
+    def __init__(self, models: Mapping[str, ModelSpec], aliases: Aliases = ()) -> None:
         """Compile the aliases.
 
         Args:
             models: By configured name.
             aliases: The operator's, then those shipped.
-            of_tiers: Configured names of the models that a tier names.
 
         Raises:
             ConfigError: an alias points nowhere or in a circle.
@@ -120,8 +119,6 @@ class ModelNames:
         known = Counter(model.id for model in models.values())
         #: Configured names by the provider's id, where exactly one model has it.
         self._ids = {model.id: name for name, model in models.items() if known[model.id] == 1}
-        #: Those that no shipped alias takes: nothing but a name leads to these models.
-        self._ids_first = {id_: name for id_, name in self._ids.items() if name not in of_tiers}
         self._resolve_kept = lru_cache(_KEPT)(self._resolve)
 
     @property
@@ -139,9 +136,15 @@ class ModelNames:
         pattern = self._aliases[number].pattern
         return next((alias.pattern for alias in self._aliases[:number] if alias.matches(pattern)), "")
 
-    def resolve(self, name: str) -> Named | None:
-        """Return what a name asks for; None when it is unknown."""
-        return self._resolve_kept(name) if len(name) <= LONGEST_NAME else self._resolve(name)
+    def resolve(self, name: str, client: str = "") -> Named | None:
+        """Return what a name asks for; None when it is unknown.
+
+        Args:
+            name: Of a model, as the request has it.
+            client: The program that sends it, as its ``User-Agent`` names it.
+        """
+        by_default = bool(client) and name in self._ids and _is_default(name, client)
+        return (self._resolve_kept if len(name) <= LONGEST_NAME else self._resolve)(name, by_default)
 
     def serves(self, name: str) -> bool:
         """Whether a request for this name is decided and relayed rather than refused."""
@@ -150,28 +153,45 @@ class ModelNames:
         found = self.resolve(name)
         return found is not None and not found.target.is_refused
 
-    def _resolve(self, name: str) -> Named | None:
+    def _resolve(self, name: str, by_default: bool) -> Named | None:
         configured = name if name in self._models else name.removeprefix(_OWN_PREFIX)
         if configured in self._models:
             return Named(Target(model=configured))
+        model = self._ids.get(name)
+        aliases = self._aliases if model is None or by_default else self._aliases[: self._own]
         shown = name[:LONGEST_SHOWN]
         if len(name) <= LONGEST_NAME:
-            for number, alias in enumerate(self._aliases):
-                if number == self._own and name in self._ids_first:
-                    break
+            for alias in aliases:
                 if alias.matches(name):
                     why = f'"{shown}" matches the alias "{alias.pattern}" of {alias.target}'
+                    why += _BY_DEFAULT if by_default else ""
                     return Named(alias.target, alias.pattern, Reason("routing.alias", why))
-        model = self._ids.get(name)
         if model is None:
             return None
         return Named(Target(model=model), reason=Reason("routing.id", f'"{shown}" is the id of "{model}"'))
+
+    def default_ids(self) -> Iterator[tuple[str, str, str, Named]]:
+        """Yield each id that a client sends by default: id, model, client, and what it means from there."""
+        for id_, model in self._ids.items():
+            for client, pattern in CLIENT_DEFAULTS:
+                if (
+                    matches(pattern, id_)
+                    and (found := self.resolve(id_, client))
+                    and found.target.model != model
+                ):
+                    yield id_, model, client, found
 
     def taken_ids(self) -> Iterator[tuple[str, str, Named]]:
         """Yield each id that means something else than its model: the id, the model, and what it means."""
         for id_, model in self._ids.items():
             if (found := self.resolve(id_)) and found.pattern and found.target.model != model:
                 yield id_, model, found
+
+
+def _is_default(name: str, client: str) -> bool:
+    """Whether a client is known to send a name without being told to."""
+    sent = (pattern for begins, pattern in CLIENT_DEFAULTS if client.startswith(begins))
+    return any(matches(pattern, name) for pattern in sent)
 
 
 def follow(

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CLIENT_ALIASES"]
+__all__ = ["CLIENT_ALIASES", "CLIENT_DEFAULTS"]
 
 CLIENT_ALIASES: Final[tuple[tuple[str, str], ...]] = (
     # Claude Code 2.1: sub-agent "Explore" and small calls: claude-haiku-4-5-20251001; Anthropic SDK
     ("*claude*haiku*", "simple"),
     ("claude-instant*", "simple"),
+    # A name that /v1/models lists: Claude Code and Claude Desktop keep no id of it without "claude" inside
+    ("claude-auto", "auto"),
     # Claude Code 2.1: claude-opus-4-8, claude-sonnet-4-6[1m], claude-fable-5; opencode: anthropic/claude-…;
     # Cursor and OpenRouter: claude-4.5-sonnet, anthropic/claude-sonnet-4.6
     ("*claude-*", "auto"),
@@ -46,4 +48,14 @@ CLIENT_ALIASES: Final[tuple[tuple[str, str], ...]] = (
     # Cline 3.0 and opencode 1.18: google/gemini-2.5-pro, gemini-3.5-flash
     ("*gemini-*flash*", "simple"),
     ("*gemini-*", "auto"),
+)
+
+#: Names that clients send unless they are told otherwise: how the client's name in ``User-Agent`` begins, and
+#: a pattern. From such a client the exact id of a configured model may mean no more than its default, so it
+#: resolves by the aliases above. Versions as there.
+CLIENT_DEFAULTS: Final[tuple[tuple[str, str], ...]] = (
+    ("claude-cli", "claude-opus-*"),  # Claude Code 2.1.197: claude-opus-4-8; 2.1.330: claude-opus-5-5
+    ("codex", "gpt-*-sol*"),  # Codex 0.169: gpt-6.1-sol
+    ("opencode", "claude-sonnet-*"),  # opencode 1.18.33: claude-sonnet-4-6, or gpt-5.6-terra
+    ("opencode", "gpt-*-terra*"),
 )

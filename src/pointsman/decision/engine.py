@@ -17,8 +17,9 @@ from pointsman.capabilities import (
     CapabilityStage,
     CapabilityTurn,
     Strategy,
+    take_switch,
 )
-from pointsman.decision.additions import MOST_CHARACTERS, MOST_PLACES, remember, standing
+from pointsman.decision.additions import MOST_CHARACTERS, MOST_PLACES, latest, remember, standing
 from pointsman.decision.aliases import LONGEST_SHOWN, ModelNames, Named
 from pointsman.decision.decision import Decision, Injection, StandingInjection, role_mark_of
 from pointsman.decision.events import AgentEvent, going_on, prompt_of, with_event
@@ -49,7 +50,6 @@ from pointsman.model_choice.fitness import (
     lacks,
     tokens_with_images,
 )
-from pointsman.model_choice.pools import pools
 from pointsman.text.extract import Extracted, Searched, extract, searched
 from pointsman.tiers import Kinds, LearnedStage, TierDecision, TierScorer, asks_to_decide, forced_tier
 from pointsman.tiers.escalation import EscalationPolicy, Trouble, handover, start_of, trouble_of
@@ -69,6 +69,7 @@ from pointsman.vocabulary import (
     Parameters,
     Purpose,
     Reason,
+    Role,
     Script,
     Stage,
     Tier,
@@ -90,12 +91,15 @@ ANSWER: Final = 500
 #: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
 _HELPER: Final = AgentRole.HELPER
 _MAIN: Final = AgentRole.MAIN
+_SYSTEM: Final = Role.SYSTEM
 _OFF: Final = Mode.OFF
 _ALIAS: Final = Stage.ALIAS
 _BY_ROLE: Final = Stage.ROLE
 
 #: Stages at which the tier does not follow from the prompt: such a call leaves the session's model.
 _SAYS_TIER: Final = frozenset({Stage.ALIAS, Stage.ROLE})
+#: Stages of a call whose model is not the session's from then on: it was named for this request alone.
+_LEAVES_MODEL: Final = frozenset({Stage.ALIAS, Stage.FORCED})
 _MESSAGE: Final = Purpose.MESSAGE
 _ITERATION: Final = Purpose.TOOL_ITERATION
 #: What the main conversation may be for beside its usual work.
@@ -188,8 +192,7 @@ class Engine:
         router = policy.learned_router
         self._reads_domain = bool(policy.profile.domain_scores or (router and router.learned_router.offsets))
         self._guide = Guide(policy.guidance, own=guidance_classes) if policy.guidance else None
-        of_tiers = {entry.model for pool in pools(policy.tier_models).values() for entry in pool}
-        self.names = ModelNames(policy.models, policy.aliases, of_tiers=of_tiers)
+        self.names = ModelNames(policy.models, policy.aliases)
         self._models = ModelChooser(policy.tier_models, policy.models)
         self._permits = Permits(policy.models, policy.tier_models)
         self._capabilities = _capability_stage(policy, capability_encoder)
@@ -215,19 +218,25 @@ class Engine:
                 draft.reasons.append(
                     Reason(f"agent.{purpose if role is _MAIN and purpose in _MARKED else role}", by)
                 )
+        if left_out := reading.input.left_out:
+            shown = f"left out: {left_out:,} characters that this client repeats"
+            draft.reasons.append(Reason("evidence.left-out", shown))
         guide, seen = self._guide, reading.seen
         if guide and seen:
             yield from self._guide_agent(draft, guide, seen)
         elif guide and not (reading.abstained and _is_unguided(reading)):
             draft.guidance = guide.idle(memory.guidance.arm, reading.input.session)
         yield from self._choose_model(draft)
+        # An agent keeps what it is told at an event in its own history.
+        history = reading.request.history if reading.request and not reading.input.event else None
+        if history is not None and memory.additions.places:
+            _find_standing(draft, history)
         if self.policy.domains and self._tracker:
             self._find_domains(draft, self.policy.domains, self._tracker)
-        if self._capabilities and draft.input.role is not _HELPER:
-            yield from self._select_capabilities(draft, self._capabilities)
-        # An agent keeps what it is told at an event in its own history.
-        if reading.request and not reading.input.event and (draft.injections or memory.additions.places):
-            _add_again(draft, reading.request.history)
+        if self._capabilities or reading.of_run:
+            yield from self._select_capabilities(draft)
+        if history is not None and draft.injections:
+            _remember_added(draft, history)
         # A helper call is no turn of the conversation whose session it names.
         kept = memory if draft.input.role is _HELPER else self._remembered(draft)
         return Decided(self._decision(draft, decision_id), kept, reading.words)
@@ -249,7 +258,8 @@ class Engine:
         stage = self._capabilities
         if stage is None or not stage.concerns(()):
             return None
-        turn = CapabilityTurn(message="task", task=task)
+        command, task = take_switch(task) if self.policy.commands else ("", task)
+        turn = CapabilityTurn(message="task", task=task, command=command)
         decided, _ = yield from stage.decide(turn, CapabilityMemory())
         return decided
 
@@ -272,8 +282,10 @@ class Engine:
         message = request.message_id
         try:
             words = extract(request, memory.searched, last_paragraph=self.policy.profile.last_paragraph)
+            if self.policy.commands:
+                request, words = _without_command(request, words)
             found = searched(request, words)
-            message = message or words.key
+            message = message or (f"text {memory.turns + 1}" if request.is_text and words.key else words.key)
             evidence = self.scanner.scan(words.text)
         except Exception as error:  # noqa: BLE001 - a text that cannot be read is decided as an empty one
             failed.append(_failed("evidence", error))
@@ -307,10 +319,12 @@ class Engine:
             project=request.project,
             client=request.client,
             messages=len(request.history),
+            in_tool_loop=same and (request.purpose is _ITERATION or _goes_on(request.history, words.index)),
             tools=len(request.tools),
             user_message=memory.turns + (not same) if counts else 0,
             signals=self.scanner.table.ids_of(evidence.hits),
             characters=evidence.characters,
+            left_out=words.left_out,
             utf16_units=evidence.utf16_units,
             tokens=evidence.tokens,
             questions=evidence.questions,
@@ -323,7 +337,10 @@ class Engine:
             team=request.team,
             permission=request.permission,
         )
-        return ReadRequest(asked, message, same, evidence, seen, words, found, request, None, tuple(failed))
+        return ReadRequest(
+            asked, message, same, evidence, seen, words, found, request, None, tuple(failed),
+            of_run=request.active != (),
+        )  # fmt: skip
 
     def read_event(self, event: AgentEvent, memory: Memory, then: Decision | None) -> ReadRequest:
         """Read an event that an agent reports, for who sees no requests.
@@ -384,6 +401,8 @@ class Engine:
             if guide
             else None,
             learned_score=then.tier.learned_router if same_router and then.tier else None,
+            of_run=then.capabilities is not None and then.capabilities.of_run,
+            enriched=any(each.source == "domains" for each in then.injections),
             kind=then.tier.kind if then.tier and then.tier.kinds_version == self._kinds_version else None,
             capabilities=then.capabilities,
             was_too_long=any(reason.code == TOO_LONG for reason in then.refused),
@@ -400,7 +419,7 @@ class Engine:
         """An agent that asks for a small model by an alias, for text alone, makes a helper call too."""
         if request.role is not _MAIN or request.tools or request.may_call:
             return request.role
-        named = None if asks_to_decide(request.model) else self.names.resolve(request.model)
+        named = None if asks_to_decide(request.model) else self.names.resolve(request.model, request.client)
         helps = named is not None and named.target.tier is HELPER_TIER
         return _HELPER if helps else _MAIN
 
@@ -439,7 +458,7 @@ class Engine:
 
         A helper call decides for itself only where an alias gave its name to us: it gets the cheapest tier.
         """
-        named = self.names.resolve(asked)
+        named = self.names.resolve(asked, draft.input.client)
         if named is None or named.target.is_refused:
             raise _unknown_model(asked, self.names, self.policy, named)
         if named.reason:
@@ -595,7 +614,7 @@ class Engine:
         # A conversation is expected to go on for as long as it has: nothing else is known of it.
         load = Load(tokens, fresh=draft.evidence.tokens, output=ANSWER, turns=max(memory.turns, 1))
         stays = (draft.input.role, draft.input.purpose) in self._stay
-        in_tool_loop = stays or (draft.reading.same_message and not raised)
+        in_tool_loop = stays or (draft.input.in_tool_loop and draft.reading.same_message and not raised)
         idle = max(draft.input.arrived_at - memory.used_at, 0.0) if memory.used_at else 0.0
         return InUse(memory.model, in_tool_loop=in_tool_loop, load=load, idle=idle)
 
@@ -638,21 +657,18 @@ class Engine:
         except Exception as error:  # noqa: BLE001 - a request goes on without domains
             draft.abstain("domains", error)
             return
-        # Once per user message; a client that sends the same request again gets the same again.
-        messages = draft.input.messages
-        first = kept.key != before.domains.key or messages == before.enriched_at
-        draft.memory = msgspec.structs.replace(
-            before, domains=kept, enriched_at=messages if first else before.enriched_at
-        )
         draft.domains = decided
-        if policy.mode is Mode.ON and first and decided.enrichment:
+        enriched = before.enriched
+        if policy.mode is Mode.ON and decided.enrichment and not _is_enriched(draft, decided.signature):
             draft.injections.append(Injection("domains", decided.enrichment))
+            enriched = decided.signature
+        draft.memory = msgspec.structs.replace(before, domains=kept, enriched=enriched)
 
     def _remembered(self, draft: _Draft) -> Memory:
         memory, reading = draft.memory, draft.reading
         key = reading.message
         chosen = draft.chain[0] if draft.chain else ""
-        model = chosen if draft.tier and chosen and not _is_by_alias(draft.tier) else memory.model
+        model = chosen if draft.tier and chosen and draft.tier.stage not in _LEAVES_MODEL else memory.model
         return msgspec.structs.replace(
             memory,
             model=model,
@@ -662,10 +678,13 @@ class Engine:
             turns=memory.turns + (bool(key) and not reading.same_message),
         )
 
-    def _select_capabilities(
-        self, draft: _Draft, stage: CapabilityStage
-    ) -> Generator[ModelQuery, ModelReply, None]:
-        before, reading = draft.memory, draft.reading
+    def _select_capabilities(self, draft: _Draft) -> Generator[ModelQuery, ModelReply, None]:
+        before, reading, stage = draft.memory, draft.reading, self._capabilities
+        if reading.of_run:
+            draft.capabilities = _selected_by_run(reading)
+            return
+        if stage is None or draft.input.role is _HELPER:
+            return
         memory, request, then = before.capabilities, reading.request, reading.capabilities
         try:
             if request is not None and stage.concerns(request.tools):
@@ -714,19 +733,47 @@ class Engine:
         )
 
 
-def _add_again(draft: _Draft, history: History) -> None:
-    """Add what earlier requests added, at the same places, and remember what this one adds."""
-    earlier, last = draft.memory.additions, len(history) - 1
+def _goes_on(history: History, index: int) -> bool:
+    """Whether the agent has worked since a person spoke: something but its settings stands behind the words.
+
+    A request that ends with the words is the first of its user message, or the same once more.
+    """
+    return any(history.role(place) is not _SYSTEM for place in range(index + 1, len(history)))
+
+
+def _is_enriched(draft: _Draft, signature: str) -> bool:
+    """Whether the conversation already holds the text of these domains: no model needs to read it twice.
+
+    A history that was compacted does not hold it any more. Of a recorded request no history is known: what
+    was added then says it.
+    """
+    reading, memory = draft.reading, draft.memory
+    if memory.enriched != signature:
+        return False
+    if reading.request is None or reading.input.event:
+        return not reading.enriched
+    last = latest(memory.additions, "domains")
+    return any(last in each.added for each in draft.standing)
+
+
+def _find_standing(draft: _Draft, history: History) -> None:
+    """Find what earlier requests added to the messages of this one, to add it again."""
     try:
-        found = standing(earlier, history)
-        # The same request sent again adds nothing to what its first sending has added.
-        present = {one for each in found if each.index == last for one in each.added}
-        new = [each for each in draft.injections if each not in present]
-        kept, dropped = remember(earlier, history, tuple(new))
+        draft.standing = standing(draft.memory.additions, history)
     except Exception as error:  # noqa: BLE001 - a request goes on without what was added to earlier ones
         draft.abstain("additions", error)
+
+
+def _remember_added(draft: _Draft, history: History) -> None:
+    """Remember what this request adds, to add it again to the later ones."""
+    # The same request sent again adds nothing to what its first sending has added.
+    present = {one for each in draft.standing if each.index == len(history) - 1 for one in each.added}
+    draft.injections = [each for each in draft.injections if each not in present]
+    try:
+        kept, dropped = remember(draft.memory.additions, history, tuple(draft.injections))
+    except Exception as error:  # noqa: BLE001 - a request goes on, and later ones without these texts
+        draft.abstain("additions", error)
         return
-    draft.injections, draft.standing = new, found
     draft.memory = msgspec.structs.replace(draft.memory, additions=kept)
     if dropped:
         bounds = f"at most {MOST_PLACES} with {MOST_CHARACTERS:,} characters are kept for a session"
@@ -776,10 +823,35 @@ def _capability_stage(policy: Policy, encoder: Encoder | None) -> CapabilityStag
     """What selects; where only the number of tools is given, the local score alone."""
     selection = policy.capabilities
     if selection is None and policy.tools:
-        selection = CapabilityPolicy(strategy=Strategy.LOCAL)
+        selection = CapabilityPolicy()
     if selection is None or selection.mode is _OFF:
         return None
     return CapabilityStage(selection, at_most=policy.tools, encoder=encoder)
+
+
+def _without_command(request: AgentRequest, words: Extracted) -> tuple[AgentRequest, Extracted]:
+    """Take a command off the words of a request, where no door has done so."""
+    command, rest = take_switch(words.text)
+    if not command:
+        return request, words
+    return (
+        msgspec.structs.replace(request, command=request.command or command),
+        msgspec.structs.replace(words, text=rest),
+    )
+
+
+def _selected_by_run(reading: ReadRequest) -> CapabilityDecision | None:
+    """What the run whose question this is has selected: one answer, for the run and for its questions."""
+    request = reading.request
+    if request is None:
+        return reading.capabilities
+    return CapabilityDecision(
+        strategy=Strategy.LOCAL,
+        selected=request.active,
+        bypass=request.all_active,
+        continued=True,
+        of_run=True,
+    )
 
 
 def _capability_turn(request: AgentRequest, reading: ReadRequest, counted: int) -> CapabilityTurn:
@@ -831,11 +903,6 @@ def _calls_and_errors(draft: _Draft) -> tuple[int, int]:
     state = draft.reading.seen.trajectory.state
     calls = state.attempt
     return calls, sum(step.is_error for step in state.steps[-calls:]) if calls else 0
-
-
-def _is_by_alias(tier: TierDecision | None) -> bool:
-    """Whether an alias says the tier: such calls neither take over the session's model nor leave theirs."""
-    return tier is not None and tier.stage is _ALIAS
 
 
 def _unknown_model(model: str, names: ModelNames, policy: Policy, refused: Named | None) -> UnknownModel:

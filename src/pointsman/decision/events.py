@@ -105,6 +105,7 @@ def with_event(
         purpose=event.purpose,
         project=event.project,
         messages=event.number,
+        in_tool_loop=not event.prompt,
         thread=thread,
         steps=steps,
         person_spoke=person_spoke,

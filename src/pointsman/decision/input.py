@@ -38,10 +38,14 @@ class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     project: str = ""  # key of what the agent works on: ``project_key``
     client: str = ""  # the program that sent it, as it names itself
     messages: int = 0  # in the history
+    #: This request goes on with the agent's work on the user message before it. In rows of before 24 November
+    #: 2026 it is true, and the same user message alone told.
+    in_tool_loop: bool = True
     tools: int = 0  # offered
     user_message: int = 0  # of the session, to which this turn belongs, from 1; 0: nobody's words are in it
     signals: tuple[str, ...] = ()  # ids of all signals found in the user's words, in total order
     characters: int = 0
+    left_out: int = 0  # characters beside them that nobody wrote: the client repeats them
     utf16_units: int = 0
     tokens: int = 0  # estimate over the user's words
     questions: int = 0  # question marks
@@ -82,3 +86,5 @@ class ReadRequest(msgspec.Struct, frozen=True, gc=False):
         False  # of an event: its words were said at an earlier one, and no model is asked again
     )
     kind: KindShift | None = None  # of a recorded one, by the same file of kinds
+    enriched: bool = False  # a recorded one got the text of its domains
+    of_run: bool = False  # the question of a run that has selected capabilities, now or as recorded

@@ -20,7 +20,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     used_at: float = 0.0  # arrival of the last request that went to it, seconds since the epoch; 0: unknown
     message: str = ""  # identity of the latest user message
     turns: int = 0  # user messages so far
-    enriched_at: int = -1  # messages in the history when the current user message was enriched
+    enriched: str = ""  # signature of the domains whose text was added last
     domains: DomainMemory = DomainMemory()
     guidance: GuidanceMemory = GuidanceMemory()
     capabilities: CapabilityMemory = CapabilityMemory()

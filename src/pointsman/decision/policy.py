@@ -76,6 +76,7 @@ class Policy:
     guidance: GuidancePolicy | None = None  # None: guidance is off
     aliases: Aliases = ()  # patterns of model names and their targets; the first that matches counts
     capabilities: CapabilityPolicy | None = None  # None: selected only where ``tools`` says so, and locally
+    commands: bool = False  # a message may begin with one: "/caps:off"
     tools: int | None = None  # of a request's tools, pass on so many at most; None: all
 
     def signals(self) -> Iterator[Signal]:

@@ -23,6 +23,9 @@ def _parts(decision: Decision) -> Iterator[tuple[str, str]]:
     yield from _asked(decision)
     if tier := decision.tier:
         yield "tier", f"{tier.tier}({tier.stage},{tier.confidence:.2f})"
+        yield "score", f"{tier.score:.3f}"
+        if tier.signals:
+            yield "signals", ",".join(tier.signals)
     yield "model", decision.chain[0] if decision.chain else "none"
     if domains := decision.domains:
         yield "domains", domains.signature

@@ -65,7 +65,7 @@ def diagnose(file: Path | None, *, ask_upstreams: bool = True) -> Iterator[Check
         return
     loaded = examine(file)
     for error in loaded.errors:
-        yield Check("configuration", ok=False, detail=str(error), hint=error.hint)
+        yield Check("configuration", ok=False, detail=error.message, hint=error.hint)
     if loaded.config is None:
         return
     yield Check("configuration", ok=True, detail=str(file))
@@ -86,7 +86,7 @@ def _shortfall(detail: str) -> Check:
 
 
 def _client(verdict: Verdict) -> Check:
-    well = verdict.works and not verdict.warning
+    well = verdict.fits and not verdict.warning
     name, detail = f"client {verdict.client.name}", describe_verdict(verdict)
     return Check(name, ok=well, detail=detail, hint=verdict.hint, is_advice=not well)
 
@@ -118,7 +118,7 @@ def _engine(config: Config) -> Check:
     try:
         engine = build_engine(build_policy(config))
     except PointsmanError as error:
-        return Check("engine", ok=False, detail=str(error), hint=error.hint)
+        return Check("engine", ok=False, detail=error.message, hint=error.hint)
     return Check("engine", ok=True, detail=f"{engine_names()[0]}, {len(engine.scanner.table)} signals")
 
 
@@ -138,7 +138,7 @@ def _ledger(config: Config) -> Check:
         try:
             newest = next(ledger.decisions(limit=1), None)
         except PointsmanError as error:
-            return Check("ledger", ok=False, detail=str(error), hint=error.hint)
+            return Check("ledger", ok=False, detail=error.message, hint=error.hint)
     return Check("ledger", ok=True, detail=f"{path}, {'in use' if newest else 'empty'}")
 
 
@@ -149,7 +149,7 @@ def _database(config: Config) -> Check:
                 ledger.check()
             newest = next(ledger.decisions(limit=1), None)
     except PointsmanError as error:
-        return Check("ledger", ok=False, detail=str(error), hint=error.hint)
+        return Check("ledger", ok=False, detail=error.message, hint=error.hint)
     return Check("ledger", ok=True, detail=f"{config.ledger.place}, {'in use' if newest else 'empty'}")
 
 
@@ -164,7 +164,7 @@ def _sessions(config: Config) -> Check:
             count = sum(1 for _ in store.sessions())
             fault = store.fault
     except PointsmanError as error:
-        return Check("sessions", ok=False, detail=str(error), hint=error.hint)
+        return Check("sessions", ok=False, detail=error.message, hint=error.hint)
     return Check("sessions", ok=not fault, detail=fault or f"{spec.store}, {count} kept")
 
 
@@ -187,7 +187,7 @@ def _upstream(spec: UpstreamSpec) -> Check:
             return Check(name, ok=True, detail=f"not asked: the proxy {proxy} is reached over TLS")
         status = _status(spec)
     except ConfigError as error:
-        return Check(name, ok=False, detail=str(error), hint=error.hint)
+        return Check(name, ok=False, detail=error.message, hint=error.hint)
     except (OSError, HTTPException) as error:
         via = f" through the proxy {proxy}" if proxy else ""
         detail = f"{spec.base_url} cannot be reached{via}: {str(error) or type(error).__name__}"

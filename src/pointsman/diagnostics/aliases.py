@@ -38,29 +38,38 @@ class TakenId(NamedTuple):
     model: str  # configured name
     means: str  # "auto", a tier, another model, or "refuse"
     pattern: str  # of the alias
+    client: str = ""  # how the User-Agent begins of those for whom it does; empty: for all
 
 
 def model_names(config: Config) -> ModelNames:
     """Return what resolves the names of requests, as the gateway does."""
     aliases: Aliases = (*config.aliases.items(), *CLIENT_ALIASES)
-    of_tiers = {entry.model for pool in config.tiers.pools.values() for entry in pool}
-    return ModelNames(config.models, aliases, of_tiers=of_tiers)
+    return ModelNames(config.models, aliases)
 
 
 def taken_ids(config: Config) -> list[TakenId]:
     """Return the ids of configured models that mean something else when a request names them."""
-    found = model_names(config).taken_ids()
-    return [TakenId(id_, model, str(named.target), named.pattern) for id_, model, named in found]
+    names = model_names(config)
+    taken = [TakenId(id_, model, str(named.target), named.pattern) for id_, model, named in names.taken_ids()]
+    of_all = {each.id for each in taken}
+    return taken + [
+        TakenId(id_, model, str(named.target), named.pattern, client)
+        for id_, model, client, named in names.default_ids()
+        if id_ not in of_all
+    ]
 
 
 def describe_taken_ids(taken: Sequence[TakenId]) -> Iterator[str]:
     """Return a line that says what the ids mean, and the way to the models themselves."""
     if not taken:
         return
-    means = ", ".join(f"{_quoted(each.id)} means {each.means}" for each in taken)
+    if means := ", ".join(f"{_quoted(each.id)} means {each.means}" for each in taken if not each.client):
+        yield f"ids that aliases take: {means}"
+    sent = (f"{_quoted(each.id)} of {each.client} means {each.means}" for each in taken if each.client)
+    if means := ", ".join(sent):
+        yield f"ids that clients send unless told otherwise: {means}"
     name, id_ = _quoted(taken[0].model), _quoted(taken[0].id)
-    yield f"ids that aliases take: {means}"
-    yield f"  for the model itself, its name ({name}), or under [aliases] {id_} = {name}"
+    yield f"  to get the model itself, ask for {name}, or write {id_} = {name} under [aliases]"
 
 
 def list_aliases(config: Config) -> list[AliasRow]:

@@ -1,4 +1,4 @@
-"""Which clients work with a configuration, and why others do not: the one judge of this.
+"""Which clients a configuration can serve, and why not others: the one judge of this. Nothing is tried.
 
 ``config check``, ``router doctor`` and the banner of ``serve`` print its verdicts.
 """
@@ -51,10 +51,10 @@ CLIENTS: Final = (
 
 
 class Verdict(NamedTuple):
-    """Whether a client works with a configuration."""
+    """Whether a configuration can serve a client. A key that is refused, or no network, is not seen here."""
 
     client: Client
-    works: bool
+    fits: bool  # as far as formats, features and windows tell
     detail: str  # how it is served, or why it is not
     hint: str = ""  # the way out
     warning: str = ""  # it works, with this restriction
@@ -68,7 +68,7 @@ def judge_clients(config: Config, clients: Iterable[Client] = CLIENTS) -> list[V
 
 def describe_verdict(verdict: Verdict) -> str:
     """Return a verdict as one line."""
-    said = f"{'works' if verdict.works else 'does not work'}: {verdict.detail}"
+    said = f"{'configured, not tried' if verdict.fits else 'does not work'}: {verdict.detail}"
     return f"{said}; {verdict.warning}" if verdict.warning else said
 
 
@@ -76,7 +76,7 @@ def _judge(client: Client, config: Config) -> Verdict:
     if client.is_remote and (is_loopback(config.server.host) or not config.server.keys):
         return Verdict(
             client,
-            works=False,
+            fits=False,
             detail=f"{client.name} calls from its maker's servers, which cannot reach this address",
             hint="a public https address in front of the gateway, and keys of the gateway's own",
         )
@@ -84,7 +84,7 @@ def _judge(client: Client, config: Config) -> Verdict:
     needed = Requirements.of(size, {"tools"} if client.is_agent else (), client.format)
     tiers = _tier_models(config)
     if not tiers:
-        return Verdict(client, works=False, detail=_NO_TIER, hint=_NO_TIER_HINT)
+        return Verdict(client, fits=False, detail=_NO_TIER, hint=_NO_TIER_HINT)
     able = {
         tier: [model for model in named if not any(lacks(model, needed))] for tier, named in tiers.items()
     }
@@ -92,12 +92,12 @@ def _judge(client: Client, config: Config) -> Verdict:
     if not served:
         models = [model for named in tiers.values() for model in named]
         reasons = [reason for model in models for reason in lacks(model, needed)]
-        return Verdict(client, works=False, detail=_joined(reasons), hint=_hint(reasons, models, client))
+        return Verdict(client, fits=False, detail=_joined(reasons), hint=_hint(reasons, models, client))
     refused = _refused(client, config)
     asked = ", ".join(f'"{name}"' for name in refused)
     why = f"[aliases] refuses {asked}, which it asks for by itself" if refused else ""
     warning = "; ".join(filter(None, (_lower(able), why, _cut_off(client, served, config))))
-    return Verdict(client, works=True, detail=_how(client, served), warning=warning, refused=refused)
+    return Verdict(client, fits=True, detail=_how(client, served), warning=warning, refused=refused)
 
 
 def _tier_models(config: Config) -> dict[Tier, Sequence[ModelSpec]]:

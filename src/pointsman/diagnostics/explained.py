@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -16,7 +16,11 @@ from pointsman.text.extract import Extracted
 from pointsman.tiers import Explanation, explain
 from pointsman.vocabulary import AgentRequest
 
-__all__ = ["Explained", "explain_request"]
+__all__ = ["MOST_TEXT", "Explained", "explain_request"]
+
+
+#: Characters of the words that an explanation quotes: several pages. All of them are decided on.
+MOST_TEXT: Final = 20_000
 
 
 class Explained(NamedTuple):
@@ -29,12 +33,15 @@ class Explained(NamedTuple):
 
     def to_json(self) -> dict[str, object]:
         """Return the same as plain JSON values, as ``pointsman explain --json`` prints them."""
-        domains = self.decision.domains
+        domains, text = self.decision.domains, self.words.text
+        cut = {"text_characters": len(text)} if len(text) > MOST_TEXT else {}
         found = {
-            "text": self.words.text,
+            "text": text[:MOST_TEXT],
+            **cut,
             "extraction": self.words.rules,
             **msgspec.to_builtins(self.tier),
             "domains": domains.to_json() if domains else None,
+            "guidance": msgspec.to_builtins(self.decision.guidance),
             "capabilities": msgspec.to_builtins(self.decision.capabilities),
         }
         return found | ({"served": self.served} if self.served else {})

@@ -14,6 +14,7 @@ from typing import Any
 from pointsman.config import Config, examine
 from pointsman.config.edit import set_value, write_file
 from pointsman.config.files import read
+from pointsman.config.trust import check_trust
 from pointsman.decoding import syntax_error
 from pointsman.diagnostics._doctor import Check, diagnose
 from pointsman.diagnostics.aliases import describe_aliases, describe_taken_ids, list_aliases, taken_ids
@@ -35,8 +36,9 @@ def describe_routing(config: Config) -> str:
         lines += _tier(config, tier)
     if verify := tiers.verify:
         money = "" if verify.money_per_day is None else f", {verify.money_per_day:g} a day"
+        margin = "the profile's margin" if verify.margin is None else f"margin {verify.margin:g}"
         lines.append(
-            f"classifier {verify.model}: margin {verify.margin:g}, "
+            f"classifier {verify.model}: {margin}, "
             f"at most {verify.share:.0%} of requests{money}, {verify.timeout_ms} ms"
         )
     else:
@@ -59,6 +61,7 @@ def choose_classifier(file: Path, wanted: str) -> str:
         ConfigError: no such model is configured, it cannot be asked, or the file cannot be changed.
     """
     text = read(file)
+    check_trust(file, text)
     name = _configured(_models(text, file), wanted)
     edited = set_value(text, _VERIFY, json.dumps(name))
     before = {_without_place(error) for error in examine(file, text=text).errors}

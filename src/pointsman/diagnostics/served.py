@@ -44,7 +44,7 @@ class Served(msgspec.Struct, frozen=True):
     chain: tuple[str, ...]
     tokens_in: int
     tokens_out: int  # assumed
-    price: float | None  # in the currency of the prices; None: not known
+    price: float | None  # in US dollars; None: not known
     injections: tuple[str, ...]
     reasons: tuple[Reason, ...]
     refused: tuple[Reason, ...] = ()  # why each model is unable

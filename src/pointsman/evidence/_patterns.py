@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -14,8 +13,6 @@ from pointsman.evidence._separation import separated, without_marks
 from pointsman.evidence._signals import Signal, SignalTable
 
 __all__ = ["PatternSet", "framed"]
-
-_MARK: Final = re.compile(f"[{MARKS}]")
 
 
 class PatternSet:
@@ -52,7 +49,7 @@ class PatternSet:
 
         One pass; a second one over the text as it is where setting words apart changed it.
         """
-        if _MARK.search(lowered):
+        if any(map(lowered.__contains__, MARKS)):
             lowered = without_marks(lowered)
         apart = lowered if lowered.isascii() else separated(lowered)
         hits = self._hits(find(framed(apart)))

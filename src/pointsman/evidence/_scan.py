@@ -185,7 +185,7 @@ def estimate_tokens(text: str) -> int:
 
 def _may_be_loose(text: str) -> bool:
     """Whether a text may hold more than one space between words, or words spelt letter by letter."""
-    return any(mark in text for mark in MAY_BE_LOOSE) or 3 * text.count(" ") > len(text)
+    return any(map(text.__contains__, MAY_BE_LOOSE)) or 3 * text.count(" ") > len(text)
 
 
 class Spelling:
@@ -218,8 +218,10 @@ class Spelling:
         if len(lowered) > SHORT:
             return lowered
         unknown = set(_WORD.findall(lowered)) - self._known
-        meant = {word: known for word in unknown if (known := self._meant(word))}
-        return _WORD.sub(lambda found: meant.get(found[0], found[0]), lowered) if meant else lowered
+        meant = dict(zip(unknown, map(self._meant, unknown), strict=True))
+        if not any(meant.values()):
+            return lowered
+        return _WORD.sub(lambda found: meant.get(found[0]) or found[0], lowered)
 
     def _mean(self, word: str) -> str:
         """The keyword that a word is one slip from; empty where it is none."""
@@ -284,7 +286,7 @@ class Reading:
         seen, found = outside, match(outside)
         if (found & self._listed).bit_count() >= LEAST:
             outside, stray = self._lists.without(outside)
-        if any(mark in outside for mark in MAY_QUOTE):
+        if any(map(outside.__contains__, MAY_QUOTE)):
             outside = self._spelling.corrected(without_quotations(outside))
         if outside != seen:
             found = match(outside)

@@ -123,10 +123,12 @@ class _EnvoyUpstream(Upstream):
     def hold(self, model: str, seconds: float) -> None:
         """Envoy waits, where it is asked to."""
 
-    def failed(self, why: str, session: str | None = None, caller: str = "") -> None:
+    def failed(
+        self, why: str, session: str | None = None, caller: str = "", *, request: int = 0, took: float = 0.0
+    ) -> None:
         """Envoy judges who fails."""
 
-    def worked(self) -> None:
+    def worked(self, sent: float | None = None) -> None:
         """As above."""
 
 

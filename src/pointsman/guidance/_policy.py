@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from pointsman.errors import ConfigError
-from pointsman.guidance._provider_spec import ProviderSpec, asks_model
+from pointsman.guidance._provider_spec import ProviderSpec, asks_model, spec_of
 from pointsman.guidance.classifiers._pattern import (
     DoomLoopClassifier,
     ErrorRateClassifier,
@@ -92,8 +92,8 @@ class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     money_per_day: Annotated[
         Annotated[float, Meta(ge=0)] | None,
         Meta(
-            description="Budget: maximum cost per day of what classifiers ask models, in the currency of "
-            "the prices. Then they abstain, as where a price is unknown."
+            description="Budget: maximum cost per day of what classifiers ask models, in US dollars. "
+            "Then they abstain, as where a price is unknown."
         ),
     ] = None
     providers: Annotated[
@@ -112,6 +112,7 @@ class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             raise ConfigError("[guidance] escalate takes consult, raise_tier and stop, each at most once")
         if self.errors_in_window > self.error_window:
             raise ConfigError("[guidance] errors_in_window cannot exceed error_window: it would never speak")
+        msgspec.structs.force_setattr(self, "providers", tuple(map(spec_of, self.providers)))
         if len(self.providers) > MAX_PROVIDERS:
             raise ConfigError(f"[guidance] providers are at most {MAX_PROVIDERS}, not {len(self.providers)}")
         versions = [spec.version for spec in self.providers if spec.version]

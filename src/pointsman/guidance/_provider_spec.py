@@ -25,6 +25,7 @@ from pointsman.guidance.classifiers._tables import (
     described,
     members,
     own_object,
+    table_of_classifier,
     tables_in,
 )
 from pointsman.guidance.providers import (
@@ -38,7 +39,8 @@ from pointsman.guidance.providers import (
 )
 from pointsman.guidance.providers._base import MAX_CONTENT
 
-__all__ = ["CLASSIFIER", "Hint", "OwnText", "ProviderSpec", "asks_model", "build_hint", "classes_of"]
+__all__ = ["CLASSIFIER", "Hint", "OwnText", "ProviderSpec", "asks_model", "build_hint", "classes_of",
+           "spec_of"]  # fmt: skip
 
 #: Marks a key that holds a classifier: its name, or a table.
 CLASSIFIER: Final = {"classifier": True, "words": "a classifier's name, or a table"}
@@ -110,6 +112,50 @@ class ProviderSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         if not classes_of(self):
             return self
         return msgspec.structs.replace(self, version=build_hint(self, own).version)
+
+
+#: Built-in provider -> its name in a file.
+_NAMES: Final[dict[type, BuiltIn]] = {
+    DiagnosticSignalProvider: "diagnostic_signal",
+    DoomLoopBreaker: "doom_loop_breaker",
+    ConsultationPromptProvider: "consultation_prompt",
+    ParallelToolReminder: "parallel_tool_reminder",
+}
+
+
+def spec_of(value: object) -> ProviderSpec:
+    """Return a provider of a policy as plain values; ``GuidanceProviderConfig`` is converted.
+
+    Raises:
+        ConfigError: it is of another type, or says what no plain values say; the message names it.
+    """
+    if isinstance(value, ProviderSpec):
+        return value
+    if not isinstance(value, GuidanceProviderConfig):
+        raise ConfigError(
+            f"a provider is a ProviderSpec or a GuidanceProviderConfig, not a {type(value).__name__}",
+            hint='ProviderSpec(classifier="error_streak", text="…")',
+        )
+    provider = value.provider
+    name = _NAMES.get(type(provider))
+    if name is None or provider != type(provider)(priority=provider.priority):  # type: ignore[call-arg, attr-defined]
+        what = "parameters of" if name else "the class"
+        raise ConfigError(
+            f"a policy cannot hold {what} {type(provider).__name__}: it holds plain values",
+            hint='ProviderSpec(entry_point="package.module:Class") names a class, text="…" a text',
+        )
+    if value.max_per_turn != GuidanceProviderConfig(provider).max_per_turn:
+        raise ConfigError(
+            "max_per_turn cannot be set in a policy", hint="a moment gets one text of each provider"
+        )
+    return ProviderSpec(
+        provider=name,
+        classifier=None if value.classifier is None else table_of_classifier(value.classifier),
+        priority=provider.priority,  # type: ignore[attr-defined]
+        min_confidence=value.min_confidence,
+        cooldown_turns=value.cooldown_turns,
+        max_fires_per_session=value.max_fires_per_session,
+    )
 
 
 class Hint(NamedTuple):

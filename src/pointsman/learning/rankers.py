@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
@@ -21,7 +20,7 @@ from pointsman.text.extract import persons_words
 from pointsman.tiers import TierDecision
 from pointsman.tiers.kinds import Kinds
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer
-from pointsman.tiers.ngrams import ngrams
+from pointsman.tiers.ngrams import ngram_key
 from pointsman.wire.request import request_from_text
 
 __all__ = [
@@ -35,7 +34,6 @@ __all__ = [
     "decided",
     "first_alike",
     "has_fitted_lengths",
-    "ngram_key",
     "persons_text",
     "was_fitted_on",
 ]
@@ -58,11 +56,6 @@ def alike(texts: Sequence[str]) -> NDArray[np.intp]:
     one is not held out from the other, and an interval that draws them one by one is too narrow.
     """
     return first_alike(map(ngram_key, texts))
-
-
-def ngram_key(text: str) -> bytes:
-    """What is equal of texts that a router cannot tell apart."""
-    return array("H", sorted(ngrams(text))).tobytes()
 
 
 def first_alike(keys: Iterable[bytes]) -> NDArray[np.intp]:

@@ -49,7 +49,7 @@ def model_chain(
     *,
     forced: bool = False,
 ) -> Chain:
-    """The models for a tier.
+    """The models for a tier: in the order of its list, but of equal prices the native format first.
 
     When none of the fallback chain can serve, lower tiers are tried, nearest first, then those above the
     chain; ``skipped`` says so. Models against which nothing but the estimate of tokens speaks are tried when
@@ -106,8 +106,28 @@ class _Judge:
         for tier in tiers:
             pool = self._of.get(tier, ())
             if able := tuple(entry for entry in pool if self._is_able(entry.model, doubtful=doubtful)):
-                found[tier] = able
+                found[tier] = self._native_first(able)
         return found
+
+    def _native_first(self, pool: Pool) -> Pool:
+        """Of models with the same prices, put those first that speak the request's format natively.
+
+        Translation costs them cache markers and signed reasoning, and buys nothing. Where a weight draws the
+        first choice, it stands.
+        """
+        spoken = self._needed.format
+        if spoken is None or len(pool) < 2 or is_weighted(pool):
+            return pool
+        specs = [self._models[entry.model] for entry in pool]
+        prices: list[tuple[float | None, ...]] = [
+            (spec.input_per_million, spec.output_per_million) if spec.is_priced else (place,)
+            for place, spec in enumerate(specs)
+        ]
+        order = sorted(
+            range(len(pool)),
+            key=lambda place: (prices.index(prices[place]), spoken not in specs[place].formats, place),
+        )
+        return tuple(pool[place] for place in order)
 
     def _is_able(self, model: str, *, doubtful: bool) -> bool:
         missing = self._missing.get(model)

@@ -111,7 +111,7 @@ class ModelChooser:
         settled = settle(
             models[in_use.model],
             models[names[0]],
-            up=ranks.get(names[0], -1) > ranks.get(in_use.model, -1),
+            rise=ranks.get(names[0], -1) - ranks.get(in_use.model, -1),
             in_tool_loop=in_use.in_tool_loop,
             load=in_use.load,
             idle=in_use.idle,
@@ -160,7 +160,7 @@ def settle(
     in_use: ModelSpec | None,
     proposed: ModelSpec,
     *,
-    up: bool,
+    rise: int,
     in_tool_loop: bool,
     load: Load,
     idle: float = 0.0,
@@ -171,7 +171,7 @@ def settle(
     Args:
         in_use: the session's model; None when it has none yet.
         proposed: the first model of this turn's chain.
-        up: whether the proposed model is of a higher tier.
+        rise: by how many tiers the proposed model is higher; negative: lower.
         in_tool_loop: whether this request answers tool calls rather than a person.
         load: what the saving is counted on.
         idle: seconds since the last request to the model in use.
@@ -183,21 +183,25 @@ def settle(
         return Settled(proposed.name, Reason("routing.unable", f'"{in_use.name}" cannot serve this request'))
     if in_tool_loop:
         return Settled(in_use.name, Reason("routing.tool-loop", f'"{in_use.name}" stays within a tool loop'))
-    if up:
+    if rise > 0:
         return Settled(proposed.name, Reason("routing.up", "a higher tier is never held back"))
-    return _weighed(in_use, proposed, load, idle)
+    return _weighed(in_use, proposed, load, idle, is_lower=rise < 0)
 
 
-def _weighed(in_use: ModelSpec, proposed: ModelSpec, load: Load, idle: float) -> Settled:
+def _weighed(in_use: ModelSpec, proposed: ModelSpec, load: Load, idle: float, *, is_lower: bool) -> Settled:
     """Move where the saving is worth more than the cache that is left behind.
 
     A cache that has expired is no reason to stay: either model writes its own, and the cheaper total wins.
+    Without prices the order of the tiers counts: a lower tier is taken for the cheaper one.
     """
     now, then, rebuild = _turn(in_use, load), _turn(proposed, load), proposed.rebuild(load.context)
     again = in_use.rebuild(load.context)
     if now is None or then is None or rebuild is None or again is None:
         unknown = " and ".join(f'"{model.name}"' for model in (in_use, proposed) if not model.is_priced)
-        return Settled(in_use.name, Reason("routing.price-unknown", f"the price of {unknown} is unknown"))
+        why = f"the price of {unknown} is unknown"
+        if is_lower:
+            return Settled(proposed.name, Reason("routing.down", f"{why}: a lower tier counts as cheaper"))
+        return Settled(in_use.name, Reason("routing.price-unknown", why))
     saving = load.turns * (now - then)
     if in_use.cache_seconds is not None and idle > in_use.cache_seconds:
         rebuild -= again
@@ -211,5 +215,5 @@ def _weighed(in_use: ModelSpec, proposed: ModelSpec, load: Load, idle: float) ->
 
 
 def _turn(model: ModelSpec, load: Load) -> float | None:
-    """What a turn costs once the cache is warm, in the currency of the prices; None if unknown."""
+    """What a turn costs once the cache is warm, in US dollars; None if unknown."""
     return model.cost(load.context + load.fresh, load.context, load.output)

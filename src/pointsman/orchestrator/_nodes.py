@@ -315,11 +315,15 @@ def _selection_note(state: State) -> str:
     return ""
 
 
+#: What the next question for a plan says of a reply without one.
+NO_JSON: Final = 'the plan is not JSON; answer with {"steps": [...]} and nothing else'
+
+
 def _steps(reply: str) -> object:
-    """The steps in a model's reply; what is no JSON may be better the next time."""
+    """The steps in a model's reply; where it is no JSON, the next question says so."""
     start, end = reply.find("{"), reply.rfind("}")
     try:
         plan = json.loads(reply[start : end + 1])
     except ValueError:
-        raise ClassifiedError(ErrorSeverity.RETRIABLE, "the plan is not JSON") from None
+        raise ClassifiedError(ErrorSeverity.REPLANNING, NO_JSON) from None
     return plan.get("steps")

@@ -26,11 +26,11 @@ def check_plan(
 
     Raises:
         ClassifiedError: RECLASSIFICATION when a step calls what was not selected; REPLANNING when a step
-            reads a result that no earlier step makes, when two steps write the same one, or when there is
-            no step; RETRIABLE when this is no list of steps.
+            reads a result that no earlier step makes, when two steps write the same one, when there is no
+            step, or when this is no list of steps.
     """
     if not isinstance(steps, list) or not all(isinstance(step, Mapping) for step in steps):
-        raise ClassifiedError(ErrorSeverity.RETRIABLE, "the plan is not a list of steps")
+        raise ClassifiedError(ErrorSeverity.REPLANNING, "the plan is not a list of steps")
     if not steps:
         raise ClassifiedError(ErrorSeverity.REPLANNING, "the plan has no steps")
     plan = [_step(position, step) for position, step in enumerate(steps, start=1)]

@@ -60,7 +60,13 @@ class TieredModel:
             UpstreamError: no model can serve the question, or all of them failed: then the last one's.
             ClassifiedError: CRITICAL where guidance ends the run.
         """
-        decision = await self._runtime.decide(self._request(prompt))
+        state = self._state
+        request = replace(
+            self._request(prompt),
+            active=tuple(state.get("planning_active_capabilities") or ()),
+            all_active=bool(state.get("control_capability_bypass")),
+        )
+        decision = await self._runtime.decide(request)
         _check_not_stopped(decision)
         asked = _with_injections(prompt, decision)
         failure = UpstreamError(_nobody(decision))
@@ -72,13 +78,13 @@ class TieredModel:
         raise failure
 
     async def _try(self, name: str, number: int, decision: str, prompt: Prompt, timeout: float) -> str:
-        began, started, failed, used = time.time(), time.perf_counter(), "cancelled", Usage()
+        began, started, failed, used, status = time.time(), time.perf_counter(), "cancelled", Usage(), 0
         try:
             text, reported = await ask_metered(self._models[name], prompt, timeout=timeout)
             used = reported or used
-            failed = ""
+            failed, status = "", 200
         except UpstreamError as error:
-            failed = _class_of(error)
+            failed, status = _class_of(error), error.answered
             raise
         finally:
             self._runtime.ledger.append(
@@ -87,7 +93,7 @@ class TieredModel:
                     number=number,
                     model=name,
                     upstream=self._runtime.engine.policy.models[name].upstream,
-                    status=0 if failed else 200,
+                    status=status,
                     error=failed,
                     started_at=began,
                     total_ms=(time.perf_counter() - started) * 1e3,
@@ -132,10 +138,12 @@ def _with_injections(prompt: Prompt, decision: Decision) -> Prompt:
     """The prompt with what is added to it.
 
     A run's steps are one conversation, and the prompt stands for all of it: what was added to its earlier
-    messages is added again.
+    messages is added again. Of a talk with a person the latest text of each source is: their domains may be
+    others now.
     """
-    again = decision.standing if decision.input.role is AgentRole.SUBAGENT else ()
-    added = [*(one for each in again for one in each.added), *decision.injections]
+    added = [*(one for each in decision.standing for one in each.added), *decision.injections]
+    if decision.input.role is not AgentRole.SUBAGENT:
+        added = list({each.source: each for each in added}.values())
     if not added:
         return prompt
     return replace(prompt, text="\n\n".join((prompt.text, *(each.text for each in added))))
@@ -157,6 +165,8 @@ def _nobody(decision: Decision) -> str:
 def _class_of(error: UpstreamError) -> str:
     if isinstance(error, UpstreamTimeout):
         return "timeout"
+    if error.answered:
+        return "status"
     return "busy" if isinstance(error, UpstreamUnavailable) else "status"
 
 

@@ -99,6 +99,8 @@ def _value(node: ast.expr) -> float:
         ClassifierExample("Calculate (3 + 4) / 2", result=True),
         ClassifierExample("How much is 120 divided by 8, as in 120 / 8?", result=True),
         ClassifierExample("2 + 2", result=True),
+        ClassifierExample("12 * 7 - 3", result=True),
+        ClassifierExample("What is 9 / 3?", result=True),
         ClassifierExample("Compute 1.5 * 80 - 7", result=True),
         ClassifierExample("What time is it?", result=False),
         ClassifierExample("Write a poem about numbers", result=False),

@@ -89,7 +89,7 @@ class Spent(NamedTuple):
     input: int | None = None
     cached: int | None = None  # of the input, read from the provider's cache
     output: int | None = None
-    cost: float | None = None  # in the currency of the prices
+    cost: float | None = None  # in US dollars
 
 
 class RequestRecord(NamedTuple):

@@ -6,6 +6,7 @@ import itertools
 
 from pointsman.decision.decision import Decision, Injection
 from pointsman.decision.input import RequestInput
+from pointsman.runtime import Payer
 from pointsman.stores.ledger import Ledger, MemoryLedger
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import AgentRequest, Stage, Tier
@@ -16,7 +17,8 @@ __all__ = ["ScriptedDecider"]
 class ScriptedDecider:
     """Decides every request for the same chain of models, and remembers what it was asked.
 
-    Has the part of ``Runtime`` that the gateway uses: ``decide``, ``ledger``, ``failures`` and ``faults``.
+    Has the part of ``Runtime`` that the gateway uses: ``decide``, ``ledger``, ``policy_version``,
+    ``failures`` and ``faults``.
     """
 
     def __init__(
@@ -27,10 +29,11 @@ class ScriptedDecider:
         self.ledger: Ledger = ledger or MemoryLedger()
         self.turns: list[AgentRequest] = []
         self.failures = 0
+        self.policy_version = "scripted"
         self.faults: dict[str, str] = {}
         self._numbers = itertools.count(1)
 
-    async def decide(self, request: AgentRequest) -> Decision:
+    async def decide(self, request: AgentRequest, payer: Payer | None = None, /) -> Decision:  # noqa: ARG002 - asks nobody
         """Return the scripted decision, and write it down."""
         self.turns.append(request)
         decision = Decision(

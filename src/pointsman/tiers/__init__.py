@@ -8,7 +8,7 @@ from pointsman.tiers._learned_stage import LearnedRouterPolicy, LearnedStage
 from pointsman.tiers._loading import BUILTIN_PROFILES, builtin_profile, load_profile
 from pointsman.tiers._model_ids import asks_to_decide, forced_tier
 from pointsman.tiers._scorer import Scored, TierScorer
-from pointsman.tiers._verification import cache_key, parse_tier
+from pointsman.tiers._verification import cache_key, parse_tier, with_margin
 from pointsman.tiers.decision import TierDecision
 from pointsman.tiers.escalation import EscalationPolicy
 from pointsman.tiers.kinds import Kinds, KindShift, PromptKinds, read_kinds
@@ -52,4 +52,5 @@ __all__ = [
     "read_kinds",
     "read_learned_router",
     "read_projects",
+    "with_margin",
 ]

@@ -26,10 +26,10 @@ _TIMEOUT: Final = Verification().timeout_ms
 
 
 def with_margin(profile: TierProfile, verification: Verification | None) -> TierProfile:
-    """The profile with the margin of a policy, where its escalation rule has one."""
-    if verification is None or not isinstance(profile.escalation, Margin):
+    """The profile with the margin of a policy in the place of its own rule, where the policy has one."""
+    if verification is None or verification.margin is None:
         return profile
-    escalation = msgspec.structs.replace(profile.escalation, within=verification.margin)
+    escalation = Margin(within=verification.margin, signal=profile.escalation.signal)
     return msgspec.structs.replace(profile, escalation=escalation)
 
 

@@ -10,12 +10,13 @@ script stands alone, so that pairs of them do the work of words in scripts witho
 from __future__ import annotations
 
 import re
+from array import array
 from binascii import crc_hqx
 from itertools import repeat
 from string import ascii_lowercase
 from typing import Final
 
-__all__ = ["BUCKETS", "ngrams"]
+__all__ = ["BUCKETS", "ngram_key", "ngrams"]
 
 #: Buckets that words and pairs share. On the development data 2**16 ranks as well as 2**18 does (APGR .715
 #: and .714), and the 16 bits of CRC-CCITT number them without further arithmetic.
@@ -49,3 +50,8 @@ def ngrams(text: str) -> set[int]:
     words = list(map(crc_hqx, found, repeat(0)))
     pairs = map(crc_hqx, found[1:], words)  # a pair's checksum goes on from that of its first word
     return {*words, *pairs}
+
+
+def ngram_key(text: str) -> bytes:
+    """What is equal of texts that a router cannot tell apart."""
+    return array("H", sorted(ngrams(text))).tobytes()

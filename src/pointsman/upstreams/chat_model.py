@@ -80,13 +80,15 @@ class HttpModel:
     def _check(self, status: int) -> None:
         name = f'model "{self._spec.name}"'
         if status in _REFUSED and not self._has_key:
-            raise MissingKey(f"the upstream of {name} wants a key and has none (status {status})")
+            raise MissingKey(
+                f"the upstream of {name} wants a key and has none (status {status})", answered=status
+            )
         if status in _REFUSED:
-            raise UpstreamError(f"the upstream of {name} refused the key (status {status})")
+            raise UpstreamError(f"the upstream of {name} refused the key (status {status})", answered=status)
         if status in _BUSY:
-            raise UpstreamUnavailable(f"the upstream of {name} is busy (status {status})")
+            raise UpstreamUnavailable(f"the upstream of {name} is busy (status {status})", answered=status)
         if status != 200:
-            raise UpstreamError(f"{name} answered with status {status}")
+            raise UpstreamError(f"{name} answered with status {status}", answered=status)
 
     def _text(self, body: bytes) -> str:
         try:

@@ -164,6 +164,14 @@ class UpstreamSpec(msgspec.Struct, frozen=True):
     translate: Annotated[
         bool, Meta(description="Whether requests of other wire formats are translated for it.")
     ] = True
+    # agents are released weekly: one new field would stop every user of a model of another format
+    unknown: Annotated[
+        Literal["drop", "refuse"],
+        Meta(
+            description="What becomes of an unknown field while translating: `drop` leaves it out and names "
+            "it in `x-pointsman-translated` and the ledger, `refuse` answers 400."
+        ),
+    ] = "drop"
     timeouts: Annotated[Timeouts, Meta(description="Timeouts.")] = Timeouts()
     # the default of the OpenAI and Anthropic SDKs
     retries: Annotated[int, Meta(ge=0, description="Retries of the same model.")] = 2
@@ -295,6 +303,7 @@ class ServerSpec(msgspec.Struct, frozen=True):
     passthrough: str = ""  # name of the upstream that serves other paths below /v1; empty: none does
     drain_notice: float = 5.0  # seconds after SIGTERM in which only readiness says so; a proxy asks every few
     drain: float = 15.0  # seconds for open answers after that; of Kubernetes' 30, ten are for the stores
+    keep_alive: float = 15.0  # seconds of silence after which a stream gets a mark; 0: never
     router_command: bool = False  # answer an in-band "/router …" message without calling a model
     workers: int = 1  # processes that serve the address together
 

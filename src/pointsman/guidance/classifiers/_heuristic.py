@@ -11,6 +11,7 @@ from operator import itemgetter
 
 from pointsman.guidance._context import GuidanceContext, latest_turn_calls
 from pointsman.guidance._results import ClassificationResult
+from pointsman.trajectory.agent_tools import LOOKING
 
 __all__ = [
     "HighToolCountClassifier",
@@ -86,7 +87,7 @@ class SingleToolRepeatedClassifier:
 class SequentialWhenParallelClassifier:
     """Fires when calls that do not need one another are made one a turn."""
 
-    independent_tools: frozenset[str] = frozenset({"read_file", "search", "grep"})
+    independent_tools: frozenset[str] = LOOKING  # in lower case, or as the agent writes them
     threshold: int = 3  # turns
 
     @property
@@ -99,9 +100,12 @@ class SequentialWhenParallelClassifier:
         recent = context.trajectory.recent_tool_calls(self.threshold)
         if not recent or len(recent) < self.threshold:
             return ClassificationResult.no()
-        independent = all(step.batch == 1 and step.tool_name in self.independent_tools for step in recent)
+        independent = all(step.batch == 1 and self._only_looks(step.tool_name) for step in recent)
         if not independent or any(step.derived for step in recent[1:]):
             return ClassificationResult.no()
         return ClassificationResult.yes(
             confidence=0.6, reason=f"{len(recent)} independent tools called sequentially"
         )
+
+    def _only_looks(self, tool_name: str) -> bool:
+        return tool_name in self.independent_tools or tool_name.lower() in self.independent_tools

@@ -43,7 +43,9 @@ class LLMClassifier:
         return f"llm({self.model})"
 
     def classify(self, context: GuidanceContext, /) -> ClassificationResult:
-        """Judge one moment, or abstain and return the query to ask."""
+        """Judge one moment, or abstain and return the query to ask; without any call, no."""
+        if not context.tool_call_count:
+            return ClassificationResult.no()
         query = self._query(self._build_summary(context))
         answer = context.answers.get(query) or self._answers.get(query.text) or self._asked(query)
         if answer is None:

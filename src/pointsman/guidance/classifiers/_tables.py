@@ -47,6 +47,7 @@ __all__ = [
     "described",
     "members",
     "own_object",
+    "table_of_classifier",
     "tables_in",
 ]
 
@@ -210,7 +211,7 @@ def _named(name: object, given: Mapping[str, Any], path: Path) -> GuidanceClassi
         classifier: GuidanceClassifier = of(**values)
     except ConfigError as error:  # values that are right by their type, as a pattern that is no expression
         raise ClassifierError(
-            (*path, next(iter(given))) if given else path, str(error), hint=error.hint
+            (*path, next(iter(given))) if given else path, error.message, hint=error.hint
         ) from None
     if isinstance(classifier, _WINDOWED) and classifier.threshold > classifier.window:
         raise ClassifierError((*path, "threshold"), "threshold cannot exceed window: it would never speak")
@@ -304,6 +305,42 @@ def members(classifier: GuidanceClassifier) -> Iterator[GuidanceClassifier]:
             yield from members(member)
     elif isinstance(classifier, NotClassifier | ThresholdClassifier):
         yield from members(classifier.classifier)
+
+
+def table_of_classifier(classifier: GuidanceClassifier) -> str | dict[str, Any]:
+    """Return a built-in classifier as ``build_classifier`` reads it.
+
+    Raises:
+        ConfigError: it is of a class that is not built in.
+    """
+    if isinstance(classifier, AllOfClassifier | AnyOfClassifier):
+        kind = "all" if isinstance(classifier, AllOfClassifier) else "any"
+        return {kind: [table_of_classifier(member) for member in classifier.classifiers]}
+    if isinstance(classifier, NotClassifier):
+        return {"not": table_of_classifier(classifier.classifier)}
+    if isinstance(classifier, ThresholdClassifier):
+        inner = table_of_classifier(classifier.classifier)
+        table = {"name": inner} if isinstance(inner, str) else inner
+        return {**table, "min_confidence": classifier.min_confidence}
+    name = next((name for name, of in CLASSIFIERS.items() if type(classifier) is of), None)
+    if name is None:
+        raise ConfigError(
+            f"a policy cannot hold the class {type(classifier).__name__}: it holds plain values",
+            hint='{ entry_point = "package.module:Class" } names a class',
+        )
+    given = {
+        item.name: _plain(getattr(classifier, item.name))
+        for item in fields(classifier)  # type: ignore[arg-type]
+        if item.name not in _NOT_SET
+        and (getattr(classifier, item.name) != item.default or item.name in _REQUIRED.get(name, ()))
+    }
+    return {"name": name, **given} if given else name
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def described(value: object) -> object:
