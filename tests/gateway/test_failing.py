@@ -99,7 +99,8 @@ class Stage:
         self.upstreams = [ScriptedUpstream(well) for _ in range(3)]
         self.urls = [stack.enter_context(upstream.running()) + "/v1" for upstream in self.upstreams]
         self.gateway = Gateway(state_for(*self.urls))
-        self.url = stack.enter_context(Running(Server(self.gateway))).url
+        self.running = stack.enter_context(Running(Server(self.gateway)))
+        self.url = self.running.url
         self.client = stack.enter_context(httpx.Client(base_url=self.url, timeout=120))
         self.setups = 0
 
@@ -114,7 +115,8 @@ class Stage:
         for upstream, each in zip(used, answering, strict=True):
             upstream.answering = each
             upstream.asked.clear()
-        self.gateway.replace(state_for(*self.urls[: len(answering)], timeouts=times, **given))
+        state = state_for(*self.urls[: len(answering)], timeouts=times, **given)
+        self.running.call(self.gateway.replace, state)  # closes the connections of the one before
         return used
 
 

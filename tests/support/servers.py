@@ -59,7 +59,11 @@ class Running:
 
     def __init__(self, server: uvicorn.Server) -> None:
         self.server = server
-        self._thread = threading.Thread(target=lambda: uvloop.run(server.serve()), daemon=True)
+        self._thread = threading.Thread(target=lambda: uvloop.run(self._serve()), daemon=True)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        await self.server.serve()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -73,6 +77,14 @@ class Running:
     def __exit__(self, *_: object) -> None:
         self.server.should_exit = True
         self._thread.join(60)
+
+    def call(self, function: Callable[..., object], *args: object) -> None:
+        """Call a function in the server's thread, and wait for it: uvloop's objects belong to one thread."""
+
+        async def calling() -> None:
+            function(*args)
+
+        asyncio.run_coroutine_threadsafe(calling(), self._loop).result(60)
 
 
 class ScriptedUpstream:
