@@ -147,5 +147,5 @@ def test_labels_of_a_model_that_two_are_compared_with_count_once() -> None:
     found = verdict(logs, Pricing())
     assert [each.cheap for each in found.stakes] == [CHEAP, CHEAP]
     each = found.stakes[0].needed[CHEAP]
-    assert f"until you label {3 * each:,} ({3 * (each - 3):,} of them not yet run)" in found.sentence
+    assert f"until you label {3 * each:,} sessions ({3 * (each - 3):,} of them not yet run)" in found.sentence
     assert [len(stake.sample) for stake in found.stakes] == [6, 6]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -16,8 +17,16 @@ __all__ = ["Change", "changes", "changes_blocks"]
 _MOST: Final = 3
 #: Dollars below which a change is not worth a line.
 _LEAST: Final = 0.005
-#: Clients whose hooks can add a hint.
-_HOOKS: Final = frozenset({"claude-code", "codex"})
+#: Prints, or installs, what adds a hint to an agent that is stuck, by client.
+_PLUGINS: Final = "~/.config/opencode/plugin"
+_HOOKS: Final = {
+    "claude-code": ("add the settings that this prints", "pointsman hook claude-code install"),
+    "codex": ("add the settings that this prints", "pointsman hook codex install"),
+    "opencode": (
+        "a plugin adds a hint",
+        f"mkdir -p {_PLUGINS} && pointsman hook opencode install > {_PLUGINS}/pointsman.js",
+    ),
+}
 _GATEWAY: Final = "pointsman config init && pointsman serve"
 #: Tools that are named in a command.
 _TOOLS: Final = 8
@@ -28,7 +37,7 @@ class Change(NamedTuple):
 
     what: str
     worth: str  # with its certainty
-    command: str
+    command: str  # one line of a shell that runs as it is
 
 
 def changes(found: Verdict, sessions: Sequence[SessionFigures]) -> tuple[Change, ...]:
@@ -51,24 +60,26 @@ def _sure(found: Verdict, sessions: Sequence[SessionFigures]) -> Iterator[Change
     for each in found.sure:
         if each.dollars < _LEAST:
             continue
-        yield Change(each.what, f"{dollars(each.dollars)}, sure", _command(each.what, sessions))
+        how, command = _command(each.what, sessions)
+        yield Change(f"{each.what}: {how}", f"{dollars(each.dollars)}, sure", command)
 
 
-def _command(what: str, sessions: Sequence[SessionFigures]) -> str:
+def _command(what: str, sessions: Sequence[SessionFigures]) -> tuple[str, str]:
+    """How a change is made, and the command."""
     match what:
         case _ if what == STUCK_CHANGE:
             client = _most(Counter(of.client for of in sessions if of.stuck))
-            return f"pointsman hook {client} install" if client in _HOOKS else _GATEWAY
+            return _HOOKS.get(client, ('the gateway adds a hint with [guidance] mode = "on"', _GATEWAY))
         case _ if what == TOOLS_CHANGE:
             return _without_tools(sessions)
         case _ if what == HOUSEKEEPING_CHANGE:
-            return f"{_GATEWAY} (it serves them with tier SIMPLE)"
+            return "the gateway serves them with tier SIMPLE", _GATEWAY
         case _ if what == MOVES_CHANGE:
-            return f"{_GATEWAY} (it counts the loss of a cache before it changes the model)"
-    return _GATEWAY
+            return "the gateway counts the loss of a cache before it changes the model", _GATEWAY
+    return "through the gateway", _GATEWAY
 
 
-def _without_tools(sessions: Sequence[SessionFigures]) -> str:
+def _without_tools(sessions: Sequence[SessionFigures]) -> tuple[str, str]:
     called = {name for of in sessions for name in of.calls_by_tool}
     unused: Counter[str] = Counter()
     clients: Counter[str] = Counter()
@@ -78,8 +89,8 @@ def _without_tools(sessions: Sequence[SessionFigures]) -> str:
     names = ",".join(name for name, _ in unused.most_common(_TOOLS))
     client = _most(clients)
     if client == "claude-code":
-        return f'claude --disallowedTools "{names}"'
-    return f"switch off in the settings of {client}: {names}"
+        return "start the client without them", f"claude --disallowedTools {shlex.quote(names)}"
+    return f'the gateway cuts them with [capabilities] mode = "on"; {client} offers {names}', _GATEWAY
 
 
 def _most(counted: Counter[str]) -> str:
@@ -90,16 +101,17 @@ def _outcomes(found: Verdict) -> Iterator[Change]:
     for each in found.claimed:
         low, high = each.saved
         yield Change(
-            f"use {each.cheap} in place of {each.dear}, in the projects compared",
+            f"use {each.cheap} in place of {each.dear}, in the projects compared: name it under [tiers]",
             f"{dollars(low)} to {dollars(high)}, by outcomes",
-            f"{_GATEWAY}, with {each.cheap} as the model of tier COMPLEX",
+            _GATEWAY,
         )
 
 
 def _unknown(found: Verdict) -> Iterator[Change]:
     for each in found.stakes:
         yield Change(
-            f"learn whether {each.cheap} would do the work of {each.dear}",
+            f"learn whether {each.cheap} would do the work of {each.dear}: "
+            f"ask it in the background, under [shadow]",
             f"unknown, {dollars(each.dollars)} at stake",
-            f'{_GATEWAY}, with [shadow] model = "{each.cheap}"',
+            _GATEWAY,
         )

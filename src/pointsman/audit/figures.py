@@ -119,7 +119,9 @@ class SessionFigures(msgspec.Struct, frozen=True, kw_only=True):
     after_sign: tuple[Part, ...] = ()  # requests after any sign of being stuck, each once
     after_stuck: tuple[Part, ...] = ()  # where it ended stuck: requests after signs that lasted
     moved: tuple[Call, ...] = ()  # requests that are work, where one conversation had more than one model
-    lane: str = ""  # events in order: u the user spoke, m the model answered, o a call worked, x it failed
+    #: Events in order: u the user spoke, m the model answered, o a call worked, x it failed, s the first sign
+    #: of being stuck; "." at an end: events before or after are left out.
+    lane: str = ""
     misses: tuple[Miss, ...] = ()  # prompt caches
     where: dict[str, int] = {}  # tokens of all prompts by what they consist of, estimated
     not_logged: tuple[str, ...] = ()
@@ -177,7 +179,7 @@ def figures(session: Session, *, keys: Sequence[int] = ()) -> SessionFigures:
         after_sign=parts(requests[index] for index in _after(found)),
         after_stuck=parts(requests[index] for index in _after(lasting)),
         moved=_moved(requests),
-        lane=_lane(requests),
+        lane=_lane(requests, min(stuck_after, default=-1)),
         misses=misses(requests),
         where=where(requests),
         not_logged=session.not_logged,
@@ -199,18 +201,23 @@ def _split(request: Request) -> Split:
     return Split(day, request.model, request.provider, role, request.subscription)
 
 
-#: Events of a lane; a longer session is cut at its end.
+#: Events of a lane. Of a longer session those around the first sign of being stuck are shown, else the first.
 _LANE: Final = 400
+_BEFORE_SIGN: Final = 300
 
 
-def _lane(requests: Iterable[Request]) -> str:
+def _lane(requests: Iterable[Request], sign: int) -> str:
+    """Draw events; ``sign`` is the index of the request whose calls completed the first pattern, or -1."""
     found: list[str] = []
-    for request in requests:
-        found.append("um" if request.prompt is not None and not request.agent else "m")
+    for index, request in enumerate(requests):
+        found += "um" if request.prompt is not None and not request.agent else "m"
         found += ("x" if call_outcome(call) is CallOutcome.ERROR else "o" for call in request.calls)
-        if len(found) >= _LANE:
-            break
-    return "".join(found)[:_LANE]
+        if index == sign:
+            found.append("s")
+    at = found.index("s") if "s" in found else 0
+    first = max(0, min(at - _BEFORE_SIGN, len(found) - _LANE))
+    before, after = "." if first else "", "." if first + _LANE < len(found) else ""
+    return before + "".join(found[first : first + _LANE]) + after
 
 
 def _moved(requests: Iterable[Request]) -> tuple[Call, ...]:

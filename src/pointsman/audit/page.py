@@ -9,7 +9,7 @@ from typing import Final
 from pointsman.audit.changes import changes
 from pointsman.audit.figures import SessionFigures
 from pointsman.audit.report import AuditReport
-from pointsman.audit.tables import by, cost, dearest, ending, what_was_blocks
+from pointsman.audit.tables import by, cost, counted, dearest, ending, what_was_blocks
 from pointsman.audit.trouble_tables import trouble_blocks
 from pointsman.audit.verdict import Verdict, dollars
 from pointsman.printable import Block, TextTable, printable
@@ -30,7 +30,9 @@ h2{font-size:1.05rem;margin:2rem 0 .4rem}.dim{color:var(--dim)}p{margin:.4rem 0}
 th,td{text-align:left;padding:.2rem .9rem .2rem 0;border-bottom:1px solid var(--line);vertical-align:top}
 th{font-weight:600;color:var(--dim)}.r{text-align:right}svg{display:block;max-width:100%}
 svg text{font:11px system-ui,sans-serif;fill:var(--dim)}.bar{fill:var(--bar)}.rail{stroke:var(--line)}
-.m{fill:var(--bar)}.u{fill:var(--text)}.o{fill:var(--ok)}.x{fill:var(--bad)}li{margin:.35rem 0}
+.m{fill:var(--bar)}.u{fill:var(--text)}.o{fill:var(--ok)}.x{fill:var(--bad)}
+.s{stroke:var(--bad);stroke-dasharray:3 2}
+li{margin:.35rem 0}
 code{overflow-wrap:anywhere}.session svg{max-width:none}
 .session{break-inside:avoid;border-top:1px solid var(--line);padding:.5rem 0}
 @media print{body{max-width:none;padding:0}.session svg{max-width:100%}
@@ -73,8 +75,9 @@ def _intro(report: AuditReport) -> Iterator[str]:
     spent, _ = report.total()
     clients = ", ".join(group.name for group in by(report.sessions, report.pricing, "client"))
     yield (
-        f'<p class="dim">{len(report.sessions):,} sessions of {_text(clients)}, {spent.requests:,} requests. '
-        "The three amounts have different certainty and are not added up.</p>"
+        f'<p class="dim">{counted(len(report.sessions), "session")} of {_text(clients)}, '
+        f"{counted(spent.requests, 'request')}. Sure, by outcomes and unknown differ in certainty, so "
+        "they are not added up. To label a session is to say whether it was solved.</p>"
     )
 
 
@@ -87,7 +90,7 @@ def _bars(report: AuditReport) -> Iterator[str]:
     width = min(40.0, 900 / len(days))
     left_out = f" The {len(groups) - len(days)} days before are left out." if len(groups) > len(days) else ""
     yield f"<h2>Money by day</h2><p class=dim>The highest bar is {dollars(most)}.{left_out}</p>"
-    yield f'<svg viewBox="0 0 920 130" role="img" aria-label="Money by day, {len(days)} days">'
+    yield f'<svg viewBox="0 0 920 130" role="img" aria-label="Money by day, {counted(len(days), "day")}">'
     for at, day in enumerate(days):
         tall = round(100 * day.money.total / most, 1)
         title = f"{_text(day.name)}: {_text(cost(day.money))}"
@@ -116,7 +119,7 @@ def _sessions(report: AuditReport) -> Iterator[str]:
     yield "<h2>The sessions that cost most</h2>"
     yield (
         '<p class="dim">Left to right: your words, answers of the model, tool calls. Calls that worked are '
-        "green, failed ones are red and taller.</p>"
+        "green, failed ones are red and taller. A dashed line is the first sign of being stuck.</p>"
     )
     for at, (of, money) in enumerate(dearest(report.sessions, report.pricing), start=1):
         after = report.pricing.money(of.after_sign, of.client).total
@@ -124,7 +127,7 @@ def _sessions(report: AuditReport) -> Iterator[str]:
         stuck = f", {dollars(after)} after the first sign of being stuck" if after else ""
         yield (
             f'<div class="session"><b>{at}. {_text(cost(money))}</b> {_text(of.project_name)}, '
-            f"{_text(of.client)}, {of.total().requests:,} requests, {end}{stuck} "
+            f"{_text(of.client)}, {counted(of.total().requests, 'request')}, {end}{stuck} "
             f'<span class="dim">{_text(of.id)}</span>{_lane(of.lane)}</div>'
         )
 
@@ -134,8 +137,10 @@ def _lane(lane: str) -> str:
     if not lane:
         return ""
     width = 60 + len(lane) * _STEP
+    events = counted(len(lane) - lane.count(".") - lane.count("s"), "event")
+    sign = ", with the first sign of being stuck" if "s" in lane else ""
     drawn = [f'<div class="scroll"><svg width="{width}" height="60" viewBox="0 0 {width} 60" role="img"']
-    drawn.append(f' aria-label="{len(lane)} events of the session">')
+    drawn.append(f' aria-label="{events} of the session{sign}">')
     for name, letters, y in _RAILS:
         drawn.append(f'<text x="0" y="{y + 4}">{name}</text>')
         drawn.append(f'<path class="rail" d="M48 {y}H{width}"/>')
@@ -148,6 +153,14 @@ def _lane(lane: str) -> str:
             )
             if marks:
                 drawn.append(f'<path class="{letter}" d="{marks}"/>')
+    for at, each in enumerate(lane):
+        middle = 50 + at * _STEP + 2
+        if each == "s":
+            drawn.append(
+                f'<path class="s" d="M{middle} 2V58"><title>first sign of being stuck</title></path>'
+            )
+        elif each == ".":
+            drawn.append(f'<text x="{middle}" y="16">…</text>')
     return "".join((*drawn, "</svg></div>"))
 
 

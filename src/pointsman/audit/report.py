@@ -11,7 +11,7 @@ from typing import Final
 from pointsman.audit.changes import changes, changes_blocks
 from pointsman.audit.figures import SessionFigures, Spent
 from pointsman.audit.money import Money, Pricing
-from pointsman.audit.tables import DIVISIONS, by, cost, dearest, tokens, what_was_blocks
+from pointsman.audit.tables import DIVISIONS, by, cost, counted, dearest, tokens, what_was_blocks
 from pointsman.audit.trouble_tables import trouble_blocks
 from pointsman.audit.verdict import Verdict, verdict
 from pointsman.printable import Block
@@ -93,11 +93,16 @@ class AuditReport:
         named = ", ".join(f"{count} of {name}" for name, count in clients.most_common()) or "none"
         days = _days(self.sessions)
         yield (
-            f"Sessions in {self.place}: {named}. {spent.requests:,} requests{days}, "
+            f"Sessions in {self.place}: {named}. {counted(spent.requests, 'request')}{days}, "
             f"{tokens(spent.input_tokens)} tokens in, {tokens(spent.output_tokens)} out: {cost(money)}."
         )
         if self.copies:
-            yield f"{self.copies:,} requests stand in more than one log and count once."
+            stand = (
+                "stands in more than one log and counts"
+                if self.copies == 1
+                else ("stand in more than one log and count")
+            )
+            yield f"{counted(self.copies, 'request')} {stand} once."
 
     def _unknown_lines(self) -> Iterator[Block]:
         """What the figures do not have."""
@@ -115,15 +120,20 @@ class AuditReport:
             names = ", ".join(sorted(money.models))
             yield f"Without a price, so in no amount: {names}. pointsman models update may know it."
         if spent.uncertain:
+            bound = spent.output_at_most
             yield (
-                f"{spent.uncertain:,} requests have counts that the client wrote too early or rounded; all "
-                f"output is {spent.output_tokens:,} tokens as logged, {spent.output_at_most:,} at most."
+                f"Counts that the client wrote too early or rounded: {counted(spent.uncertain, 'request')}."
+                + (
+                    f" All output is {spent.output_tokens:,} tokens as logged, {bound:,} at most."
+                    if bound > spent.output_tokens
+                    else ""
+                )
             )
         unlogged = {of.client: of.not_logged for of in self.sessions if of.not_logged}
         for client, kinds in sorted(unlogged.items()):
             yield f"Not logged by {client}, so in no figure: {', '.join(kinds)}."
         for name, count in self.empty.items():
-            yield f"{count:,} logs of {name} have no answered request."
+            yield f"Without an answered request: {counted(count, 'log')} of {name}."
 
 
 def _days(sessions: Sequence[SessionFigures]) -> str:

@@ -16,6 +16,7 @@ __all__ = [
     "Group",
     "by",
     "cost",
+    "counted",
     "dearest",
     "ending",
     "tokens",
@@ -90,7 +91,10 @@ def what_was_blocks(sessions: Sequence[SessionFigures], pricing: Pricing) -> Ite
         if what == "day":
             groups = groups[-31:]
         yield ""
-        yield TextTable(_columns(what), [_row(group) for group in _shortened(groups, what)])
+        shown = _shortened(groups, what)
+        if what == "role":
+            shown = [group._replace(name=group.name.replace("_", " ")) for group in shown]
+        yield TextTable(_columns(what), [_row(group) for group in shown])
     yield ""
     yield "The sessions that cost most:"
     yield TextTable(
@@ -181,6 +185,11 @@ def _where_blocks(sessions: Sequence[SessionFigures]) -> Iterator[Block]:
     yield "What the prompts consisted of (estimated from the lengths of texts):"
     shown = [[name, tokens(count), _share(count, total)] for name, count in parts.most_common() if count]
     yield TextTable([Column("part"), *columns[1:]], shown)
+
+
+def counted(count: int, noun: str) -> str:
+    """A number and its noun, "1 session", "2 sessions"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def tokens(count: int) -> str:

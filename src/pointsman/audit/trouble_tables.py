@@ -8,7 +8,7 @@ from typing import Final
 
 from pointsman.audit.figures import SessionFigures, SignFigures
 from pointsman.audit.money import Pricing
-from pointsman.audit.tables import cost, tokens, total_money
+from pointsman.audit.tables import cost, counted, tokens, total_money
 from pointsman.audit.trouble import STUCK
 from pointsman.printable import Block, Column, TextTable
 
@@ -31,14 +31,15 @@ def _stuck_blocks(sessions: Sequence[SessionFigures], pricing: Pricing) -> Itera
     stuck = [of for of in sessions if of.stuck]
     after = total_money(pricing.money(of.after_sign, of.client) for of in sessions)
     yield ""
-    yield f"{len(stuck)} sessions ended stuck. Requests after a first sign cost {cost(after)}."
+    ended = f"{counted(len(stuck), 'session')} ended stuck." if stuck else "No session ended stuck."
+    yield f"{ended} Requests after a first sign cost {cost(after)}." if after.total or stuck else ended
     found: dict[str, list[tuple[SessionFigures, SignFigures]]] = {}
     for of in sessions:
         for sign in of.signs:
             found.setdefault(sign.detector, []).append((of, sign))
     rows = [
         [
-            name if name in STUCK else f"{name} (a sign, not stuck)",
+            name.replace("_", " ") if name in STUCK else f"{name.replace('_', ' ')} (a sign, not stuck)",
             str(len(own)),
             str(sum(sign.episodes for _, sign in own)),
             f"{sum(part.spent.requests for _, sign in own for part in sign.after):,}",
@@ -74,10 +75,11 @@ def _test_blocks(sessions: Iterable[SessionFigures]) -> Iterator[Block]:
     after_green = [outcome.edits_after_green for outcome in outcomes if outcome.edits_after_green]
     corrected = sum(outcome.by == "correction" for outcome in outcomes)
     yield ""
+    edits = counted(sum(after_green), "edit")
     yield (
-        f"Of {len(outcomes):,} turns, {failing} ended with failing tests, {len(after_green)} with edits "
-        f"after the last passing test run ({sum(after_green)} edits), {corrected} were corrected by the "
-        "person."
+        f"{counted(len(outcomes), 'turn')} in all. Ended with failing tests: {failing:,}. Ended with edits "
+        f"after the last passing test run: {len(after_green):,} ({edits}). "
+        f"Corrected by the person: {corrected:,}."
     )
 
 

@@ -10,13 +10,13 @@ from pointsman.audit.compared import Comparison, Run, compare, labels_needed
 from pointsman.audit.figures import SessionFigures
 from pointsman.audit.money import Money, Pricing
 from pointsman.audit.sure import Sure, is_work, sure, without
-from pointsman.audit.tables import total_money
+from pointsman.audit.tables import counted, total_money
 from pointsman.printable import Block, Column, TextTable
 
 __all__ = ["Stake", "Verdict", "verdict"]
 
 #: Sessions to label that a person is shown; ``--json`` has as many as are needed.
-_ROWS: Final = 10
+_SAMPLE: Final = 3
 
 
 class Stake(NamedTuple):
@@ -64,8 +64,8 @@ class Verdict(NamedTuple):
             parts.append(dollars(money.spent))
         if money.worth:
             parts.append(f"{dollars(money.worth)} worth of a subscription")
-        without_price = f", {money.unpriced:,} requests without a price" if money.unpriced else ""
-        days = f" in {self.days} {'day' if self.days == 1 else 'days'}" if self.days else ""
+        without_price = f", {counted(money.unpriced, 'request')} without a price" if money.unpriced else ""
+        days = f" in {counted(self.days, 'day')}" if self.days else ""
         return f"{' and '.join(parts)}{days}{without_price}."
 
     def _sure(self) -> str:
@@ -89,11 +89,11 @@ class Verdict(NamedTuple):
             return f"Unknown: {stake} at stake."
         missing = _by_model([each.missing for each in self.stakes])
         unrun = f" ({missing:,} of them not yet run)" if missing else ""
-        return f"Unknown: {stake} at stake until you label {labels:,}{unrun}."
+        return f"Unknown: {stake} at stake until you label {counted(labels, 'session')}{unrun}."
 
     def _stuck(self) -> str:
-        word = "session" if self.stuck == 1 else "sessions"
-        return f"{self.stuck:,} {word} stuck, {dollars(self.after_sign.total)} after the first sign."
+        after = dollars(self.after_sign.total)
+        return f"{counted(self.stuck, 'session')} stuck, {after} after the first sign."
 
     def to_json(self) -> dict[str, object]:
         """Plain values, in dollars."""
@@ -112,13 +112,20 @@ class Verdict(NamedTuple):
         rows = [[each.what, f"{each.requests:,}", dollars(each.dollars)] for each in self.sure]
         yield TextTable([Column("change"), Column("requests", right=True), Column("saves", right=True)], rows)
         yield ""
-        yield "By outcomes, within projects that have solved and unsolved runs of both models:"
+        if self.compared:
+            yield "By outcomes, in projects where the logs prove outcomes of both models:"
+        else:
+            yield "By outcomes: nothing, for no project has proven outcomes of two models."
         yield TextTable(_OUTCOMES, [_comparison(each) for each in self.compared])
         yield from self._unknown_blocks()
 
     def _unknown_blocks(self) -> Iterator[Block]:
         yield ""
-        yield "Unknown until labelled: what a cheaper model would save at most, if it did as well:"
+        if not self.stakes:
+            yield self._unknown()
+            return
+        yield "Unknown: what a cheaper model would save at most, if it did as well."
+        yield "A label says whether a session was solved; pointsman audit --labels FILE reads them:"
         rows = [
             [
                 each.dear,
@@ -126,12 +133,12 @@ class Verdict(NamedTuple):
                 dollars(each.dollars),
                 f"{each.labels:,}",
                 f"{each.missing_runs:,}",
-                " ".join(each.sample[:_ROWS]),
+                _sample(each.sample),
             ]
             for each in self.stakes
         ]
         yield TextTable(_STAKES, rows)
-        yield "The three parts are not added up: each has another certainty."
+        yield "Sure, by outcomes and unknown differ in certainty, so they are not added up."
 
 
 _OUTCOMES: Final = (
@@ -159,6 +166,11 @@ def _comparison(each: Comparison) -> list[str]:
         "harmful": f"refused: {each.missing}",
     }.get(each.verdict, f"not claimed: {each.missing}")
     return [each.dear, each.cheap, f"{each.runs[0]} and {each.runs[1]}", found, said]
+
+
+def _sample(sessions: Sequence[str]) -> str:
+    more = f" (+{len(sessions) - _SAMPLE:,})" if len(sessions) > _SAMPLE else ""
+    return " ".join(sessions[:_SAMPLE]) + more
 
 
 def _by_model(counts: Sequence[dict[str, int]]) -> int:
