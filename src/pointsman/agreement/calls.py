@@ -1,31 +1,38 @@
 """Tool calls in a canonical form, so that two models that mean the same call are seen to agree.
 
 Arguments are normalised by the tool's own JSON schema: the order of keys is free, ``1.0`` is ``1``, a
-number or boolean written as a string is read as what the schema asks for, a member that is absent is its
-default, white space at the ends of a string is dropped. Everything else of a string counts. Ids and the
-order of parallel calls do not.
+number or boolean written as a string is read as what the schema asks for and the other way round, a member
+that is absent is its default, null is absent where the schema does not allow it, white space at the ends of
+a string is dropped. Everything else of a string counts. Ids and the order of parallel calls do not.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 
 from pointsman.wire.conversation import Call, Tool
 
-__all__ = ["canonical_calls", "canonical_text"]
+__all__ = ["call_arguments", "canonical_calls", "canonical_text"]
 
 #: Levels of a schema or of arguments that are normalised; what lies deeper counts as it is.
 _DEEPEST: Final = 32
 
 Schema = Mapping[str, Any]
 _NONE: Final[Schema] = {}
+#: Stands for a text that is not JSON.
+_UNREADABLE: Final = object()
+_NULL: Final = {"type": "null"}
+_TYPES: Final = {
+    str: "string", bool: "boolean", int: "integer", float: "number", list: "array", type(None): "null",
+}  # fmt: skip
 
 
 def canonical_calls(calls: Sequence[Call], tools: Sequence[Tool]) -> tuple[str, ...] | None:
-    """The calls as sorted canonical texts: a multiset. None if arguments are not a JSON object.
+    """The calls as sorted canonical texts: a multiset. None if one was cut, or its arguments are no object.
 
     Args:
         calls: of one answer.
@@ -34,21 +41,31 @@ def canonical_calls(calls: Sequence[Call], tools: Sequence[Tool]) -> tuple[str, 
     schemas = {(tool.namespace, tool.name): tool.schema for tool in tools if tool.kind == "function"}
     texts = []
     for call in calls:
+        if call.is_cut:
+            return None
         if call.custom:
             arguments: object = call.arguments.strip()
         else:
-            read = _decoded(call.arguments or "{}")
-            if not isinstance(read, dict):
+            arguments = call_arguments(call)
+            if arguments is None:
                 return None
             schema = _schema(schemas.get((call.namespace, call.name)))
-            arguments = _normal(read, schema, schema, 0)
+            arguments = _normal(arguments, schema, schema, 0)
         texts.append(_text([call.namespace, call.name, arguments]))
     return tuple(sorted(texts))
 
 
-def canonical_text(value: object, schema: Schema) -> str:
-    """A JSON value in its canonical form under a schema, as JSON text with sorted keys."""
-    return _text(_normal(value, schema, schema, 0))
+def call_arguments(call: Call) -> dict[str, Any] | None:
+    """The arguments of a call; None if they are not a JSON object. Nothing, or null, is no arguments."""
+    text = call.arguments.strip()
+    found = _decoded(text) if text and text != "null" else {}
+    return found if isinstance(found, dict) else None
+
+
+def canonical_text(text: str, schema: msgspec.Raw | None) -> str | None:
+    """A JSON text in its canonical form under a schema: with sorted keys. None if it is not JSON."""
+    found, rules = _decoded(text), _schema(schema)
+    return None if found is _UNREADABLE else _text(_normal(found, rules, rules, 0))
 
 
 def _schema(raw: msgspec.Raw | None) -> Schema:
@@ -58,13 +75,18 @@ def _schema(raw: msgspec.Raw | None) -> Schema:
 
 def _decoded(text: str | bytes) -> object:
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+        # Whole numbers of any size, which msgspec would read as fractions.
+        return json.loads(text, parse_constant=_no_json)
+    except (ValueError, RecursionError):
+        return _UNREADABLE
+
+
+def _no_json(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not JSON")
 
 
 def _text(value: object) -> str:
-    return msgspec.json.encode(value, order="sorted").decode()
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def _normal(value: object, schema: object, root: Schema, depth: int) -> object:
@@ -74,39 +96,55 @@ def _normal(value: object, schema: object, root: Schema, depth: int) -> object:
     if isinstance(value, dict):
         return _object(value, rules, root, depth)
     if isinstance(value, list):
-        items = rules.get("items")
-        return [_normal(item, items, root, depth + 1) for item in value]
-    return _scalar(value, rules)
+        places, items = rules.get("prefixItems"), rules.get("items")
+        first = places if isinstance(places, list) else []
+        return [
+            _normal(item, first[at] if at < len(first) else items, root, depth + 1)
+            for at, item in enumerate(value)
+        ]
+    return _scalar(value, _types(rules, root))
 
 
 def _object(value: dict[str, Any], rules: Schema, root: Schema, depth: int) -> dict[str, object]:
     properties = rules.get("properties")
     known = properties if isinstance(properties, dict) else {}
     others = rules.get("additionalProperties")
-    members = {name: _resolved(member, root).get("default") for name, member in known.items()}
-    filled = {name: default for name, default in members.items() if default is not None} | value
+    filled = dict(value)
+    for name, member in known.items():
+        resolved = _resolved(member, root)
+        default = resolved.get("default")
+        # Models write null for a member that they leave out; where it is allowed beside a default it counts.
+        if default is not None and (name not in value or not _allows_null(resolved, root)):
+            filled[name] = default if value.get(name) is None else value[name]
     return {
         name: _normal(member, known.get(name, others), root, depth + 1)
         for name, member in filled.items()
-        if member is not None or _demands_null(known.get(name), root)
+        if member is not None or _keeps_null(known.get(name), root)
     }
 
 
-def _demands_null(schema: object, root: Schema) -> bool:
-    """Whether null is an answer of its own here: elsewhere a null member is an absent one."""
-    return schema is not None and _types(_resolved(schema, root)) == {"null"}
+def _keeps_null(schema: object, root: Schema) -> bool:
+    """Whether null is an answer of its own: the only one, or one that is not the default."""
+    rules = _resolved(schema, root)
+    types = _types(rules, root)
+    return types == {"null"} or ("null" in types and rules.get("default") is not None)
 
 
-def _scalar(value: object, rules: Schema) -> object:
-    types = _types(rules)
+def _allows_null(rules: Schema, root: Schema) -> bool:
+    return "null" in _types(rules, root)
+
+
+def _scalar(value: object, types: set[str]) -> object:
     if isinstance(value, str):
         text = value.strip()
         return text if not types or "string" in types else _read_as(text, types)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if types == {"string"} and isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return value
+    if types - {"null"} == {"string"} and isinstance(value, int | float):
+        return json.dumps(value)
+    return _whole(value)
+
+
+def _whole(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _read_as(text: str, types: set[str]) -> object:
@@ -117,42 +155,52 @@ def _read_as(text: str, types: set[str]) -> object:
     if types & {"number", "integer"}:
         found = _decoded(text)
         if isinstance(found, int | float) and not isinstance(found, bool):
-            return int(found) if float(found).is_integer() else found
+            return _whole(found)
     return text
 
 
-def _types(rules: Schema) -> set[str]:
-    """The JSON types that a schema allows; empty if it allows any."""
+def _types(rules: Schema, root: Schema) -> set[str]:
+    """The JSON types that a schema allows; empty if it allows any, or does not say."""
+    if own := _own_types(rules):
+        return own
+    choices = rules.get("anyOf") or rules.get("oneOf")
+    found = [_own_types(_resolved(each, root)) for each in choices] if isinstance(choices, list) else []
+    return set().union(*found) if all(found) else set()
+
+
+def _own_types(rules: Schema) -> set[str]:
+    """The types that a schema names itself, or those of the values that it lists."""
     named = rules.get("type")
     if isinstance(named, str):
-        return {named}
-    if isinstance(named, list):
-        return {each for each in named if isinstance(each, str)}
-    if "enum" in rules and isinstance(rules["enum"], list) and rules["enum"]:
-        return {"string"} if all(isinstance(each, str) for each in rules["enum"]) else set()
-    return set()
+        found = {named}
+    elif isinstance(named, list):
+        found = {each for each in named if isinstance(each, str)}
+    else:
+        listed = [rules["const"]] if "const" in rules else rules.get("enum")
+        found = {_TYPES.get(type(each), "object") for each in listed} if isinstance(listed, list) else set()
+    return found | {"null"} if found and rules.get("nullable") is True else found
 
 
 def _resolved(schema: object, root: Schema) -> Schema:
-    """A schema behind local references and behind a choice that is "this or null"."""
+    """A schema behind local references and behind a choice of one, or of "this or null"."""
+    beside: dict[str, object] = {}  # what stands beside a reference or a choice
     for _ in range(_DEEPEST):
         if not isinstance(schema, dict):
             return _NONE
+        if "default" in schema:
+            beside.setdefault("default", schema["default"])
         reference = schema.get("$ref")
         if isinstance(reference, str):
             schema = _at(reference, root)
             continue
-        choices = schema.get("anyOf") or schema.get("oneOf")
-        real = [each for each in choices if each != {"type": "null"}] if isinstance(choices, list) else []
+        choices = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
+        real = [each for each in choices if each != _NULL] if isinstance(choices, list) else []
         if len(real) != 1:
-            return schema
-        default = {name: schema[name] for name in ("default",) if name in schema}
-        schema = {**default, **_mapping(real[0])}
+            return {**schema, **beside} if beside else schema
+        if isinstance(choices, list) and len(choices) > 1:
+            beside["nullable"] = True  # as OpenAPI says it
+        schema = real[0]
     return _NONE
-
-
-def _mapping(schema: object) -> Schema:
-    return schema if isinstance(schema, dict) else _NONE
 
 
 def _at(reference: str, root: Schema) -> object:

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from pointsman.agreement.answers import final_answer, same_answer
-from pointsman.agreement.calls import canonical_calls, canonical_text
+from pointsman.agreement.calls import call_arguments, canonical_calls, canonical_text
 from pointsman.wire.conversation import Call, Completion, Shape, StopReason, Text, Tool
 
 __all__ = ["Agreement", "Compared", "compare"]
@@ -72,21 +72,19 @@ def _compare_calls(calls: list[Call], others: list[Call], tools: Sequence[Tool])
     first, second = canonical_calls(calls, tools), canonical_calls(others, tools)
     same = first is not None and first == second
     if same:
-        detail = f"same call of {_names(calls)}"
+        detail = f"same {_called(calls)}"
     elif first is None or second is None:
-        detail = "the arguments of a call are not a JSON object"
+        detail = "a call was cut, or its arguments are not a JSON object"
     elif Counter(call.name for call in calls) == Counter(call.name for call in others):
-        detail = f"different arguments of {_names(calls)}"
+        detail = f"different arguments of {', '.join(dict.fromkeys(f'`{call.name}`' for call in calls))}"
     else:
         detail = f"{_names(calls)} against {_names(others)}"
     return Agreement(agreed=same, compared=Compared.CALLS, detail=detail)
 
 
 def _compare_structured(text: str, other: str, shape: Shape) -> Agreement:
-    try:
-        schema = msgspec.json.decode(shape.schema) if shape.schema else {}
-        first, second = (canonical_text(msgspec.json.decode(each), schema) for each in (text, other))
-    except (msgspec.DecodeError, RecursionError):
+    first, second = canonical_text(text, shape.schema), canonical_text(other, shape.schema)
+    if first is None or second is None:
         return Agreement(agreed=False, compared=Compared.STRUCTURED, detail="an answer is not JSON")
     same = first == second
     detail = "equal JSON" if same else "different JSON"
@@ -101,5 +99,13 @@ def _text(completion: Completion) -> str:
     return "".join(part.text for part in completion.parts if isinstance(part, Text))
 
 
+def _called(calls: Sequence[Call]) -> str:
+    """Which tools are called, with how many arguments in all: "call of `edit_file`, 2 arguments"."""
+    count = sum(len(call_arguments(call) or ()) for call in calls if not call.custom)
+    arguments = "1 argument" if count == 1 else f"{count or 'no'} arguments"
+    several = f"{len(calls)} calls" if len(calls) > 1 else "call"
+    return f"{several} of {', '.join(dict.fromkeys(f'`{call.name}`' for call in calls))}, {arguments}"
+
+
 def _names(calls: Sequence[Call]) -> str:
-    return ", ".join(f"`{name}`" for name in dict.fromkeys(call.name for call in calls)) or "no tool"
+    return ", ".join(f"`{call.name}`" for call in calls) or "no tool"
