@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from pointsman.gateway import _attempts, _relay
+from pointsman.gateway import _answer_budget, _attempts, _relay
+from pointsman.gateway._answer_budget import AnswerBudget
 from pointsman.gateway.app import Gateway
 from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.vocabulary import WireFormat
@@ -61,11 +63,11 @@ class Raw:
 
 
 @asynccontextmanager
-async def before(raw: Raw) -> AsyncIterator[Gateway]:
+async def before(raw: Raw, **limits: Any) -> AsyncIterator[Gateway]:
     """A gateway before such an upstream."""
     async with listening(raw) as port:
         decider = ScriptedDecider("m0", ledger=MemoryLedger())
-        state = state_for(f"http://127.0.0.1:{port}/v1", decider=decider, **LIMITS)
+        state = state_for(f"http://127.0.0.1:{port}/v1", decider=decider, **LIMITS | limits)
         gateway = Gateway(state)
         try:
             yield gateway
@@ -149,6 +151,73 @@ def test_after_the_first_event(wire: WireFormat, more: bytes, says: bytes) -> No
         assert got.body.endswith(b"\n\n")
     assert says in got.body[-600:]
     assert b'"error"' in got.body[-600:]
+
+
+#: The beginning of an event, and of what it goes on with.
+WITHOUT_END = {"one line": (b"data: ", b"x" * 65_536), "many lines": (b"", b"data: x\n" * 8_192)}
+
+
+@pytest.mark.parametrize("begins", [False, True], ids=["before an event", "after one"])
+@pytest.mark.parametrize(("start", "part"), WITHOUT_END.values(), ids=WITHOUT_END)
+@pytest.mark.parametrize("wire", WireFormat)
+def test_an_event_without_end_is_not_read(wire: WireFormat, start: bytes, part: bytes, begins: bool) -> None:
+    """What is cut off is held once and dropped; reading it took five to fifteen times its size."""
+    raw, size = Raw(STREAM + events(wire)[0] * begins + start, part), 4_000_000
+
+    async def run() -> int:
+        async with before(raw, answer_bytes=size, stream_bytes=10 * size) as gateway, asyncio.timeout(60):
+            tracemalloc.start()
+            try:
+                got = await ask(gateway, PATHS[wire], request(wire, stream=True))
+                most = tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+            assert b"an event of more than" in got.body[-600:]
+            assert gateway.bodies.answers.held == 0
+            return most
+
+    assert uvloop.run(run()) < 2 * size
+
+
+@pytest.mark.parametrize("begins", [False, True], ids=["before an event", "after one"])
+@pytest.mark.parametrize("wire", WireFormat)
+def test_unfinished_events_share_the_room_of_large_answers(wire: WireFormat, begins: bool) -> None:
+    """However many streams grow an event at once, they hold no more than one total."""
+    raw = Raw(STREAM + events(wire)[0] * begins + b"data: ", b"x" * 65_536)
+
+    async def run() -> Received:
+        bounds: dict[str, Any] = {"answer_bytes": 4_000_000, "stream_bytes": 40_000_000}
+        async with before(raw, **bounds) as gateway, asyncio.timeout(60):
+            gateway.bodies.answers = AnswerBudget(4_000_000)
+            gateway.bodies.answers.take_now(3_000_000)  # another's
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(_answer_budget, "_PATIENCE", 0.01)
+                got = await ask(gateway, PATHS[wire], request(wire, stream=True))
+            assert gateway.bodies.answers.held == 3_000_000
+            return got
+
+    got = uvloop.run(run())
+    assert b"the answers of all requests in progress exceed the limit" in got.body[-600:]
+    assert got.status == (200 if begins else 503)
+
+
+@pytest.mark.parametrize("lines", [1, 50_000])
+@pytest.mark.parametrize("wire", WireFormat)
+def test_a_large_event_that_ends_goes_through_as_it_came(wire: WireFormat, lines: int) -> None:
+    first, *rest = events(wire)
+    large = b"event: acme.picture\n" + b"data: %s\n" % (b"x" * (3_000_000 // lines)) * lines + b"\n"
+    sent = first + large + large + b"".join(rest)
+    raw = Raw(STREAM.replace(b"connection: close", b"content-length: %d" % len(sent)) + sent)
+
+    async def run() -> Received:
+        async with before(raw, answer_bytes=4_000_000, stream_bytes=40_000_000) as gateway:
+            gateway.bodies.answers = AnswerBudget(100_000)  # alone, one larger than all of it has room
+            async with asyncio.timeout(60):
+                got = await ask(gateway, PATHS[wire], request(wire, stream=True))
+            assert gateway.bodies.answers.held == 0
+            return got
+
+    assert uvloop.run(run()).body == sent
 
 
 @pytest.mark.parametrize("begins", [False, True], ids=["before an event", "after one"])

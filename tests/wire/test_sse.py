@@ -66,6 +66,24 @@ def test_bounds_of_a_stream() -> None:
         sse.Splitter().feed(b"data: 1\r\rdata: 2")
 
 
+@pytest.mark.parametrize("parts", [1, 7, 500])
+@pytest.mark.parametrize(("lines", "fits"), [(99_000, True), (105_000, False)])
+def test_lines_of_an_event_are_bounded(lines: int, fits: bool, parts: int) -> None:
+    """Every line of data becomes an object. A few thousand lines more are not told from the bound."""
+    splitter, event = sse.Splitter(), b"data: x\n" * lines
+    size = -(-len(event) // parts)
+    pieces = [event[at : at + size] for at in range(0, len(event), size)]
+    for _ in range(2):  # the lines of one event do not count for the next
+        if fits:
+            assert not any(splitter.feed(piece) for piece in pieces)
+            assert splitter.feed(b"\n") == event + b"\n"
+        else:
+            with pytest.raises(UpstreamError, match="an event of more than 100000 lines"):
+                [splitter.feed(piece) for piece in pieces]
+            assert not splitter.pending
+            return
+
+
 def test_an_event_in_many_parts_is_joined_in_linear_time() -> None:
     """What is pending is searched and moved once; copying it with each part took 20 s of these."""
     splitter, part = sse.Splitter(), b"data: " + b"x" * 1_018

@@ -25,13 +25,17 @@ class AnswerBudget:
         self._total = total
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
-    async def take(self, size: int) -> None:
+    async def take(self, size: int, own: int = 0) -> None:
         """Wait for so many bytes. One answer larger than all of the budget is read when there is no other.
+
+        Args:
+            size: Bytes that are wanted.
+            own: Bytes that the same answer holds already.
 
         Raises:
             Overloaded: they did not become free in time.
         """
-        if not self._waiting and self._fits(size):
+        if not self._waiting and (self.held == own or self._fits(size)):
             self.held += size
             return
         share = size, asyncio.get_running_loop().create_future()

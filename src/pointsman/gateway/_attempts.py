@@ -51,7 +51,7 @@ from pointsman.wire import Fault, Usage, sse
 from pointsman.wire.signed_turns import SignedTurn
 from pointsman.wire.translate import Translated, TranslatedAnswer, translate_answer
 
-__all__ = ["RunningAttempt", "UpstreamResponse", "first_answer", "is_stream"]
+__all__ = ["RunningAttempt", "UpstreamResponse", "event_sent", "first_answer", "hold_event", "is_stream"]
 
 #: Attempts of one request over all its models: three tiers with the default retries would make nine.
 _MAX_ATTEMPTS: Final = 6
@@ -412,6 +412,22 @@ def is_stream(exchange: Exchange) -> bool:
     return False
 
 
+async def hold_event(attempt: RunningAttempt, splitter: sse.Splitter) -> None:
+    """Count the unfinished event of a stream, if it is large, among the large answers; wait for room.
+
+    Raises:
+        Overloaded: there was none in time.
+    """
+    if (size := len(splitter.pending)) > LARGE and (reservation := attempt.request.reservation) is not None:
+        await reservation.take_event(size)
+
+
+def event_sent(attempt: RunningAttempt) -> None:
+    """A large event has gone out, so others may have its room."""
+    if (reservation := attempt.request.reservation) is not None:
+        reservation.give_answer()
+
+
 async def _first_event(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse | Failure:
     """Wait for the first event. Comments that only keep the connection alive wait with it."""
     spec = attempt.target.upstream.spec
@@ -427,6 +443,7 @@ async def _first_event(attempt: RunningAttempt, exchange: Exchange) -> UpstreamR
         if any(sse.data(event) for event in sse.events(block)):
             break
         comments += len(block)
+        await hold_event(attempt, splitter)
         if time.monotonic() - began > attempt.target.upstream.longest_quiet:
             raise UpstreamTimeout("the upstream sent only comments for too long")
     else:

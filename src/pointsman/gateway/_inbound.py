@@ -300,10 +300,24 @@ class BodyReservation:
         self._budget.answers.take_now(size)
         self._answer += size
 
+    async def take_event(self, size: int) -> None:
+        """Wait until an event of a stream, of which so many bytes have come, may go on to grow.
+
+        Raises:
+            Overloaded: there was no room in time.
+        """
+        if (more := size - self._answer) > 0:
+            await self._budget.answers.take(more, own=self._answer)
+            self._answer += more
+
     def release(self) -> None:
         """The request is over."""
         self._budget.held -= self._held
         self._held = 0
+        self.give_answer()
+
+    def give_answer(self) -> None:
+        """A large answer, or a large event, is held no longer."""
         if self._answer:
             self._budget.answers.give(self._answer)
             self._answer = 0

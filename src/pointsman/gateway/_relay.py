@@ -13,8 +13,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from pointsman.errors import Overloaded, UpstreamError, UpstreamTimeout
-from pointsman.gateway._attempts import RunningAttempt, UpstreamResponse, first_answer
+from pointsman.errors import Overloaded, UpstreamBusy, UpstreamError, UpstreamTimeout
+from pointsman.gateway._attempts import RunningAttempt, UpstreamResponse, event_sent, first_answer, hold_event
 from pointsman.gateway._failures import Failure, failure_kind
 from pointsman.gateway._keep_alive import NO_KEEP_ALIVE, KeepAlive, NoKeepAlive
 from pointsman.gateway._request import DecidedRequest
@@ -22,6 +22,7 @@ from pointsman.gateway._response_headers import Headers, downstream_headers
 from pointsman.gateway._translating import KEPT, Translating, translating
 from pointsman.gateway._usage_so_far import usage_so_far
 from pointsman.gateway.upstream import Target, header_value
+from pointsman.vocabulary import LARGE
 from pointsman.wire import Ending, Fault, Usage, sse
 from pointsman.wire.base import Wire
 from pointsman.wire.masking import masked, masked_events
@@ -235,7 +236,6 @@ async def _stream(
     block, splitter = answer.first, answer.splitter or sse.Splitter()
     error: UpstreamError | None = None
     quiet = 0.0  # since when only comments and parts of an event have come, in seconds of a steady clock
-    longest = attempt.target.upstream.longest_quiet
     keep, receive, split = last.append, exchange.next, splitter.feed
     secrets = attempt.target.upstream.secrets
     translation = translating(attempt.translated, partial(request.keep_translated, attempt.target), secrets)
@@ -253,12 +253,13 @@ async def _stream(
                 alive.has_sent = True
                 if len(block) > _PIECE:
                     block = await _send_unmarked(send, block, alive)
+                    event_sent(attempt)
                 await send({"type": "http.response.body", "body": block, "more_body": True})
             chunk = await receive()
             if not chunk:
                 break
             block = split(chunk)
-            quiet = _quiet_since(quiet, block, longest)
+            quiet = 0.0 if b"data" in block else await _wait_on(attempt, splitter, quiet)
     except UpstreamError as broken:
         error = broken
     except asyncio.CancelledError:
@@ -267,24 +268,35 @@ async def _stream(
     finally:
         exchange.close()
         alive.close()
-    pending = bytes(splitter.pending)
+    pending = _rest(splitter, error)
     if attempt.hold is not None:
         blocks = [answer.first, *last, pending]
         attempt.hold.so_far = usage_so_far(attempt.wire, len(request.body.raw), blocks, size)[0]
     await _end(request, answer, translation, [answer.first, *last], pending, error, send)
 
 
-def _quiet_since(since: float, block: bytes, longest: float) -> float:
-    """Return since when only comments and parts of an event have come; 0 when a block holds more.
+async def _wait_on(attempt: RunningAttempt, splitter: sse.Splitter, since: float) -> float:
+    """Go on waiting where only comments and a part of an event have come.
+
+    Args:
+        attempt: Whose stream it is.
+        splitter: Holds the part of an event.
+        since: When that began, in seconds of a steady clock; 0: now.
+
+    Returns:
+        When it began.
 
     Raises:
         UpstreamTimeout: for longer than it may be.
+        UpstreamBusy: the event is large, and there is no room for it beside the large answers of others.
     """
-    if b"data" in block:
-        return 0.0
     now = time.monotonic()
-    if since and now - since > longest:
+    if since and now - since > attempt.target.upstream.longest_quiet:
         raise UpstreamTimeout("the upstream sent no event for too long")
+    try:
+        await hold_event(attempt, splitter)
+    except Overloaded as full:
+        raise UpstreamBusy(full.message) from None
     return since or now
 
 
@@ -300,6 +312,11 @@ def _without_secrets(
         return masked_events(told, secrets) if b"error" in told else told
 
     return read
+
+
+def _rest(splitter: sse.Splitter, error: UpstreamError | None) -> bytes:
+    """Return what has come of a last event; nothing of a large one that was cut, which is slow to read."""
+    return b"" if error is not None and len(splitter.pending) > LARGE else bytes(splitter.pending)
 
 
 async def _end_translated(
@@ -333,7 +350,8 @@ def _broken_off(attempt: RunningAttempt, status: int, error: UpstreamError | Non
     kind = failure_kind(error) if error else "cut"
     attempt.finish(status, kind, usage)
     message = error.message if error else "the upstream ended the stream before the answer was whole"
-    attempt.target.upstream.failed(message, attempt.request.session, attempt.request.caller)
+    if kind != "busy":  # for want of room in the gateway
+        attempt.target.upstream.failed(message, attempt.request.session, attempt.request.caller)
     return Fault(502, message, f"upstream_{kind}")
 
 

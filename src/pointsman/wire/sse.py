@@ -26,6 +26,9 @@ _NEWLINE: Final = ord("\n")
 
 #: Lines of one stream. An answer of 128,000 tokens, the longest of today's models, has four a token.
 _MAX_LINES: Final = 4_000_000
+#: Lines of one event. Providers send one line of data in an event, and a whole answer that is printed over
+#: several lines stays far below. Each line of data becomes an object, which takes many times its bytes.
+_EVENT_LINES: Final = 100_000
 #: Bytes of a block in which lines are counted. Events that come one by one cost their sender more than us.
 _MANY: Final = 4 << 10
 
@@ -33,10 +36,11 @@ _MANY: Final = 4 << 10
 class Splitter:
     """Splits one stream into blocks of whole events, in time linear in its bytes.
 
-    A half event must not go out: if the upstream fails inside it, nothing well-formed could follow.
+    A half event must not go out: if the upstream fails inside it, nothing well-formed could follow. What is
+    pending of a stream that is refused is dropped: nobody has to read what is too large to be read.
     """
 
-    __slots__ = ("_bytes_left", "_event_bytes", "_lines_left", "_stream_bytes", "pending")
+    __slots__ = ("_bytes_left", "_event_bytes", "_lines_left", "_pending_lines", "_stream_bytes", "pending")
 
     def __init__(self, event_bytes: int = EVENT_BYTES, stream_bytes: int = STREAM_BYTES) -> None:
         """Take the most bytes that one event, and all of them together, may have."""
@@ -44,6 +48,7 @@ class Splitter:
         self._event_bytes = event_bytes
         self._stream_bytes = self._bytes_left = stream_bytes
         self._lines_left = _MAX_LINES
+        self._pending_lines = 0
 
     def feed(self, chunk: bytes) -> bytes:
         """Return the whole events that what has arrived completes; may be empty.
@@ -54,12 +59,12 @@ class Splitter:
         """
         self._bytes_left -= len(chunk)
         if self._bytes_left < 0:
-            raise UpstreamTooLarge(f"the upstream sent a stream of more than {self._stream_bytes} bytes")
+            raise self._too_large(f"a stream of more than {self._stream_bytes} bytes")
         block = chunk if not self.pending and chunk.endswith(b"\n\n") else self._split(chunk)
         if len(block) > _MANY:
             self._lines_left -= block.count(b"\n")
             if self._lines_left < 0:
-                raise UpstreamTooLarge(f"the upstream sent a stream of more than {_MAX_LINES} lines")
+                raise self._too_large(f"a stream of more than {_MAX_LINES} lines")
         return block
 
     def _split(self, chunk: bytes) -> bytes:
@@ -68,13 +73,26 @@ class Splitter:
         first = max(len(pending) - 3, 0)
         pending += chunk
         cut = max(_behind(pending, b"\n\n", first), _behind(pending, b"\n\r\n", first))
-        block = bytes(pending[:cut])
+        with memoryview(pending) as view:
+            block = bytes(view[:cut])  # copied once: a slice of the array would be a second copy
         del pending[:cut]
         if b"\r" in chunk and pending.find(b"\r\r", max(first - cut, 0)) >= 0:
+            pending.clear()
             raise UpstreamMalformed("the upstream ends the lines of its stream with CR alone")
         if len(pending) > self._event_bytes:
-            raise UpstreamTooLarge(f"the upstream sent an event of more than {self._event_bytes} bytes")
+            raise self._too_large(f"an event of more than {self._event_bytes} bytes")
+        if len(pending) > _MANY:
+            lines = pending.count(b"\n") if cut else self._pending_lines + chunk.count(b"\n")
+            if lines > _EVENT_LINES:
+                raise self._too_large(f"an event of more than {_EVENT_LINES} lines")
+            self._pending_lines = lines
+        elif cut:
+            self._pending_lines = 0
         return block
+
+    def _too_large(self, what: str) -> UpstreamTooLarge:
+        self.pending.clear()
+        return UpstreamTooLarge(f"the upstream sent {what}")
 
 
 def _behind(text: bytearray, blank: bytes, first: int) -> int:
