@@ -83,7 +83,9 @@ def test_a_round_of_the_demo_shows_the_small_model_the_large_one_and_one_hint(bu
         totals.add(each, builder.config.models)
     said = "\n".join(totals.lines("/a/demo.sqlite", demo=True))
     assert said.startswith(f"Requests: {len(told)}\nTokens: ")
-    assert "Stuck sessions: 1\nLedger: /a/demo.sqlite (pointsman decisions list --demo)" in said
+    assert (
+        "Stuck sessions: 1 (error_streak)\nLedger: /a/demo.sqlite (pointsman decisions list --demo)" in said
+    )
 
 
 def test_a_round_is_the_same_each_time() -> None:

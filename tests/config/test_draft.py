@@ -10,7 +10,7 @@ from pointsman.config import examine
 from pointsman.config.draft import PROVIDERS, Found, ModelDraft, draft, find_providers
 from pointsman.diagnostics import judge_clients
 
-AGENTS = {"Claude Code", "Codex", "opencode", "Cline"}
+AGENTS = {"Claude Code", "Codex", "opencode", "Qwen Code", "Cline"}
 VARIABLES = [provider.variable for provider in PROVIDERS]
 
 
@@ -29,7 +29,7 @@ def test_the_draft_loads_and_nothing_changes_a_prompt(tmp_path: Path, names: lis
     assert modes == ("observe", "observe", "observe")
     assert "canary" not in text
     works = {verdict.client.name for verdict in judge_clients(loaded.config) if verdict.fits}
-    assert works == {"curl", "OpenAI SDK, chat", "OpenAI SDK", "Anthropic SDK", *AGENTS}
+    assert works == {"curl", "OpenAI SDK, chat", "OpenAI SDK", "Anthropic SDK", "aider", *AGENTS}
 
 
 @pytest.mark.parametrize("names", [[], *([name] for name in VARIABLES), VARIABLES])

@@ -88,7 +88,7 @@ def test_what_callers_say_stays_text(browser: Browser) -> None:
 def test_an_empty_gateway_shows_the_lines_to_copy_with_the_address_in_use(browser: Browser) -> None:
     page = browser.get("/console").body.decode()
     assert "ANTHROPIC_BASE_URL=http://127.0.0.1:4747" in page
-    assert page.count('class="fits"') == page.count("not tried</span>") == 8
+    assert page.count('class="fits"') == page.count("not tried</span>") == 10
     assert "works</span>" not in page
     assert page.count('class="fails"') == 1  # Cursor calls from its maker's servers
 

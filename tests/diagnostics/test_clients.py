@@ -36,8 +36,8 @@ def model(name: str = "m", **given: Any) -> ModelSpec:
     return ModelSpec(name, "up", name, **given)
 
 
-SDKS = {"curl", "OpenAI SDK, chat", "OpenAI SDK", "Anthropic SDK"}
-AGENTS = {"Claude Code", "Codex", "opencode", "Cline"}
+SDKS = {"curl", "OpenAI SDK, chat", "OpenAI SDK", "Anthropic SDK", "aider"}
+AGENTS = {"Claude Code", "Codex", "opencode", "Qwen Code", "Cline"}
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ AGENTS = {"Claude Code", "Codex", "opencode", "Cline"}
     [
         (model(), SDKS | AGENTS),
         (model(formats=CHAT, translated=ALL - CHAT), SDKS | AGENTS),
-        (model(formats=CHAT), {"curl", "OpenAI SDK, chat", "opencode", "Cline"}),
+        (model(formats=CHAT), {"curl", "OpenAI SDK, chat", "opencode", "Qwen Code", "aider", "Cline"}),
         (model(features=TOOLS), SDKS | AGENTS),
         (model(features=SEES), SDKS),
         (model(context_window=9_000), SDKS | AGENTS),

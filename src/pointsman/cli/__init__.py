@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from pointsman.cli.output import FAILED, USAGE, Group, HelpWriter, echo, report_error, write_commands
-from pointsman.cli.summaries import COMMANDS, HEADINGS
+from pointsman.cli.summaries import COMMANDS, HEADINGS, MODULES
 from pointsman.errors import PointsmanError
 
 __all__ = ["app", "main"]
@@ -32,7 +32,8 @@ class _Commands(Mapping[str, Command]):
             raise KeyError(name)
         alone = typer.Typer(rich_markup_mode=None, add_completion=False)
         alone.callback()(_no_options)  # with a callback, an app of one command is a group too
-        import_module(f"pointsman.cli.{name.replace('-', '_')}").register(alone)
+        module = MODULES.get(name, name.replace("-", "_"))
+        import_module(f"pointsman.cli.{module}").register(alone)
         return cast("Command", cast("TyperGroup", typer.main.get_command(alone)).commands[name])
 
     def __iter__(self) -> Iterator[str]:

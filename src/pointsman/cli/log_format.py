@@ -67,12 +67,15 @@ def _utc(at: float) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at))}.{int(at * 1e3) % 1000:03d}Z"
 
 
-def log_to_stderr(level: str, written: LogFormat = LogFormat.TEXT) -> None:
+def log_to_stderr(
+    level: str, written: LogFormat = LogFormat.TEXT, *, handler: logging.Handler | None = None
+) -> None:
     """Write the log to standard error.
 
     Args:
         level: Of decisions.
         written: How.
+        handler: Takes it instead of standard error.
 
     Raises:
         ConfigError: there is no such level.
@@ -83,7 +86,7 @@ def log_to_stderr(level: str, written: LogFormat = LogFormat.TEXT) -> None:
     if level.upper() not in known:
         raise ConfigError(f'unknown log level "{level}"', hint="debug, info, warning, error")
     before = list(logging.getLogger().handlers)
-    logging.basicConfig()
+    logging.basicConfig(handlers=[handler] if handler else None)
     is_json = written is LogFormat.JSON
     for handler in logging.getLogger().handlers:
         handler.addFilter(with_public_name)

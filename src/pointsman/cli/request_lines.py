@@ -104,7 +104,7 @@ class Totals:
     def __init__(self) -> None:
         self.requests = self.failed = self.input = self.output = self.unpriced = 0
         self.cost = 0.0
-        self._stuck: set[str] = set()
+        self._stuck: dict[str, str] = {}  # session -> the classifier that saw it first
 
     def add(self, served: ServedRequest, models: Models) -> None:
         """Count one request."""
@@ -117,7 +117,7 @@ class Totals:
         self.unpriced += used.input is not None and used.cost is None
         decision = served.decision
         if decision and decision.guidance and decision.guidance.firing and len(self._stuck) < _MOST_SESSIONS:
-            self._stuck.add(decision.input.session or decision.id)
+            self._stuck.setdefault(decision.input.session or decision.id, decision.guidance.firing.classifier)
 
     def add_all(self, other: Totals) -> None:
         """Count what another process has counted."""
@@ -132,7 +132,8 @@ class Totals:
         unpriced = f" ({self.unpriced:,} requests without a price)" if self.unpriced else ""
         yield f"Tokens: {self.input:,} in, {self.output:,} out; cost {dollars(self.cost)}{unpriced}"
         listed = "pointsman decisions list" + (" --demo" if demo else "")
-        yield f"Stuck sessions: {len(self._stuck):,}"
+        seen = ", ".join(dict.fromkeys(self._stuck.values()))
+        yield f"Stuck sessions: {len(self._stuck):,}" + (f" ({seen})" if seen else "")
         yield f"Ledger: {ledger} ({listed})"
 
 

@@ -8,10 +8,18 @@ from __future__ import annotations
 from itertools import chain
 from typing import Final
 
-__all__ = ["COMMANDS", "HEADINGS"]
+__all__ = ["COMMANDS", "HEADINGS", "MODULES"]
 
-#: Heading of ``pointsman --help`` -> command -> summary. A command is registered by the module of its name.
+#: Heading of ``pointsman --help`` -> command -> summary. A command is registered by the module of its name,
+#: or the one that ``MODULES`` names.
 HEADINGS: Final = {
+    "Run an agent": {
+        "claude": "Run Claude Code through a gateway; arguments are Claude Code's own.",
+        "codex": "Run Codex through a gateway; arguments are Codex's own.",
+        "opencode": "Run opencode through a gateway; arguments are opencode's own.",
+        "qwen": "Run Qwen Code through a gateway; arguments are Qwen Code's own.",
+        "aider": "Run aider through a gateway; arguments are aider's own.",
+    },
     "Serve agents": {
         "serve": "Start the gateway. Set an agent's base URL to it; nothing else in the agent changes.",
         "ext-proc": "Decide for Envoy: serve its external processing filter over gRPC.",
@@ -53,4 +61,6 @@ HEADINGS: Final = {
         "capabilities": "Capabilities: list and check them.",
     },
 }
+#: Command -> the module of several.
+MODULES: Final = dict.fromkeys(HEADINGS["Run an agent"], "launch")
 COMMANDS: Final = tuple(chain.from_iterable(HEADINGS.values()))

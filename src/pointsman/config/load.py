@@ -16,6 +16,7 @@ from pointsman.config._check import check
 from pointsman.config.applications import application_at
 from pointsman.config.convert import Converter, Problem
 from pointsman.config.files import read
+from pointsman.config.places import of_project
 from pointsman.config.shapes import Config, File, Sections
 from pointsman.config.trust import FoundFile, check_trust
 from pointsman.decoding import syntax_error
@@ -26,7 +27,18 @@ from pointsman.upstreams.port import ServerSpec, UpstreamSpec, caller_name
 from pointsman.vocabulary import ModelSpec, Tier, WireFormat
 from pointsman.wire.translate import translated_formats
 
-__all__ = ["FILE_NAME", "AnyKey", "Loaded", "examine", "find", "find_named", "is_profile", "load", "provider"]
+__all__ = [
+    "FILE_NAME",
+    "AnyKey",
+    "Loaded",
+    "examine",
+    "find",
+    "find_named",
+    "is_profile",
+    "load",
+    "provider",
+    "users_file",
+]
 
 FILE_NAME: Final = "pointsman.toml"
 _INIT: Final = "pointsman config init"
@@ -79,8 +91,13 @@ def find_named(env: Mapping[str, str] = os.environ) -> Path | None:
     """Return the file that the user chose, if there is one: ``$POINTSMAN_CONFIG``, else the user's own."""
     if named := env.get("POINTSMAN_CONFIG"):
         return Path(named)
-    own = Path(env.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pointsman" / FILE_NAME
+    own = users_file(env)
     return own if own.is_file() else None
+
+
+def users_file(env: Mapping[str, str] = os.environ) -> Path:
+    """Return where the user's own configuration lies, or would (XDG base directories)."""
+    return Path(env.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pointsman" / FILE_NAME
 
 
 def load(file: Path, env: Mapping[str, str] = os.environ) -> Config:
@@ -176,6 +193,8 @@ def _linked(tables: File, file: Path) -> Config:
     if tables.tiers.profile not in BUILTIN_PROFILES:
         profile = str(file.resolve().parent / tables.tiers.profile)
         sections["tiers"] = msgspec.structs.replace(tables.tiers, profile=profile)
+    ledger = msgspec.structs.replace(tables.ledger, path=of_project(tables.ledger.path, Path.cwd()))
+    sections["ledger"] = ledger
     if tables.capabilities.application:
         placed = application_at(tables.capabilities.application, file.resolve().parent)
         sections["capabilities"] = msgspec.structs.replace(tables.capabilities, application=placed)

@@ -288,7 +288,8 @@ class LedgerSpec(msgspec.Struct, frozen=True, kw_only=True):
     path: Annotated[
         Path,
         Meta(
-            description="The SQLite file; default: `pointsman/ledger.sqlite` in the user's state directory."
+            description="The SQLite file; default: `pointsman/ledger.sqlite` in the user's state directory. "
+            "`{project}` in it stands for the project of the working directory: each has its own ledger."
         ),
     ] = field(default_factory=lambda: state_file("ledger.sqlite"))
     url: Annotated[

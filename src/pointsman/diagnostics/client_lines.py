@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -10,10 +12,13 @@ from pointsman.config import Config
 from pointsman.diagnostics.clients import Verdict
 from pointsman.vocabulary import WireFormat
 
-__all__ = ["PLACEHOLDER", "CallerKey", "lines_to_copy"]
+__all__ = ["PLACEHOLDER", "CallerKey", "Command", "lines_to_copy", "split_line"]
 
 #: Names the model of Claude Code's small calls, where its own name for it is refused.
 _SMALL_MODEL: Final = "ANTHROPIC_DEFAULT_HAIKU_MODEL=simple "
+
+_ASSIGNMENT: Final = re.compile(r"[A-Z_]+=")
+_VARIABLE: Final = re.compile(r"\$(\w+)")
 
 #: Stands for a key that is asked for and not known.
 PLACEHOLDER: Final = "YOUR-POINTSMAN-KEY"
@@ -61,6 +66,29 @@ def lines_to_copy(config: Config, verdicts: Iterable[Verdict], url: str, key: Ca
     }
 
 
+class Command(NamedTuple):
+    """A line of a shell, taken apart."""
+
+    arguments: list[str]  # the first is the program
+    environment: dict[str, str]
+
+
+def split_line(line: str, env: Mapping[str, str]) -> Command:
+    """Return what a shell makes of a line of ``lines_to_copy``: its variables, and the program's arguments.
+
+    Args:
+        line: Of an agent, which begins with the variables that it sets.
+        env: Holds the variables to which the line refers.
+    """
+    words = [_expanded(word, env) for word in shlex.split(line)]
+    first = next(place for place, word in enumerate(words) if not _ASSIGNMENT.match(word))
+    return Command(words[first:], dict(word.split("=", 1) for word in words[:first]))
+
+
+def _expanded(word: str, env: Mapping[str, str]) -> str:
+    return _VARIABLE.sub(lambda found: env.get(found[1], found[0]), word)
+
+
 def _forwarded_formats(config: Config) -> frozenset[WireFormat]:
     """Return the formats of the upstreams that take the caller's own credential."""
     upstreams = (upstream for upstream in config.upstreams.values() if upstream.forward_auth)
@@ -95,6 +123,9 @@ def _copied_lines(
         f"{_claude_code(key, own=WireFormat.MESSAGES in forwarded)}claude --model auto",
         "Codex": _codex(url, key, own=WireFormat.RESPONSES in forwarded),
         "opencode": _opencode(url, key),
+        "Qwen Code": f"OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY={key.shell} OPENAI_MODEL=auto "
+        "qwen --auth-type openai",
+        "aider": f"OPENAI_API_BASE={url}/v1 OPENAI_API_KEY={key.shell} aider --model openai/auto",
         "Cline": f'provider "OpenAI Compatible", base URL {url}/v1, API key {key.words}, model ID auto',
         "Cursor": f'"Override OpenAI Base URL" https://YOUR-ADDRESS/v1, API key {key.words}, model auto',
     }

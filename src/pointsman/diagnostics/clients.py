@@ -45,6 +45,8 @@ CLIENTS: Final = (
     Client("Claude Code", WireFormat.MESSAGES, is_agent=True, names=("claude-haiku-4-5-20251001",)),
     Client("Codex", WireFormat.RESPONSES, is_agent=True),
     Client("opencode", WireFormat.CHAT, is_agent=True),
+    Client("Qwen Code", WireFormat.CHAT, is_agent=True),
+    Client("aider", WireFormat.CHAT),  # asks for edits in the text of an answer: no tools
     Client("Cline", WireFormat.CHAT, is_agent=True),
     Client("Cursor", WireFormat.CHAT, is_agent=True, is_remote=True),
 )
