@@ -55,6 +55,55 @@ def test_every_view_is_json_and_csv_too(browser: Browser, path: str) -> None:
         assert f'href="{name}.json'.encode() in browser.get(path.format(id=name.rpartition("/")[2])).body
 
 
+#: A page, a query that it does not understand, the parameter, and what the page has instead.
+UNKNOWN = {
+    "a list": ("/console/decisions.json", "by=hour", "by", "abstained, before, caller, "),
+    "beside a known one": ("/console/decisions.json", "tier=SIMPLE&sort=cost", "sort", "it has abstained"),
+    "a table": ("/console/decisions.csv", "Tier=SIMPLE", "Tier", "it has abstained"),
+    "sums": ("/console/savings.json", "by=hour", "by", "it has baseline, last, since, until, zone"),
+    "a page": ("/console/savings", "by=hour", "by", "it has baseline, last, since, until, zone"),
+    "the last hour": ("/console/now.json", "last=24h", "last", "it has none"),
+    "no parameters": ("/console/quality.json", "since=2026-01-01", "since", "it has none"),
+    "an odd name": ("/console/quality.json", "%E2%80%AE=1", "?", "it has none"),
+}
+
+
+@pytest.mark.parametrize(("path", "query", "name", "known"), UNKNOWN.values(), ids=UNKNOWN)
+def test_an_unknown_parameter_is_no_answer(
+    browser: Browser, path: str, query: str, name: str, known: str
+) -> None:
+    browser.chat("Hello!")
+    found = browser.get(f"{path}?{query}")
+    assert found.status == 400
+    if path.endswith(("json", "csv")):
+        told = found.json()["error"]
+        assert told["message"] == f'unknown query parameter "{name}" of {path}'
+        assert known in told["hint"]
+    else:
+        assert f"unknown query parameter &#34;{name}&#34; of {path}" in found.body.decode()
+        assert known in found.body.decode()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/console/decisions?text=a&last=1h&tier=&model=&session=&domain=&signal=&role=&stuck=&downgraded=yes",
+        "/console/decisions?abstained=&labelled=no&status=&cost=&label=&caller=&since=2026-01-31&until=",
+        "/console/decisions.json?limit=1",
+        "/console/savings.json?last=24h&zone=-3&baseline=demo-large",
+        "/console/try.json?request=Hello&format=chat",
+        "/console/login?to=/console/decisions",
+        "/console/static/console.js?v=1",
+    ],
+)
+def test_known_parameters_are_understood(browser: Browser, path: str) -> None:
+    assert browser.get(path).status in {200, 303}
+
+
+def test_a_page_that_is_not_there_is_not_asked_for_its_parameters(browser: Browser) -> None:
+    assert browser.get("/console/nothing?by=hour").status == 404
+
+
 def test_what_is_tried_is_the_same_as_json(browser: Browser) -> None:
     long = '{"messages": [{"role": "user", "content": "' + "Prove this step by step. " * 200 + '"}]}'
     for entered, tier in (("prove this theorem step by step", "REASONING"), (long, "COMPLEX")):

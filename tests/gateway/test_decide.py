@@ -217,6 +217,40 @@ def test_what_cannot_be_read_is_refused_and_named(trial: Trial, case: str, path:
     assert trial.recorded() == 0
 
 
+@pytest.mark.parametrize(
+    ("path", "method"),
+    [
+        ("/v1/decide", "POST"),
+        ("/explain", "POST"),
+        ("/v1/decisions/{id}", "GET"),
+        ("/v1/decisions/{id}/outcome", "POST"),
+        ("/metrics", "GET"),
+        ("/openapi.json", "GET"),
+    ],
+)
+def test_an_unknown_query_parameter_is_refused(trial: Trial, path: str, method: str) -> None:
+    """Of a path that is the gateway's own: the answer would not be what was asked for."""
+    decided = trial.post("/v1/decide", {"text": HARD}).json()["decision"]["id"]
+    body: object = {"score": 1.0} if path.endswith("outcome") else {"text": HARD} if method == "POST" else b""
+    place = path.format(id=decided)
+
+    def asked(query: str) -> Received:
+        return asyncio.run(ask(trial.gateway, f"{place}{query}", body, method=method))
+
+    assert asked("").status in {200, 202}
+    found = asked("?by=hour&x=1")
+    assert found.status == 400
+    message = found.json()["error"]["message"]
+    assert 'unknown query parameter "by"' in message
+    assert "this path has none" in message
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/auto", "/health", "/health/ready", "/"])
+def test_paths_that_clients_and_load_balancers_ask_take_any_query(trial: Trial, path: str) -> None:
+    got = asyncio.run(ask(trial.gateway, f"{path}?client_version=0.169.0&limit=20", b"", method="GET"))
+    assert got.status == 200
+
+
 def test_other_types_methods_and_sizes_are_refused(trial: Trial) -> None:
     assert trial.post("/v1/decide", BODIES["text"], content_type="text/plain").status == 415
     answer = trial.get("/v1/decide")

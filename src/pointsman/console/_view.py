@@ -10,7 +10,7 @@ from pointsman.access import Access
 from pointsman.config import Config
 from pointsman.console._login import Session
 from pointsman.decision.engine import Engine
-from pointsman.errors import PointsmanError
+from pointsman.errors import PointsmanError, shown
 from pointsman.stores.ledger.port import Ledger
 
 __all__ = ["GatewayView", "Missing", "Page", "Redirect", "Table", "Unusable", "Visit"]
@@ -68,6 +68,17 @@ class Visit:
     def asked(self, name: str) -> str:
         """Return the first value of a query parameter, stripped; empty where there is none."""
         return next((value.strip() for key, value in self.query if key == name), "")
+
+    def check_query(self, known: Sequence[str]) -> None:
+        """Refuse a query that the page does not understand: it would look answered.
+
+        Raises:
+            Unusable: it has another parameter than the ``known`` ones.
+        """
+        for name, _ in self.query:
+            if name not in known:
+                told = f"it has {', '.join(sorted(known))}" if known else "it has none"
+                raise Unusable(f'unknown query parameter "{shown(name)}" of {self.path}', hint=told)
 
 
 class Unusable(PointsmanError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
@@ -17,6 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from pointsman.console import _decision, _decisions, _now, _quality, _savings, _session, _try
+from pointsman.console._filters import FILTERS, PERIOD
 from pointsman.console._fits import Fits
 from pointsman.console._guard import HEADERS, check_origin, read_form
 from pointsman.console._keys import keys_page
@@ -48,6 +49,14 @@ _TYPES: Final = {
 }
 
 _LOG: Final = "the gateway's log says why; requests of agents are served as ever"
+
+#: Query parameters of the pages that have some.
+_PARAMETERS: Final[Mapping[str, Sequence[str]]] = {
+    "/decisions": (*FILTERS, "before", "limit"),
+    "/savings": ("baseline", "zone", *PERIOD),
+    "/policy": ("version",),
+    "/try": ("request", "format"),
+}
 
 Handler = Callable[[Visit], Page | Redirect]
 _Endpoint = Callable[[Request], Awaitable[Response]]
@@ -119,17 +128,21 @@ class Console:
             Route("/console/now.csv", self._endpoint(_now.last_hour, "csv")),
         ]
         for path, handler in pages.items():
-            endings = ("json", "csv") if path else ()
-            routes += [Route(f"/console{path}.{each}", self._endpoint(handler, each)) for each in endings]
-            routes.append(Route(f"/console{path}", self._endpoint(handler, "html")))
+            known, endings = _PARAMETERS.get(path, ()), ("json", "csv") if path else ()
+            routes += [
+                Route(f"/console{path}.{each}", self._endpoint(handler, each, known)) for each in endings
+            ]
+            routes.append(Route(f"/console{path}", self._endpoint(handler, "html", known)))
         for ending in ("json", "csv"):  # what is tried may be too long for an address
             answered = self._endpoint(_try.try_it, ending)
             routes.insert(0, Route(f"/console/try.{ending}", answered, methods=["POST"]))
         for path, handler in changes.items():
             routes.append(Route(f"/console{path}", self._endpoint(handler, "html"), methods=["POST"]))
-        return [*routes, Route("/console/{rest:path}", self._endpoint(_nothing, "html"))]
+        return [*routes, Route("/console/{rest:path}", self._endpoint(_nothing, "html", None))]
 
-    def _endpoint(self, handler: Handler, ending: str) -> _Endpoint:
+    def _endpoint(self, handler: Handler, ending: str, known: Sequence[str] | None = ()) -> _Endpoint:
+        """Return what answers. ``known``: query parameters of the page; None where no page is."""
+
         async def answer(request: Request) -> Response:
             view = self._view()
             try:
@@ -142,6 +155,8 @@ class Console:
                     session.check_token(form.get("token", ""))
                     check_change(console_role(view.config, session.caller), request.url.path)
                 visit = _visit(request, view, session, form)
+                if known is not None:
+                    visit.check_query(known)
                 answered: Response = await self._in_thread(partial(_answered, handler, visit, ending))
             except PointsmanError as error:
                 return _failed(request, view, error, ending)

@@ -15,7 +15,7 @@ from pointsman.diagnostics.explained import explain_request
 from pointsman.diagnostics.served import Served, served_by
 from pointsman.errors import MalformedRequest
 from pointsman.gateway._agent_endpoint import AgentEndpoint
-from pointsman.gateway._inbound import InboundRequest
+from pointsman.gateway._inbound import InboundRequest, check_no_query
 from pointsman.gateway._limits import check_counted, decide_paid, with_permission
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._metrics import Metrics
@@ -86,6 +86,7 @@ class DecisionEndpoint:
         Raises:
             CallerError: it cannot be read, or asks for a model that is not served.
         """
+        check_no_query(inbound.query)
         size = len(inbound.body.raw)
         read = partial(_read, inbound.body, is_messages=WIRES[WireFormat.MESSAGES].header in inbound.headers)
         body, dry_run = read() if size <= LARGE else await offload(size, read)

@@ -7,10 +7,17 @@ import re
 from collections.abc import Mapping, MutableMapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from pointsman.config import is_loopback
-from pointsman.errors import Overloaded, TooLarge, Unauthorized, WrongContentType
+from pointsman.errors import (
+    MalformedRequest,
+    Overloaded,
+    TooLarge,
+    Unauthorized,
+    WrongContentType,
+    shown,
+)
 from pointsman.gateway._answer_budget import AnswerBudget
 from pointsman.offload import offload
 from pointsman.upstreams.port import Headers, ServerSpec, hash_key
@@ -18,8 +25,8 @@ from pointsman.vocabulary import LARGE
 from pointsman.wire import Body, Wire
 
 __all__ = ["BodyBudget", "BodyReservation", "CallerLeft", "DisconnectWatch", "DisconnectWatches",
-           "InboundRequest", "Receive", "Scope", "authorise", "caller_credentials", "named_keys",
-           "read_body", "read_bytes"]  # fmt: skip
+           "InboundRequest", "Receive", "Scope", "authorise", "caller_credentials", "check_no_query",
+           "named_keys", "read_body", "read_bytes"]  # fmt: skip
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Any
@@ -175,6 +182,19 @@ def _names_here(host: bytes, bound: str) -> bool:
         return False
     name = (found[1] or found[2]).decode("ascii")
     return is_loopback(name) or name == bound.lower()
+
+
+def check_no_query(query: bytes) -> None:
+    """Refuse a query at a path of the gateway's own that has no parameters.
+
+    Whoever asks for ``?by=hour`` and gets an answer believes that it is by hour.
+
+    Raises:
+        MalformedRequest: there is one.
+    """
+    if query:
+        name = next((name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True)), "")
+        raise MalformedRequest(f'unknown query parameter "{shown(name)}"', hint="this path has none")
 
 
 async def read_body(

@@ -22,6 +22,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.errors import (
     CallerError,
     Forbidden,
+    MalformedRequest,
     MethodNotAllowed,
     StoreUnavailable,
     TooLarge,
@@ -29,7 +30,7 @@ from pointsman.errors import (
     UnknownDecision,
     shown,
 )
-from pointsman.gateway._inbound import CallerLeft, read_bytes
+from pointsman.gateway._inbound import CallerLeft, check_no_query, read_bytes
 from pointsman.gateway._limits import check_changer, check_reader, seen_by
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import ENDPOINTS, error_code, request_line
@@ -99,6 +100,7 @@ def build_routes(metrics: Metrics, readiness: Readiness) -> Starlette:
         return _ready(_state(request), is_draining=readiness.is_draining)
 
     async def show_metrics(request: Request) -> Response:
+        check_no_query(request.scope["query_string"])
         if (access := _state(request).access) is not None:
             check_reader(access, request.state.caller, "/metrics")
         page, media_type = await metrics.page_of_all(request.headers.get("accept", ""))
@@ -126,7 +128,8 @@ def build_routes(metrics: Metrics, readiness: Readiness) -> Starlette:
             404: _missing,
             405: _other_method,
             StoreUnavailable: _unavailable,
-            Forbidden: _forbidden,
+            Forbidden: _refused,
+            MalformedRequest: _refused,
         },
     )
 
@@ -176,13 +179,15 @@ async def _model(request: Request) -> Response:
     return _json(found) if found else _not_found(request, "there is no such model; see /v1/models")
 
 
-def _openapi(_: Request) -> Response:  # not async: the first one builds it
+def _openapi(request: Request) -> Response:  # not async: the first one builds it
+    check_no_query(request.scope["query_string"])
     from pointsman.gateway._openapi import openapi_json
 
     return Response(openapi_json(), media_type="application/json")
 
 
 def _decision(request: Request) -> Response:  # not async: the ledger reads a file, so in a thread
+    check_no_query(request.scope["query_string"])
     ledger = _state(request).runtime.ledger
     ledger.flush()
     wanted, caller = request.path_params["id"], seen_by(_state(request).access, request.state.caller)
@@ -198,6 +203,7 @@ async def _outcome(request: Request) -> Response:
     decision, access = request.path_params["id"], _state(request).access
     if access is not None:
         check_changer(access, request.state.caller)
+    check_no_query(request.scope["query_string"])
     try:
         body = await read_bytes(request.receive, dict(request.scope["headers"]), _OUTCOME_BYTES)
         outcome = read_report(body, decision=decision, at=time.time())
@@ -238,8 +244,8 @@ async def _other_method(request: Request, error: Exception) -> Response:
     return answer
 
 
-async def _forbidden(request: Request, error: Exception) -> Response:
-    refusal = cast("Forbidden", error)
+async def _refused(request: Request, error: Exception) -> Response:
+    refusal = cast("CallerError", error)
     return _error(request, Fault(refusal.status, f"{refusal.message}; {refusal.hint}", error_code(refusal)))
 
 
