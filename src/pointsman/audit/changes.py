@@ -27,7 +27,6 @@ _HOOKS: Final = {
         f"mkdir -p {_PLUGINS} && pointsman hook opencode install > {_PLUGINS}/pointsman.js",
     ),
 }
-_GATEWAY: Final = "pointsman config init && pointsman serve"
 #: Tools that are named in a command.
 _TOOLS: Final = 8
 
@@ -40,9 +39,17 @@ class Change(NamedTuple):
     command: str  # one line of a shell that runs as it is
 
 
-def changes(found: Verdict, sessions: Sequence[SessionFigures]) -> tuple[Change, ...]:
-    """Name at most three changes: what is sure first, then what outcomes show, then how to learn the rest."""
-    made = [*_sure(found, sessions), *_outcomes(found), *_unknown(found)]
+def changes(
+    found: Verdict, sessions: Sequence[SessionFigures], arguments: str = "--from-audit"
+) -> tuple[Change, ...]:
+    """Name at most three changes: what is sure first, then what outcomes show, then how to learn the rest.
+
+    Args:
+        found: What is known of savings.
+        sessions: What was read.
+        arguments: With which ``config init`` reads the same logs, as words of a shell.
+    """
+    made = [*_sure(found, sessions, arguments), *_outcomes(found, arguments), *_unknown(found, arguments)]
     return tuple(made[:_MOST])
 
 
@@ -56,30 +63,34 @@ def changes_blocks(made: Sequence[Change]) -> Iterator[Block]:
         yield f"   {each.command}"
 
 
-def _sure(found: Verdict, sessions: Sequence[SessionFigures]) -> Iterator[Change]:
+def _gateway(arguments: str) -> str:
+    return f"pointsman config init {arguments} && pointsman serve"
+
+
+def _sure(found: Verdict, sessions: Sequence[SessionFigures], arguments: str) -> Iterator[Change]:
     for each in found.sure:
         if each.dollars < _LEAST:
             continue
-        how, command = _command(each.what, sessions)
+        how, command = _command(each.what, sessions, _gateway(arguments))
         yield Change(f"{each.what}: {how}", f"{dollars(each.dollars)}, sure", command)
 
 
-def _command(what: str, sessions: Sequence[SessionFigures]) -> tuple[str, str]:
+def _command(what: str, sessions: Sequence[SessionFigures], gateway: str) -> tuple[str, str]:
     """How a change is made, and the command."""
     match what:
         case _ if what == STUCK_CHANGE:
             client = _most(Counter(of.client for of in sessions if of.stuck))
-            return _HOOKS.get(client, ('the gateway adds a hint with [guidance] mode = "on"', _GATEWAY))
+            return _HOOKS.get(client, ('the gateway adds a hint with [guidance] mode = "on"', gateway))
         case _ if what == TOOLS_CHANGE:
-            return _without_tools(sessions)
+            return _without_tools(sessions, gateway)
         case _ if what == HOUSEKEEPING_CHANGE:
-            return "the gateway serves them with tier SIMPLE", _GATEWAY
+            return "the gateway serves them with tier SIMPLE", gateway
         case _ if what == MOVES_CHANGE:
-            return "the gateway counts the loss of a cache before it changes the model", _GATEWAY
-    return "through the gateway", _GATEWAY
+            return "the gateway counts the loss of a cache before it changes the model", gateway
+    return "through the gateway", gateway
 
 
-def _without_tools(sessions: Sequence[SessionFigures]) -> tuple[str, str]:
+def _without_tools(sessions: Sequence[SessionFigures], gateway: str) -> tuple[str, str]:
     called = {name for of in sessions for name in of.calls_by_tool}
     unused: Counter[str] = Counter()
     clients: Counter[str] = Counter()
@@ -90,28 +101,27 @@ def _without_tools(sessions: Sequence[SessionFigures]) -> tuple[str, str]:
     client = _most(clients)
     if client == "claude-code":
         return "start the client without them", f"claude --disallowedTools {shlex.quote(names)}"
-    return f'the gateway cuts them with [capabilities] mode = "on"; {client} offers {names}', _GATEWAY
+    return f'the gateway cuts them with [capabilities] mode = "on"; {client} offers {names}', gateway
 
 
 def _most(counted: Counter[str]) -> str:
     return counted.most_common(1)[0][0] if counted else ""
 
 
-def _outcomes(found: Verdict) -> Iterator[Change]:
+def _outcomes(found: Verdict, arguments: str) -> Iterator[Change]:
     for each in found.claimed:
         low, high = each.saved
         yield Change(
             f"use {each.cheap} in place of {each.dear}, in the projects compared: name it under [tiers]",
             f"{dollars(low)} to {dollars(high)}, by outcomes",
-            _GATEWAY,
+            _gateway(arguments),
         )
 
 
-def _unknown(found: Verdict) -> Iterator[Change]:
+def _unknown(found: Verdict, arguments: str) -> Iterator[Change]:
     for each in found.stakes:
         yield Change(
-            f"learn whether {each.cheap} would do the work of {each.dear}: "
-            f"ask it in the background, under [shadow]",
+            f"learn whether {each.cheap} would do the work of {each.dear}: ask it in the background",
             f"unknown, {dollars(each.dollars)} at stake",
-            _GATEWAY,
+            _gateway(f"{arguments} --shadow {shlex.quote(each.cheap)}"),
         )

@@ -14,7 +14,7 @@ from pointsman.audit.figures import Part, SessionFigures, Spent, Split
 from pointsman.catalogue import ANY, Catalogue, CatalogueEntry, installed
 from pointsman.prices import Prices
 
-__all__ = ["Money", "Pricing"]
+__all__ = ["Money", "Pricing", "maker_of"]
 
 #: Who makes a model, by the beginning of its id: the list price of the maker is taken where a log names a
 #: provider that the catalogue does not know.
@@ -31,6 +31,11 @@ _MAKERS: Final = (
     ("*mistral*", "mistral"),
     ("codestral-*", "mistral"),
 )
+
+
+def maker_of(model: str) -> str:
+    """Who makes a model, by its id; ``catalogue.ANY`` where that does not tell."""
+    return next((maker for pattern, maker in _MAKERS if fnmatchcase(model.lower(), pattern)), ANY)
 
 
 class Money(msgspec.Struct, frozen=True):
@@ -98,8 +103,7 @@ class Pricing:
         }
 
     def _find(self, provider: str, model: str) -> Prices | None:
-        maker = next((maker for pattern, maker in _MAKERS if fnmatchcase(model.lower(), pattern)), ANY)
-        for at in (provider, maker):
+        for at in (provider, maker_of(model)):
             for catalogue in self._catalogues:
                 match = catalogue.find(at, model) if at else None
                 if match is not None and match.has_its_prices and match.entry.is_priced:

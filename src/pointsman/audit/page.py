@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Final
 
 from pointsman.audit.changes import changes
-from pointsman.audit.figures import SessionFigures
 from pointsman.audit.report import AuditReport
 from pointsman.audit.tables import by, cost, counted, dearest, ending, what_was_blocks
 from pointsman.audit.trouble_tables import trouble_blocks
@@ -54,7 +53,7 @@ def page(report: AuditReport) -> str:
             f"<h1>{sentence}</h1>",
             *_intro(report),
             *_bars(report),
-            *_changes(found, report.sessions),
+            *_changes(found, report),
             *_sessions(report),
             *_section("What is sure, what outcomes show, what is unknown", found.blocks()),
             *_section("Where sessions went wrong", trouble_blocks(report.sessions, report.pricing)),
@@ -105,8 +104,8 @@ def _bars(report: AuditReport) -> Iterator[str]:
     yield "</svg>"
 
 
-def _changes(found: Verdict, sessions: Sequence[SessionFigures]) -> Iterator[str]:
-    made = changes(found, sessions)
+def _changes(found: Verdict, report: AuditReport) -> Iterator[str]:
+    made = changes(found, report.sessions, report.arguments)
     if made:
         yield "<h2>The changes worth most on these logs</h2><ol>"
         for each in made:

@@ -34,6 +34,7 @@ class AuditReport:
     copies: int = 0
     empty: Mapping[str, int] = field(default_factory=dict)  # logs without a request, by source
     since: float = 0.0
+    arguments: str = "--from-audit"  # of ``config init``, so that it reads the same logs
 
     def total(self) -> tuple[Spent, Money]:
         """Sums over all sessions."""
@@ -52,7 +53,7 @@ class AuditReport:
         found = self.verdict()
         return {
             "sentence": found.sentence,
-            "changes": [each._asdict() for each in changes(found, self.sessions)],
+            "changes": [each._asdict() for each in changes(found, self.sessions, self.arguments)],
             "verdict": found.to_json(),
             "place": self.place,
             "found": self.found,
@@ -84,7 +85,7 @@ class AuditReport:
             yield from trouble_blocks(self.sessions, self.pricing)
             yield ""
             yield from found.blocks()
-            yield from changes_blocks(changes(found, self.sessions))
+            yield from changes_blocks(changes(found, self.sessions, self.arguments))
         yield from self._unknown_lines()
 
     def _found_lines(self) -> Iterator[Block]:

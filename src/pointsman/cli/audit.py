@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -21,7 +23,7 @@ from pointsman.cli.terminal import progress
 from pointsman.errors import PointsmanError
 from pointsman.stores.pattern_cache import cache_directory
 
-__all__ = ["register"]
+__all__ = ["read_logs", "register"]
 
 _PERIOD: Final = re.compile(r"(\d{1,5})([hdwm])")
 _SECONDS: Final = {"h": 3_600, "d": 86_400, "w": 604_800, "m": 2_592_000}
@@ -78,10 +80,7 @@ def audit(
         writable(html)
     given = read_labels(labels) if labels else {}
     began = time.time() - _period(since) if since else 0.0
-    place = None if files and home is None else Home.at(home)
-    collection = Collection(place, sources(), files=files or (), since=began)
-    if not collection.logs:
-        raise _nothing(collection)
+    collection = read_logs(files or (), home, since=began)
     with progress("pointsman audit", len(collection.logs)) as shown:
         collection.on_log = shown.advance if shown else None
         kept = KeptFigures(_cache_file()) if incremental else None
@@ -91,7 +90,7 @@ def audit(
     for name in unknown:
         collection.note(f"{labels}: no session {name} was read, so its label counts nowhere")
     report = AuditReport(
-        place=str(place.path) if place else ", ".join(map(str, files or ())),
+        place=str(collection.home.path) if collection.home else ", ".join(map(str, files or ())),
         sessions=of,
         found=collection.found(),
         pricing=Pricing(subscriptions=frozenset(subscription or ())),
@@ -99,10 +98,30 @@ def audit(
         copies=collection.copies,
         empty=collection.empty,
         since=began,
+        arguments=_arguments(files or (), home),
     )
     if html is not None:
         save(html, page(report).encode())
     print_report(report, as_json=as_json)
+
+
+def read_logs(files: Sequence[Path], home: Path | None, *, since: float = 0.0) -> Collection:
+    """Find logs: of a home directory, exports, or both.
+
+    Raises:
+        PointsmanError: there are none.
+    """
+    place = None if files and home is None else Home.at(home)
+    collection = Collection(place, sources(), files=files, since=since)
+    if not collection.logs:
+        raise _nothing(collection)
+    return collection
+
+
+def _arguments(files: Sequence[Path], home: Path | None) -> str:
+    """The options with which ``config init --from-audit`` reads the same logs."""
+    words = ["--from-audit", *(["--home", str(home)] if home else ())]
+    return shlex.join([*words, *(word for file in files for word in ("--logs", str(file)))])
 
 
 def _cache_file() -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -12,13 +12,13 @@ import typer
 from pointsman.cli.options import ConfigOption, JsonOption
 from pointsman.cli.output import FAILED, Group, config_file, echo, print_json
 from pointsman.config import Config, examine
-from pointsman.config.draft import Found, draft, find_local, find_providers, unused_keys
+from pointsman.config.draft import PROVIDERS, Found, draft, find_local, find_providers, unused_keys
 from pointsman.config.edit import write_file
 from pointsman.config.load import FILE_NAME
 from pointsman.config.shapes import state_file
 from pointsman.config.show import as_toml, plain
 from pointsman.config.trust import trust
-from pointsman.errors import ConfigError
+from pointsman.errors import ConfigError, PointsmanError
 
 if TYPE_CHECKING:
     from pointsman.diagnostics import Client, Verdict
@@ -133,12 +133,44 @@ def init(
         ),
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    from_audit: Annotated[
+        bool,
+        typer.Option(
+            "--from-audit",
+            help="Take models, tiers and prices from the logs that pointsman audit reads; tiers are "
+            "ordered by price.",
+        ),
+    ] = False,
+    home: Annotated[
+        Path | None,
+        typer.Option(help="With --from-audit: directory to look in; default: the user's home directory."),
+    ] = None,
+    logs: Annotated[
+        list[Path] | None,
+        typer.Option(help="With --from-audit: export to read, or a ledger; may be repeated."),
+    ] = None,
+    shadow: Annotated[
+        str, typer.Option(help="Model to ask in the background, for 5 % of the requests ([shadow]).")
+    ] = "",
 ) -> None:
-    """Write a commented configuration for the API keys in the environment, or for a local model server."""
-    found = find_providers(os.environ)
-    if local or not found:
-        found += find_local()
-    text = draft(found)
+    """Write a commented configuration for the API keys in the environment, or for a local model server.
+
+    With --from-audit, for the models that the logs on this machine name. An upstream whose API key is not in
+    the environment is left out; without any, the caller's own credential is passed on, as of a subscription.
+    """
+    if (home or logs) and not from_audit:
+        raise PointsmanError("--home and --logs are for --from-audit")
+    tiers: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = {}
+    if from_audit:
+        found, tiers, left_out = _logged(home, logs or ())
+    else:
+        found = find_providers(os.environ)
+        if local or not found:
+            found += find_local()
+    if shadow:
+        _check_shadow(shadow, found, left_out)
+    text = draft(found, tiers=tiers, shadow=shadow)
     if str(output) == "-":
         echo(text, nl=False)
         return
@@ -151,6 +183,41 @@ def init(
         echo(f"pointsman: {error}", err=True)
     for line in _written(output, found, unused_keys(os.environ)):
         echo(line)
+    for model, why in left_out.items():
+        echo(f"left out: {model}, {why}")
+
+
+def _logged(
+    home: Path | None, files: Sequence[Path]
+) -> tuple[list[Found], tuple[str, ...], Mapping[str, str]]:
+    """Return upstreams and tiers for the models in logs, and why others are left out."""
+    from pointsman.audit.logged_models import logged_models
+    from pointsman.audit.money import Pricing
+    from pointsman.cli.audit import read_logs
+
+    collection = read_logs(files, home)
+    models = logged_models(list(collection.figures()), Pricing(), os.environ)
+    return list(models.found), models.tiers, models.left_out
+
+
+def _check_shadow(name: str, found: Sequence[Found], left_out: Mapping[str, str]) -> None:
+    """Refuse a model that cannot be asked in the background.
+
+    Raises:
+        ConfigError: there is no such model, or only a caller has the credential for it.
+    """
+    where = {model.name: each for each in found for model in each.models}
+    if name in left_out:
+        raise ConfigError(f'"{name}" cannot be asked in the background: {left_out[name]}')
+    if name not in where:
+        known = ", ".join(where) or "none"
+        raise ConfigError(f'--shadow names an unknown model "{name}"', hint=f"models: {known}")
+    if where[name].forward_auth:
+        variable = next(each.variable for each in PROVIDERS if each.name == where[name].name)
+        raise ConfigError(
+            f'"{name}" cannot be asked in the background with the credential of a caller',
+            hint=f"set {variable}",
+        )
 
 
 def _written(file: Path, found: list[Found], unused: list[str]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Final, NamedTuple
@@ -19,7 +20,9 @@ class ModelDraft(NamedTuple):
 
     name: str
     id: str
-    prices: tuple[float, float] | None = None  # per million tokens in and out; None: the catalogue's
+    #: Per million tokens: input, output, cached input, cache write; None for one: unknown, for all: the
+    #: catalogue's.
+    prices: tuple[float | None, ...] | None = None
     window: int | None = None  # tokens; None: the catalogue's
 
 
@@ -32,6 +35,7 @@ class Found(NamedTuple):
     models: tuple[ModelDraft, ...]  # the first for the two lower tiers, the last for the others
     variable: str = ""  # holds the key
     auth: str = ""  # the header of the key, where it is not its format's own
+    forward_auth: bool = False  # it takes the caller's own credential
     verifier: ModelDraft | None = None  # answers a question within half a second: it does not think first
     remark: str = ""
 
@@ -130,8 +134,13 @@ def find_local(servers: Iterable[tuple[str, int]] = SERVERS) -> list[Found]:
     ]
 
 
-def draft(found: Sequence[Found]) -> str:
+def draft(found: Sequence[Found], *, tiers: Sequence[str] = (), shadow: str = "") -> str:
     """Return a file for these upstreams; without any, one that answers from the built-in demo.
+
+    Args:
+        found: The upstreams.
+        tiers: Name of the model of each tier, SIMPLE first; by default the first or last of each upstream.
+        shadow: Name of the model that is asked in the background; by default none is.
 
     Each tier names a model of every upstream: the first that can serve a request does, and the others are its
     fallback. The lower tiers begin with the cheapest, the higher ones with the most expensive.
@@ -141,21 +150,21 @@ def draft(found: Sequence[Found]) -> str:
     small = sorted((each.models[0] for each in upstreams), key=known.__getitem__)
     large = sorted((each.models[-1] for each in upstreams), key=known.__getitem__, reverse=True)
     verifiers = sorted((each.verifier for each in upstreams if each.verifier), key=known.__getitem__)
+    served = [json.dumps(name) for name in tiers] or [_tier(small)] * 2 + [_tier(large)] * 2
     return _TEMPLATE.format(
         note="" if found else _NOTHING_FOUND,
         upstreams="\n".join(_upstream(each) for each in upstreams),
         models="\n".join(_model(model, each.name) for each in upstreams for model in _named(each)),
-        small=_tier(small),
-        large=_tier(large),
+        tiers=served,
         verify=_VERIFY.format(verifiers[0].name) if verifiers else _NO_VERIFIER,
-        shadow=small[0].name,
+        shadow=_SHADOW.format(shadow) if shadow else _NO_SHADOW.format(small[0].name),
     )
 
 
 def _price(model: ModelDraft, upstream: Found) -> float:
     """What a million tokens of an answer cost; unknown prices come last among the cheap."""
     if model.prices is not None:
-        return model.prices[1]
+        return inf if model.prices[1] is None else model.prices[1]
     spec = filled(ModelSpec(model.name, upstream.name, model.id), provider_of(upstream.base_url), installed())
     return inf if spec.output_per_million is None else spec.output_per_million
 
@@ -192,6 +201,8 @@ def _upstream(upstream: Found) -> str:
     lines = [f"[upstreams.{upstream.name}]", f'base_url = "{upstream.base_url}"']
     if upstream.variable:
         lines.append(f'api_key = "${{{upstream.variable}}}"')
+    if upstream.forward_auth:
+        lines.append("forward_auth = true")
     lines.append(f"formats = {json.dumps(upstream.formats)}")
     if upstream.auth:
         lines.append(f'auth = "{upstream.auth}"')
@@ -201,10 +212,21 @@ def _upstream(upstream: Found) -> str:
 def _model(model: ModelDraft, upstream: str) -> str:
     fields = [f'upstream = "{upstream}"', f"id = {json.dumps(model.id)}"]
     if model.prices is not None:
-        fields.append("input_per_million = {:g}, output_per_million = {:g}".format(*model.prices))
+        named = zip(_PRICES, model.prices, strict=False)
+        fields.append(", ".join(f"{name} = {price:g}" for name, price in named if price is not None))
     if model.window:
         fields.append(f"context_window = {model.window:_}")
-    return f"{model.name} = {{ {', '.join(fields)} }}"
+    key = model.name if _BARE.fullmatch(model.name) else json.dumps(model.name)
+    return f"{key} = {{ {', '.join(fields)} }}"
+
+
+_BARE: Final = re.compile("[A-Za-z0-9_-]+")
+_PRICES: Final = (
+    "input_per_million",
+    "output_per_million",
+    "cached_input_per_million",
+    "cache_write_per_million",
+)
 
 
 _NOTHING_FOUND: Final = """\
@@ -235,10 +257,10 @@ _TEMPLATE: Final = """\
 # Of models with the same prices, one that speaks the caller's format natively comes first.
 [tiers]
 profile   = "default"
-simple    = {small}
-medium    = {small}
-complex   = {large}
-reasoning = {large}
+simple    = {tiers[0]}
+medium    = {tiers[1]}
+complex   = {tiers[2]}
+reasoning = {tiers[3]}
 {verify}
 
 # What other names mean. Those that Claude Code, Codex, opencode and the SDKs send by themselves are known:
@@ -274,8 +296,17 @@ port = 4747
 text = "off"       # off | hash | redacted (no keys, no e-mail addresses) | full
 
 # Test another policy or model in the background; see "pointsman report shadow":
+{shadow}"""
+
+_NO_SHADOW: Final = """\
 # [shadow]
 # policy = "candidate.toml"
-# model  = "{shadow}"
+# model  = "{}"
 # share  = 0.05
+"""
+
+_SHADOW: Final = """\
+[shadow]
+model = "{}"
+share = 0.05       # of requests: each of them is paid for twice
 """
