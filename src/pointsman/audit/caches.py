@@ -6,15 +6,15 @@ A cache belongs to one model and one conversation, holds the prompt of the last 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.audit.session import Request
+from pointsman.audit.session import HOUSEKEEPING, Request
 from pointsman.prices import Prices
 
-__all__ = ["CacheRules", "Call", "calls", "cost", "predicted"]
+__all__ = ["CacheRules", "Call", "calls", "paid", "predicted"]
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
@@ -47,13 +47,13 @@ _BLOCKS: Final = {"anthropic": CacheRules(block=1), "google": CacheRules(block=1
 
 
 def calls(requests: Sequence[Request]) -> tuple[Call, ...]:
-    """Reduce requests to what caches depend on."""
+    """Reduce requests to what caches depend on. Titles and the like have prompts of their own."""
     return tuple(
         Call(
             each.at,
             each.model,
             each.provider,
-            each.agent,
+            f"{each.agent}#{each.purpose}" if each.purpose in HOUSEKEEPING else each.agent,
             each.usage.input_tokens,
             each.usage.cached_tokens,
             each.usage.written_tokens,
@@ -72,26 +72,22 @@ def rules(provider: str, model: str, cache_seconds: float | None) -> CacheRules:
     return found if cache_seconds is None else found._replace(seconds=cache_seconds)
 
 
-def predicted(
-    made: Sequence[Call], lifetimes: dict[tuple[str, str], float | None], *, instead: str | None = None
-) -> Iterator[int]:
+def predicted(made: Sequence[Call], lifetimes: Mapping[tuple[str, str], float | None]) -> Iterator[int]:
     """Yield the tokens that each request reads from the cache.
 
-    What a conversation's first request reads was written by another session. This is taken from the log
-    where the model is the logged one, and is 0 where another model answers instead.
+    What a conversation's first request reads was written by another session: it is taken from the log.
 
     Args:
         made: The requests of a session, in order.
         lifetimes: Seconds by provider and model; None where they are not known.
-        instead: A model that answers all of them.
     """
     held: dict[tuple[str, str], Call] = {}
     begun: set[str] = set()
     for call in made:
-        model = call.model if instead is None else instead
+        model = call.model
         before = held.get((call.agent, model))
         if call.agent not in begun:
-            yield call.cached_tokens if instead is None else 0
+            yield call.cached_tokens
         elif before is None:
             yield 0
         else:
@@ -110,12 +106,21 @@ def _read(call: Call, before: Call, by: CacheRules) -> int:
     return prefix // by.block * by.block if prefix >= by.least else 0
 
 
-def cost(made: Sequence[Call], reads: Sequence[int], prices: Sequence[Prices]) -> float | None:
-    """Return what requests cost if they read so much from the cache and write the rest; None if unknown."""
-    total = 0.0
-    for call, read, price in zip(made, reads, prices, strict=True):
-        plain = price.cost(call.input_tokens, read, call.output_tokens)
-        if plain is None:
-            return None
-        total += plain + price.writing(call.input_tokens - read)
-    return total
+def paid(call: Call, prices: Prices, read: int | None = None) -> float | None:
+    """Return what a request costs, in dollars; None where a price is unknown.
+
+    Args:
+        call: The request.
+        prices: Of the model that answers.
+        read: Tokens that it reads from the cache, where these are others than the log has; the rest is
+            written to it.
+    """
+    cached, written, hour = call.cached_tokens, call.written_tokens, call.written_1h_tokens
+    if read is not None:
+        new = call.input_tokens - read
+        hour = round(new * hour / written) if written else 0
+        cached, written = read, new
+    plain = prices.cost(call.input_tokens, cached, call.output_tokens)
+    return (
+        None if plain is None else plain + prices.writing(written - hour) + prices.writing_for_an_hour(hour)
+    )

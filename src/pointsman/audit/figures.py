@@ -17,7 +17,7 @@ from pointsman.audit.trouble import STUCK, Sign, is_stuck, signs
 from pointsman.audit.where import unused_tools, where
 from pointsman.trajectory import CallOutcome
 
-__all__ = ["Part", "SessionFigures", "SignFigures", "Spent", "Split", "figures"]
+__all__ = ["Part", "SessionFigures", "SignFigures", "Spent", "Split", "figures", "role_of"]
 
 #: Role of a sub-agent's requests, whatever they are for.
 SUB_AGENT: Final = "sub-agent"
@@ -197,8 +197,12 @@ def parts(requests: Iterable[Request]) -> tuple[Part, ...]:
 
 def _split(request: Request) -> Split:
     day = datetime.fromtimestamp(request.at, UTC).date().isoformat() if request.at else _UNTIMED
-    role = SUB_AGENT if request.agent else request.purpose.value
-    return Split(day, request.model, request.provider, role, request.subscription)
+    return Split(day, request.model, request.provider, role_of(request), request.subscription)
+
+
+def role_of(request: Request) -> str:
+    """What a request is for, as amounts are divided by it."""
+    return SUB_AGENT if request.agent else request.purpose.value
 
 
 #: Events of a lane. Of a longer session those around the first sign of being stuck are shown, else the first.

@@ -94,6 +94,15 @@ class Pricing:
             self._known[key] = self._find(provider, model)
         return self._known[key]
 
+    def same(self, provider: str, one: str, other: str) -> bool:
+        """Whether two ids name one model: they are equal, or but for a date."""
+        found = self.prices(provider, one)
+        return one == other or (
+            isinstance(found, CatalogueEntry)
+            and found.id in (one, other)
+            and found is self.prices(provider, other)
+        )
+
     def lifetimes(self, made: Iterable[Call]) -> dict[tuple[str, str], float | None]:
         """Seconds for which prompt caches are kept, by provider and model; None where they are not known."""
         found = {(call.provider, call.model): self.prices(call.provider, call.model) for call in made}

@@ -7,6 +7,7 @@ from html import escape
 from typing import Final
 
 from pointsman.audit.changes import changes
+from pointsman.audit.policies import policy_blocks
 from pointsman.audit.report import AuditReport
 from pointsman.audit.tables import by, cost, counted, dearest, ending, what_was_blocks
 from pointsman.audit.trouble_tables import trouble_blocks
@@ -56,6 +57,7 @@ def page(report: AuditReport) -> str:
             *_changes(found, report),
             *_sessions(report),
             *_section("What is sure, what outcomes show, what is unknown", found.blocks()),
+            *_policies(report),
             *_section("Where sessions went wrong", trouble_blocks(report.sessions, report.pricing)),
             *_section("What was spent", what_was_blocks(report.sessions, report.pricing)),
             *_computed(report, found),
@@ -78,6 +80,11 @@ def _intro(report: AuditReport) -> Iterator[str]:
         f"{counted(spent.requests, 'request')}. Sure, by outcomes and unknown differ in certainty, so "
         "they are not added up. To label a session is to say whether it was solved.</p>"
     )
+
+
+def _policies(report: AuditReport) -> Iterator[str]:
+    if report.policies:
+        yield from _section("What other policies would have done", policy_blocks(report.policies))
 
 
 def _bars(report: AuditReport) -> Iterator[str]:

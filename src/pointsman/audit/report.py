@@ -11,6 +11,7 @@ from typing import Final
 from pointsman.audit.changes import changes, changes_blocks
 from pointsman.audit.figures import SessionFigures, Spent
 from pointsman.audit.money import Money, Pricing
+from pointsman.audit.policies import PolicyVerdict, policy_blocks
 from pointsman.audit.tables import DIVISIONS, by, cost, counted, dearest, tokens, what_was_blocks
 from pointsman.audit.trouble_tables import trouble_blocks
 from pointsman.audit.verdict import Verdict, verdict
@@ -35,6 +36,7 @@ class AuditReport:
     empty: Mapping[str, int] = field(default_factory=dict)  # logs without a request, by source
     since: float = 0.0
     arguments: str = "--from-audit"  # of ``config init``, so that it reads the same logs
+    policies: Sequence[PolicyVerdict] = ()  # other policies on the same logs
 
     def total(self) -> tuple[Spent, Money]:
         """Sums over all sessions."""
@@ -55,6 +57,7 @@ class AuditReport:
             "sentence": found.sentence,
             "changes": [each._asdict() for each in changes(found, self.sessions, self.arguments)],
             "verdict": found.to_json(),
+            "policies": [each.to_json() for each in self.policies],
             "place": self.place,
             "found": self.found,
             "total": {"sessions": len(self.sessions), **_spent(spent), **money.to_json()},
@@ -85,6 +88,7 @@ class AuditReport:
             yield from trouble_blocks(self.sessions, self.pricing)
             yield ""
             yield from found.blocks()
+            yield from policy_blocks(self.policies)
             yield from changes_blocks(changes(found, self.sessions, self.arguments))
         yield from self._unknown_lines()
 

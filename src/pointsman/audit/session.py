@@ -13,7 +13,7 @@ import msgspec
 
 from pointsman.vocabulary import Purpose
 
-__all__ = ["KEPT", "Certainty", "Request", "Session", "ToolUse", "Usage", "cut"]
+__all__ = ["HOUSEKEEPING", "KEPT", "Certainty", "Request", "Session", "ToolUse", "Usage", "cut"]
 
 #: Characters kept of one text: its beginning and its end, where errors, exit codes and summaries are.
 KEPT: Final = 8_000
@@ -85,6 +85,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return not self.agent and self.purpose in _WORK
 
 
+#: Purposes that any model can fill; a compaction is none of them, for the work goes on from it.
+HOUSEKEEPING: Final = frozenset({Purpose.TITLE, Purpose.TOPIC, Purpose.SUMMARY, Purpose.PROBE})
 #: Purposes that are the person's work; everything else is the client's own housekeeping.
 _WORK: Final = frozenset({Purpose.MESSAGE, Purpose.TOOL_ITERATION, Purpose.PLAN, Purpose.EDIT})
 

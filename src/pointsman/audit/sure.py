@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from pointsman.audit.caches import Call, cost, predicted
-from pointsman.audit.figures import SUB_AGENT, Part, SessionFigures, Spent, Split
+import msgspec
+
+from pointsman.audit.caches import Call, paid, predicted
+from pointsman.audit.figures import SUB_AGENT, Part, SessionFigures, Spent
 from pointsman.audit.money import Pricing
+from pointsman.audit.session import HOUSEKEEPING
 from pointsman.prices import Prices
 from pointsman.vocabulary import Purpose
 
@@ -28,8 +31,6 @@ HOUSEKEEPING_CHANGE: Final = "cheapest model for titles, topics, summaries and p
 MOVES_CHANGE: Final = "stay with one model where moves cost more than they saved"
 TOOLS_CHANGE: Final = "do not offer tools that no session called"
 
-#: Roles that any model can fill; a compaction is none of them, for the work goes on from it.
-HOUSEKEEPING: Final = frozenset({Purpose.TITLE, Purpose.TOPIC, Purpose.SUMMARY, Purpose.PROBE})
 _WORK: Final = frozenset(
     {Purpose.MESSAGE, Purpose.TOOL_ITERATION, Purpose.PLAN, Purpose.EDIT, Purpose.COMPACTION, SUB_AGENT}
 )
@@ -44,9 +45,9 @@ class Sure(NamedTuple):
     because: str  # how it is computed, and what is assumed
 
 
-def is_work(split: Split) -> bool:
-    """Whether requests do the person's work."""
-    return split.role in _WORK
+def is_work(role: str) -> bool:
+    """Whether requests of a role do the person's work."""
+    return role in _WORK
 
 
 def without(parts: Sequence[Part], less: Sequence[Part]) -> Iterator[Part]:
@@ -144,33 +145,15 @@ def _staying(moved: Sequence[Call], pricing: Pricing) -> float:
         zip(moved, prices, strict=True),
         key=lambda each: (each[1].input_per_million or 0.0, each[1].output_per_million or 0.0),
     )
-    reads = list(
-        predicted([_as(call, stays) for call in moved], pricing.lifetimes(moved), instead=stays.model)
-    )
-    instead = cost(moved, reads, [best] * len(moved))
-    was = sum(map(_was, moved, prices))
-    return 0.0 if instead is None else was - instead
-
-
-def _as(call: Call, other: Call) -> Call:
-    return Call(
-        call.at,
-        other.model,
-        other.provider,
-        call.agent,
-        call.input_tokens,
-        call.cached_tokens,
-        call.written_tokens,
-        0,
-        call.output_tokens,
-        call.new_context,
-    )
-
-
-def _was(call: Call, prices: Prices) -> float:
-    hour = call.written_1h_tokens
-    plain = prices.cost(call.input_tokens, call.cached_tokens, call.output_tokens) or 0.0
-    return plain + prices.writing(call.written_tokens - hour) + prices.writing_for_an_hour(hour)
+    stayed = [
+        msgspec.structs.replace(
+            call, provider=stays.provider, model=stays.model, cached_tokens=0, written_1h_tokens=0
+        )
+        for call in moved
+    ]
+    reads = predicted(stayed, pricing.lifetimes(moved))
+    now = sum(paid(call, best, read) or 0.0 for call, read in zip(stayed, reads, strict=True))
+    return sum(paid(call, price) or 0.0 for call, price in zip(moved, prices, strict=True)) - now
 
 
 def _tools(sessions: Sequence[SessionFigures], pricing: Pricing) -> Sure:

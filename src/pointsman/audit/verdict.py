@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -13,7 +13,19 @@ from pointsman.audit.sure import Sure, is_work, sure, without
 from pointsman.audit.tables import counted, total_money
 from pointsman.printable import Block, Column, TextTable
 
-__all__ = ["Stake", "Verdict", "verdict"]
+__all__ = [
+    "Stake",
+    "Verdict",
+    "dollars",
+    "outcomes_blocks",
+    "run_of",
+    "said_by_outcomes",
+    "said_of_stakes",
+    "stake_of",
+    "stakes_blocks",
+    "tried",
+    "verdict",
+]
 
 #: Sessions to label that a person is shown; ``--json`` has as many as are needed.
 _SAMPLE: Final = 3
@@ -56,7 +68,15 @@ class Verdict(NamedTuple):
     @property
     def sentence(self) -> str:
         """All of it in a few words."""
-        return f"{self._spent()} {self._sure()} {self._outcomes()} {self._unknown()} {self._stuck()}"
+        return " ".join(
+            (
+                self._spent(),
+                f"Sure to save: {dollars(sum(each.dollars for each in self.sure))}.",
+                said_by_outcomes(self.claimed, self.compared),
+                f"Unknown: {said_of_stakes(self.stakes) or _NO_STAKES}",
+                self._stuck(),
+            )
+        )
 
     def _spent(self) -> str:
         money, parts = self.total, []
@@ -67,29 +87,6 @@ class Verdict(NamedTuple):
         without_price = f", {counted(money.unpriced, 'request')} without a price" if money.unpriced else ""
         days = f" in {counted(self.days, 'day')}" if self.days else ""
         return f"{' and '.join(parts)}{days}{without_price}."
-
-    def _sure(self) -> str:
-        return f"Sure to save: {dollars(sum(each.dollars for each in self.sure))}."
-
-    def _outcomes(self) -> str:
-        if self.claimed:
-            low, high = (sum(each.saved[at] for each in self.claimed) for at in (0, 1))
-            return f"By outcomes: {dollars(low)} to {dollars(high)}."
-        harmful = [each for each in self.compared if each.verdict == "harmful"]
-        if harmful:
-            return f"By outcomes: nothing, {harmful[0].cheap} solves less than {harmful[0].dear}."
-        return "By outcomes: nothing is proven."
-
-    def _unknown(self) -> str:
-        if not self.stakes:
-            return "Unknown: nothing can be compared, for no work was done by a cheaper model."
-        labels = _by_model([each.needed for each in self.stakes])
-        stake = dollars(sum(each.dollars for each in self.stakes))
-        if not labels:
-            return f"Unknown: {stake} at stake."
-        missing = _by_model([each.missing for each in self.stakes])
-        unrun = f" ({missing:,} of them not yet run)" if missing else ""
-        return f"Unknown: {stake} at stake until you label {counted(labels, 'session')}{unrun}."
 
     def _stuck(self) -> str:
         after = dollars(self.after_sign.total)
@@ -112,35 +109,67 @@ class Verdict(NamedTuple):
         rows = [[each.what, f"{each.requests:,}", dollars(each.dollars)] for each in self.sure]
         yield TextTable([Column("change"), Column("requests", right=True), Column("saves", right=True)], rows)
         yield ""
-        if self.compared:
-            yield "By outcomes, in projects where the logs prove outcomes of both models:"
-        else:
-            yield "By outcomes: nothing, for no project has proven outcomes of two models."
-        yield TextTable(_OUTCOMES, [_comparison(each) for each in self.compared])
-        yield from self._unknown_blocks()
-
-    def _unknown_blocks(self) -> Iterator[Block]:
+        yield from outcomes_blocks(self.compared)
         yield ""
-        if not self.stakes:
-            yield self._unknown()
-            return
-        yield "Unknown: what a cheaper model would save at most, if it did as well."
-        yield "A label says whether a session was solved; pointsman audit --labels FILE reads them:"
-        rows = [
-            [
-                each.dear,
-                each.cheap,
-                dollars(each.dollars),
-                f"{each.labels:,}",
-                f"{each.missing_runs:,}",
-                _sample(each.sample),
-            ]
-            for each in self.stakes
+        if self.stakes:
+            yield from stakes_blocks(self.stakes)
+            yield "Sure, by outcomes and unknown differ in certainty, so they are not added up."
+        else:
+            yield f"Unknown: {_NO_STAKES}"
+
+
+def said_by_outcomes(claimed: Sequence[Comparison], compared: Sequence[Comparison]) -> str:
+    """What outcomes show, as a sentence."""
+    if claimed:
+        low, high = (sum(each.saved[at] for each in claimed) for at in (0, 1))
+        return f"By outcomes: {dollars(low)} to {dollars(high)}."
+    harmful = [each for each in compared if each.verdict == "harmful"]
+    if harmful:
+        return f"By outcomes: nothing, {harmful[0].cheap} solves less than {harmful[0].dear}."
+    return "By outcomes: nothing is proven."
+
+
+def said_of_stakes(stakes: Sequence[Stake]) -> str:
+    """What is at stake, and what would settle it; "" where nothing is."""
+    if not stakes:
+        return ""
+    labels = _by_model([each.needed for each in stakes])
+    stake = dollars(sum(each.dollars for each in stakes))
+    if not labels:
+        return f"{stake} at stake."
+    missing = _by_model([each.missing for each in stakes])
+    unrun = f" ({missing:,} of them not yet run)" if missing else ""
+    return f"{stake} at stake until you label {counted(labels, 'session')}{unrun}."
+
+
+def outcomes_blocks(compared: Sequence[Comparison]) -> Iterator[Block]:
+    """What outcomes show, as a table."""
+    if compared:
+        yield "By outcomes, in projects where the logs prove outcomes of both models:"
+    else:
+        yield "By outcomes: nothing, for no project has proven outcomes of two models."
+    yield TextTable(_OUTCOMES, [_comparison(each) for each in compared])
+
+
+def stakes_blocks(stakes: Sequence[Stake]) -> Iterator[Block]:
+    """What is unknown, as a table."""
+    yield "Unknown: what a cheaper model would save at most, if it did as well."
+    yield "A label says whether a session was solved; pointsman audit --labels FILE reads them:"
+    rows = [
+        [
+            each.dear,
+            each.cheap,
+            dollars(each.dollars),
+            f"{each.labels:,}",
+            f"{each.missing_runs:,}",
+            _sample(each.sample),
         ]
-        yield TextTable(_STAKES, rows)
-        yield "Sure, by outcomes and unknown differ in certainty, so they are not added up."
+        for each in stakes
+    ]
+    yield TextTable(_STAKES, rows)
 
 
+_NO_STAKES: Final = "nothing can be compared, for no work was done by a cheaper model."
 _OUTCOMES: Final = (
     Column("instead of"),
     Column("model"),
@@ -191,18 +220,12 @@ def dollars(amount: float) -> str:
 
 def verdict(sessions: Sequence[SessionFigures], pricing: Pricing) -> Verdict:
     """Compute what is known of savings."""
-    runs = {of.id: run for of in sessions if (run := _run(of, pricing))}
+    runs = {of.id: run for of in sessions if (run := run_of(of, pricing))}
     spent = _work(sessions, pricing)
     pairs = _pairs(list(spent), pricing)
-    known = {(run.cluster, run.model) for run in runs.values() if run.solved is not None}
-    projects = {cluster for cluster, _ in known}
-    tried = [
-        pair
-        for pair in pairs
-        if any((project, pair[0][1]) in known and (project, pair[1][1]) in known for project in projects)
-    ]
-    tries = max(1, len(tried))
-    compared = tuple(compare(runs.values(), dear[1], cheap[1], tries=tries) for dear, cheap in tried)
+    comparable = tried({(dear[1], cheap[1]) for dear, cheap in pairs}, runs.values())
+    tries = max(1, len(comparable))
+    compared = tuple(compare(runs.values(), dear, cheap, tries=tries) for dear, cheap in comparable)
     saving = {each.dear for each in compared if each.verdict == "saves"}
     harmful = {(each.dear, each.cheap) for each in compared if each.verdict == "harmful"}
     undecided = [
@@ -222,9 +245,20 @@ def verdict(sessions: Sequence[SessionFigures], pricing: Pricing) -> Verdict:
 _Model = tuple[str, str]  # provider, id
 
 
-def _run(of: SessionFigures, pricing: Pricing) -> Run | None:
+def tried(pairs: Iterable[tuple[str, str]], runs: Collection[Run]) -> list[tuple[str, str]]:
+    """The pairs of models that some project has outcomes of both of: so many comparisons are made."""
+    known = {(run.cluster, run.model) for run in runs if run.solved is not None}
+    projects = sorted({cluster for cluster, _ in known})
+    return [
+        (dear, cheap)
+        for dear, cheap in sorted(pairs)
+        if any((project, dear) in known and (project, cheap) in known for project in projects)
+    ]
+
+
+def run_of(of: SessionFigures, pricing: Pricing) -> Run | None:
     """A session as a run of one model; None where several did the work."""
-    models = {part.split.model for part in of.parts if is_work(part.split)}
+    models = {part.split.model for part in of.parts if is_work(part.split.role)}
     if len(models) != 1:
         return None
     return Run(of.project, models.pop(), of.solved, pricing.session(of).total)
@@ -241,7 +275,7 @@ def _work(sessions: Sequence[SessionFigures], pricing: Pricing) -> dict[_Model, 
     found: dict[_Model, _Work] = {}
     for of in sessions:
         for part in without(of.parts, of.after_stuck):
-            if not is_work(part.split):
+            if not is_work(part.split.role):
                 continue
             spent = part.spent
             key = part.split.provider, part.split.model
@@ -281,7 +315,7 @@ def _stakes(
     for dear, cheap in pairs:
         share = work[dear].cost - _instead(work[dear], cheap, pricing)
         if share > 0 and (dear[1] not in found or share > found[dear[1]].dollars):
-            found[dear[1]] = _stake(dear[1], cheap[1], share, runs, tries)
+            found[dear[1]] = stake_of(dear[1], cheap[1], share, runs, tries)
     yield from sorted(found.values(), key=lambda each: -each.dollars)
 
 
@@ -293,7 +327,8 @@ def _instead(work: _Work, cheap: _Model, pricing: Pricing) -> float:
     return work.cost if prices is None or cost is None else cost + prices.writing(written)
 
 
-def _stake(dear: str, cheap: str, share: float, runs: dict[str, Run], tries: int) -> Stake:
+def stake_of(dear: str, cheap: str, share: float, runs: Mapping[str, Run], tries: int) -> Stake:
+    """What a move of work would save at most, and the sessions whose outcomes would decide about it."""
     own = [run for run in runs.values() if run.model in (dear, cheap)]
     needed = labels_needed(own, dear, cheap, tries=tries)
     open_ = {name: run for name, run in runs.items() if run.model in (dear, cheap) and run.solved is None}

@@ -16,15 +16,20 @@ from pointsman.audit.kept import KeptFigures
 from pointsman.audit.labels import labelled, read_labels
 from pointsman.audit.money import Pricing
 from pointsman.audit.page import page
+from pointsman.audit.policies import PolicyVerdict, policy_verdicts
 from pointsman.audit.report import AuditReport
 from pointsman.cli.options import JsonOption
 from pointsman.cli.output import print_report, save, writable
 from pointsman.cli.terminal import progress
+from pointsman.decision.policy import Policy
 from pointsman.errors import PointsmanError
+from pointsman.factory import default_policy, read_policy
 from pointsman.stores.pattern_cache import cache_directory
 
 __all__ = ["read_logs", "register"]
 
+#: Name of the policy that decides without any configuration.
+SHIPPED: Final = "shipped"
 _PERIOD: Final = re.compile(r"(\d{1,5})([hdwm])")
 _SECONDS: Final = {"h": 3_600, "d": 86_400, "w": 604_800, "m": 2_592_000}
 
@@ -64,6 +69,13 @@ def audit(
             help='JSON lines {"session": ID, "solved": true or false}: outcomes that the logs do not prove.'
         ),
     ] = None,
+    policy: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Decide the logged requests again by this pointsman.toml or tier profile, and by the "
+            "shipped policy; may be repeated."
+        ),
+    ] = None,
     html: Annotated[
         Path | None,
         typer.Option(help="Write the report to this file, as one page without texts of prompts."),
@@ -79,6 +91,8 @@ def audit(
     if html is not None:
         writable(html)
     given = read_labels(labels) if labels else {}
+    # All logs are read again to decide their requests: with --incremental only where that is asked for.
+    policies = _policies(policy or ()) if policy or not incremental else {}
     began = time.time() - _period(since) if since else 0.0
     collection = read_logs(files or (), home, since=began)
     with progress("pointsman audit", len(collection.logs)) as shown:
@@ -89,16 +103,24 @@ def audit(
         kept.save()
     for name in unknown:
         collection.note(f"{labels}: no session {name} was read, so its label counts nowhere")
+    pricing = Pricing(subscriptions=frozenset(subscription or ()))
+    replayed: tuple[PolicyVerdict, ...] = ()
+    if policies:
+        again = read_logs(files or (), home, since=began)
+        with progress("pointsman audit, policies", len(again.logs)) as shown:
+            again.on_log = shown.advance if shown else None
+            replayed = policy_verdicts(policies, again, of, pricing)
     report = AuditReport(
         place=str(collection.home.path) if collection.home else ", ".join(map(str, files or ())),
         sessions=of,
         found=collection.found(),
-        pricing=Pricing(subscriptions=frozenset(subscription or ())),
+        pricing=pricing,
         notes=collection.notes,
         copies=collection.copies,
         empty=collection.empty,
         since=began,
         arguments=_arguments(files or (), home),
+        policies=replayed,
     )
     if html is not None:
         save(html, page(report).encode())
@@ -122,6 +144,12 @@ def _arguments(files: Sequence[Path], home: Path | None) -> str:
     """The options with which ``config init --from-audit`` reads the same logs."""
     words = ["--from-audit", *(["--home", str(home)] if home else ())]
     return shlex.join([*words, *(word for file in files for word in ("--logs", str(file)))])
+
+
+def _policies(files: Sequence[Path]) -> dict[str, Policy]:
+    """The shipped policy, and those in files."""
+    shipped = default_policy()
+    return {SHIPPED: shipped, **{str(file): read_policy(file, shipped) for file in files}}
 
 
 def _cache_file() -> Path:

@@ -1,0 +1,217 @@
+"""What other policies would have saved on the same logs: sure, by outcomes, unknown; or refused, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from pointsman.audit.collect import Collection
+from pointsman.audit.compared import Comparison, Run, compare
+from pointsman.audit.figures import SessionFigures
+from pointsman.audit.money import Pricing
+from pointsman.audit.replay import Moved, PolicyReplay
+from pointsman.audit.tables import counted
+from pointsman.audit.verdict import (
+    Stake,
+    dollars,
+    outcomes_blocks,
+    run_of,
+    said_by_outcomes,
+    said_of_stakes,
+    stake_of,
+    stakes_blocks,
+    tried,
+)
+from pointsman.decision.policy import Policy
+from pointsman.printable import Block
+from pointsman.vocabulary import Tier
+
+__all__ = ["PolicyVerdict", "policy_blocks", "policy_verdicts"]
+
+
+class PolicyVerdict(NamedTuple):
+    """What is known of one policy."""
+
+    name: str
+    version: str
+    tiers: Mapping[str, Mapping[Tier, str]]  # models by provider, where the policy names none
+    decided: Mapping[Tier, int]  # requests by tier
+    requests: int  # decided and priced
+    moved: int  # of these, to another model
+    before: float  # dollars at list prices
+    after: float  # the same tokens on the policy's models, their caches simulated
+    sure: float  # of ``roles`` requests; negative: they cost more
+    roles: int  # titles, topics, summaries and probes that move
+    costs_more: float  # of work that moves to dearer models, or whose caches are lost
+    compared: tuple[Comparison, ...]
+    stakes: tuple[Stake, ...]
+    refused: tuple[str, ...]  # why nothing is claimed of it
+    left_out: tuple[str, ...]  # what is in none of the amounts
+
+    @property
+    def claimed(self) -> tuple[Comparison, ...]:
+        """Comparisons whose outcomes show a saving."""
+        return () if self.refused else tuple(each for each in self.compared if each.verdict == "saves")
+
+    @property
+    def sentence(self) -> str:
+        """All of it in a few words."""
+        if self.refused:
+            return f"Policy {self.name} is refused: {'; '.join(self.refused)}."
+        if not self.requests:
+            return f"Policy {self.name}: nothing could be decided."
+        if not self.moved:
+            return f"Policy {self.name} moves none of {counted(self.requests, 'request')} to another model."
+        amounts = f"{dollars(self.before)} before, {dollars(self.after)} after for the same tokens"
+        dearer = f"Moves that cost more: {dollars(self.costs_more)}." if self.costs_more > 0 else ""
+        parts = (
+            f"Policy {self.name} moves {self.moved:,} of {counted(self.requests, 'request')}: {amounts}.",
+            self._sure(),
+            said_by_outcomes(self.claimed, self.compared),
+            f"Unknown: {said_of_stakes(self.stakes) or 'nothing is at stake.'}",
+            dearer,
+        )
+        return " ".join(filter(None, parts))
+
+    def _sure(self) -> str:
+        if self.sure < 0:
+            return f"Titles, topics, summaries and probes cost {dollars(-self.sure)} more."
+        return f"Sure to save: {dollars(self.sure)}."
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values, in dollars."""
+        return {
+            "sentence": self.sentence,
+            **self._asdict(),
+            "sure": round(self.sure, 6),
+            "costs_more": round(self.costs_more, 6),
+            "before": round(self.before, 6),
+            "after": round(self.after, 6),
+            "compared": [each._asdict() for each in self.compared],
+            "claimed": [each._asdict() for each in self.claimed],
+            "stakes": [each._asdict() for each in self.stakes],
+        }
+
+    def blocks(self) -> Iterator[Block]:
+        """Lines and tables."""
+        yield self.sentence
+        for provider, tiers in self.tiers.items():
+            if len(set(tiers.values())) > 1:
+                yield f"Tiers of {provider}: {', '.join(f'{tier} {id_}' for tier, id_ in tiers.items())}."
+        yield from self.left_out
+        if self.compared:
+            yield from outcomes_blocks(self.compared)
+        if self.stakes and not self.refused:
+            yield ""
+            yield from stakes_blocks(self.stakes)
+
+
+def policy_blocks(found: Sequence[PolicyVerdict]) -> Iterator[Block]:
+    """What other policies would have done."""
+    for each in found:
+        yield ""
+        yield from each.blocks()
+
+
+def policy_verdicts(
+    policies: Mapping[str, Policy],
+    collection: Collection,
+    sessions: Sequence[SessionFigures],
+    pricing: Pricing,
+) -> tuple[PolicyVerdict, ...]:
+    """Decide all sessions again under each policy, and judge what comes of it.
+
+    Args:
+        policies: By the name that a person is shown.
+        collection: The logs, of which nothing was read yet.
+        sessions: Their figures, with labels.
+        pricing: What tokens cost.
+    """
+    replays = [PolicyReplay(name, policy, sessions, pricing) for name, policy in policies.items()]
+    for session, _ in collection.sessions():
+        for each in replays:
+            each.add(session)
+    runs = {of.id: run for of in sessions if (run := run_of(of, pricing))}
+    own = [_Judged(each, runs) for each in replays]
+    tries = max(1, sum(len(each.comparable) for each in own))
+    return tuple(each.verdict(tries) for each in own)
+
+
+class _Judged:
+    """One replay beside the runs of the logs."""
+
+    def __init__(self, replay: PolicyReplay, runs: Mapping[str, Run]) -> None:
+        self._replay = replay
+        self._runs = runs
+        #: Runs of both models that the policy sends to one model: it chooses by what was asked, so that
+        #: these are as comparable as all runs of a project are.
+        self._sent = {
+            pair: {name: run for name, run in runs.items() if replay.sent.get(name) == pair[1]}
+            for pair in replay.whole
+        }
+        self.comparable = [pair for pair, sent in self._sent.items() if tried([pair], sent.values())]
+
+    def verdict(self, tries: int) -> PolicyVerdict:
+        """What is known of the policy.
+
+        Args:
+            tries: Comparisons of all policies.
+        """
+        replay = self._replay
+        compared = {pair: compare(self._sent[pair].values(), *pair, tries=tries) for pair in self.comparable}
+        moved = [replay.roles, *replay.whole.values(), *replay.part.values(), *replay.dearer.values()]
+        return PolicyVerdict(
+            name=replay.name,
+            version=replay.version,
+            tiers={
+                provider: {tier: spec.id for tier, spec in tiers.items()}
+                for provider, tiers in replay.tiers.items()
+            },
+            decided=dict(sorted(replay.decided.items(), key=lambda each: each[0].rank)),
+            requests=replay.requests,
+            moved=sum(each.requests for each in moved),
+            before=replay.before,
+            after=replay.after,
+            sure=replay.roles.saved,
+            roles=replay.roles.requests,
+            costs_more=-sum(min(0.0, each.saved) for each in moved[1:]),
+            compared=tuple(compared.values()),
+            stakes=tuple(self._stakes(compared, tries)),
+            refused=tuple(self._refused(compared)),
+            left_out=tuple(self._left_out()),
+        )
+
+    def _stakes(self, compared: Mapping[tuple[str, str], Comparison], tries: int) -> Iterator[Stake]:
+        """What outcomes do not decide: sessions that change models within, and undecided comparisons."""
+        open_: dict[tuple[str, str], Moved] = dict(self._replay.part)
+        for pair, each in self._replay.whole.items():
+            if pair not in compared or compared[pair].verdict == "unknown":
+                open_[pair] = open_.get(pair, Moved()).plus(*each)
+        for pair, each in sorted(open_.items(), key=lambda item: -item[1].saved):
+            if each.saved > 0:
+                yield stake_of(*pair, each.saved, self._runs, tries)
+
+    def _refused(self, compared: Mapping[tuple[str, str], Comparison]) -> Iterator[str]:
+        for each in compared.values():
+            if each.verdict == "harmful":
+                low, high = each.interval
+                yield f"{each.cheap} solves fewer than {each.dear} ({low:+.0%} to {high:+.0%})"
+        if self._replay.unpriced_instead:
+            names = _counted(self._replay.unpriced_instead)
+            yield f"its models have no price: {names}; give them one in the policy's file"
+
+    def _left_out(self) -> Iterator[str]:
+        replay = self._replay
+        if replay.unpriced:
+            yield f"Not compared, for the logged model has no price: {_counted(replay.unpriced)}."
+        if replay.undecided:
+            yield f"Not decided, for the log holds nobody's words: {counted(replay.undecided, 'request')}."
+        if replay.refused:
+            yield f"No model of the policy can serve {counted(replay.refused, 'request')}; they keep theirs."
+        if replay.asks:
+            yield "The policy asks a model where it is unsure; here nobody was asked."
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} ({counted(count, 'request')})" for name, count in counts.most_common())

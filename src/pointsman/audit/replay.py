@@ -1,0 +1,346 @@
+"""Decides the requests of logged sessions again, under another policy, and computes what that would cost.
+
+The engine sees the messages as the log has them, cut to ``session.KEPT`` characters each, and asks no model.
+A client is taken to ask for the model ``auto``. The same tokens are priced at the models that the policy
+chooses, with a simulated prompt cache for each of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import Final, NamedTuple
+
+import msgspec
+
+from pointsman.audit.caches import Call, calls, paid, predicted
+from pointsman.audit.figures import SessionFigures, role_of
+from pointsman.audit.money import Pricing
+from pointsman.audit.session import HOUSEKEEPING, Request, Session
+from pointsman.audit.sure import is_work
+from pointsman.catalogue import CatalogueEntry
+from pointsman.decision.engine import Engine
+from pointsman.decision.memory import Memory
+from pointsman.decision.policy import Policy
+from pointsman.drivers import drive, no_model
+from pointsman.factory import build_engine
+from pointsman.guidance import Rung
+from pointsman.vocabulary import (
+    AgentRequest,
+    AgentRole,
+    Message,
+    ModelSpec,
+    Purpose,
+    Role,
+    Tier,
+    ToolCall,
+    ToolResult,
+    WireFormat,
+)
+from pointsman.wire.project import named_project
+
+__all__ = ["Moved", "PolicyReplay", "tiers_of"]
+
+#: Bytes of a token, as the engine estimates a request's length from its size.
+_BYTES: Final = 4
+_FORMATS: Final[Mapping[str, WireFormat]] = {
+    "claude-code": WireFormat.MESSAGES,
+    "codex": WireFormat.RESPONSES,
+}
+#: Requests of the main conversation; the others are helper calls.
+_MAIN: Final = frozenset({Purpose.MESSAGE, Purpose.TOOL_ITERATION, Purpose.PLAN, Purpose.EDIT})
+
+
+class Moved(NamedTuple):
+    """Requests that another model answers."""
+
+    requests: int = 0
+    saved: float = 0.0  # dollars at list prices; negative: it costs more
+
+    def plus(self, requests: int, saved: float) -> Moved:
+        """The sum of both."""
+        return Moved(self.requests + requests, self.saved + saved)
+
+
+def tiers_of(models: Iterable[tuple[str, str]], pricing: Pricing) -> dict[str, dict[Tier, ModelSpec]]:
+    """Give the tiers models of logs, by provider: the cheapest is SIMPLE, the dearest REASONING.
+
+    Models are ordered by the sum of their prices of input and output. Of two, MEDIUM is the cheaper.
+
+    Args:
+        models: Provider and id of every model in the logs; those without a price serve no tier.
+        pricing: Their prices.
+    """
+    found: dict[str, list[ModelSpec]] = {}
+    for provider, id_ in sorted(set(models)):
+        prices = pricing.prices(provider, id_)
+        if isinstance(prices, CatalogueEntry):
+            found.setdefault(provider, []).append(
+                ModelSpec(
+                    name=id_,
+                    upstream=provider,
+                    id=id_,
+                    input_per_million=prices.input_per_million,
+                    output_per_million=prices.output_per_million,
+                    cached_input_per_million=prices.cached_input_per_million,
+                    cache_write_per_million=prices.cache_write_per_million,
+                    context_window=prices.context_window,
+                    cache_seconds=prices.cache_seconds,
+                )
+            )
+    tiers = {}
+    for provider, specs in found.items():
+        specs.sort(key=lambda spec: ((spec.input_per_million or 0) + (spec.output_per_million or 0), spec.id))
+        steps = len(specs) - 1
+        tiers[provider] = {tier: specs[round(tier.rank * steps / (len(Tier) - 1))] for tier in Tier}
+    return tiers
+
+
+class _Messages(list[Message]):
+    """The messages of a conversation so far."""
+
+    def role(self, index: int, /) -> Role:
+        return self[index].role
+
+
+class PolicyReplay:
+    """One policy over all sessions of an audit, one at a time; it keeps sums alone.
+
+    Args:
+        name: Of the policy, for a person.
+        policy: What decides. Where it names no models, its tiers are those of the logs (``tiers_of``).
+        sessions: The figures of all sessions, for the models that are in the logs.
+        pricing: Prices of the logged models.
+    """
+
+    def __init__(
+        self, name: str, policy: Policy, sessions: Iterable[SessionFigures], pricing: Pricing
+    ) -> None:
+        self.name: Final = name
+        self.version: Final = policy.version()
+        self.asks: Final = policy.verify is not None  # a model would be asked, and nobody is
+        self._policy: Final = _deciding(policy)
+        self._pricing: Final = pricing
+        used = {(part.split.provider, part.split.model) for of in sessions for part in of.parts}
+        #: Models by provider and tier, where the policy names none.
+        self.tiers: Final = {} if policy.tier_models else tiers_of(used, pricing)
+        self._engines: dict[str, Engine] = {}
+        self.requests = 0  # decided, and priced before and after
+        self.undecided = 0  # without a text of the person, so that nothing is known of what they ask
+        self.refused = 0  # that no model of the policy can serve
+        self.unpriced: Counter[str] = Counter()  # requests by logged model without a price
+        self.unpriced_instead: Counter[str] = Counter()  # requests by the policy's model without a price
+        self.before = self.after = 0.0  # dollars of what is decided, at list prices
+        self.decided: Counter[Tier] = Counter()
+        self.roles = Moved()  # titles, topics, summaries, probes
+        self.whole: dict[tuple[str, str], Moved] = {}  # by both models: sessions that one model answers whole
+        self.part: dict[tuple[str, str], Moved] = {}  # by both models: other sessions
+        self.dearer: dict[tuple[str, str], Moved] = {}  # by both models: to a model that is no cheaper
+        self.sent: dict[str, str] = {}  # model by session, where one answers all its work
+
+    def add(self, session: Session) -> None:
+        """Decide the requests of a session again."""
+        chosen = self._chosen(session)
+        work = [
+            (spec.id if spec else each.model)
+            for each, spec in zip(session.requests, chosen, strict=True)
+            if is_work(role_of(each))
+        ]
+        one = len(set(work)) == 1
+        if one:
+            self.sent[session.id] = work[0]
+        self._count(session, chosen, self.whole if one and len(_models(session)) == 1 else self.part)
+
+    def _chosen(self, session: Session) -> list[ModelSpec | None]:
+        """The model of every request; None: the logged one stays, or nothing could be decided."""
+        engine = self._engine(session)
+        if engine is None:
+            return [None] * len(session.requests)
+        decide = _Conversations(engine, session)
+        chosen: list[ModelSpec | None] = []
+        for request in session.requests:
+            found = decide.next(request)
+            if found is None:
+                self.undecided += 1
+            else:
+                tier, name = found
+                self.refused += not name
+                if tier:
+                    self.decided[tier] += 1
+            spec = engine.policy.models[found[1]] if found and found[1] else None
+            same = spec is None or self._pricing.same(request.provider, request.model, spec.id)
+            chosen.append(None if same else spec)
+        return chosen
+
+    def _engine(self, session: Session) -> Engine | None:
+        """What decides for a session: of the provider that it used most, or by the policy's own models."""
+        providers = Counter(each.provider for each in session.requests)
+        provider = "" if self._policy.tier_models else providers.most_common(1)[0][0]
+        if not self._policy.tier_models and provider not in self.tiers:
+            return None
+        if provider not in self._engines:
+            self._engines[provider] = build_engine(self._with_models(provider))
+        return self._engines[provider]
+
+    def _with_models(self, provider: str) -> Policy:
+        if self._policy.tier_models:
+            return self._policy
+        tiers = self.tiers[provider]
+        models = {spec.name: spec for spec in tiers.values()}
+        return replace(
+            self._policy, models=models, tier_models={tier: spec.name for tier, spec in tiers.items()}
+        )
+
+    def _count(
+        self,
+        session: Session,
+        chosen: Sequence[ModelSpec | None],
+        moved: dict[tuple[str, str], Moved],
+    ) -> None:
+        """Add up what the requests cost, then and under the policy."""
+        made = calls(session.requests)
+        # A conversation's first request reads as much as then: sessions of one client share their beginning.
+        now = [
+            msgspec.structs.replace(call, provider=spec.upstream, model=spec.id) if spec else call
+            for call, spec in zip(made, chosen, strict=True)
+        ]
+        lifetimes = self._pricing.lifetimes(made)
+        then_read = predicted(made, lifetimes)
+        own = {(spec.upstream, spec.id): spec.cache_seconds for spec in chosen if spec}
+        now_read = predicted(now, {**lifetimes, **own})
+        latest: dict[str, tuple[str, str]] = {}  # what moved last in each conversation
+        for request, call, spec, then, read in zip(
+            session.requests, made, chosen, then_read, now_read, strict=True
+        ):
+            # The log's count, moved by what the simulation says that the caches of this policy change.
+            cached = min(max(call.cached_tokens + read - then, 0), call.input_tokens)
+            found = self._amounts(request, call, spec, cached)
+            if found is None:
+                continue
+            paid_then, paid_now = found
+            self.requests += 1
+            self.before += paid_then
+            self.after += paid_now
+            if spec is None:
+                pair = latest.get(call.agent)
+                if pair and paid_now != paid_then:  # a cache is colder, or warmer, because others moved
+                    moved[pair] = moved.get(pair, Moved()).plus(0, paid_then - paid_now)
+                continue
+            if role_of(request) in HOUSEKEEPING:
+                self.roles = self.roles.plus(1, paid_then - paid_now)
+                continue
+            pair = latest[call.agent] = request.model, spec.id
+            into = self.dearer if self._is_dearer(request, spec) else moved
+            into[pair] = into.get(pair, Moved()).plus(1, paid_then - paid_now)
+
+    def _amounts(
+        self, request: Request, call: Call, spec: ModelSpec | None, cached: int
+    ) -> tuple[float, float] | None:
+        prices = self._pricing.prices(call.provider, call.model)
+        then = paid(call, prices) if prices else None
+        if prices is None or then is None:
+            self.unpriced[call.model or "(not named)"] += 1
+            return None
+        if spec is None:
+            same = cached == call.cached_tokens
+            return then, then if same else paid(call, prices, cached) or 0.0
+        if role_of(request) in HOUSEKEEPING:  # each has its own prompt; output may be under-counted
+            most = max(call.output_tokens, request.usage.output_at_most)
+            now = spec.cost(call.input_tokens, 0, most)
+        else:
+            now = paid(call, spec, cached)
+        if now is None:
+            self.unpriced_instead[spec.id] += 1
+            return None
+        return then, now
+
+    def _is_dearer(self, request: Request, spec: ModelSpec) -> bool:
+        """Whether neither input nor output costs less."""
+        prices = self._pricing.prices(request.provider, request.model)
+        return prices is not None and not (
+            (spec.input_per_million or 0.0) < (prices.input_per_million or 0.0)
+            or (spec.output_per_million or 0.0) < (prices.output_per_million or 0.0)
+        )
+
+
+class _Conversations:
+    """Puts the requests of a session to the engine, as its client would have sent them."""
+
+    def __init__(self, engine: Engine, session: Session) -> None:
+        self._engine = engine
+        self._session = session
+        self._project = named_project(session.project)
+        self._format = _FORMATS.get(session.client, WireFormat.CHAT)
+        has_tools = bool(session.tools_offered) or any(each.calls for each in session.requests)
+        self._features = frozenset({"tools"}) if has_tools else frozenset()
+        self._messages: dict[str, _Messages] = {}
+        self._memories: dict[str, Memory] = {}
+        self._spoken: set[str] = set()  # agents to whom somebody said something
+        self._numbers = count()
+
+    def next(self, request: Request) -> tuple[Tier | None, str] | None:
+        """Tier and model of the next request; model "": none can serve it. None: nobody's words are known."""
+        said = Message(Role.USER, (request.prompt or "",))
+        if request.purpose not in _MAIN:
+            return self._decide(request, _Messages([said]))
+        messages = self._messages.setdefault(request.agent, _Messages())
+        if request.prompt is not None:
+            messages.append(said)
+            self._spoken.add(request.agent)
+        decided = self._decide(request, messages) if request.agent in self._spoken else None
+        messages.extend(_answer(request))
+        return decided
+
+    def _decide(self, request: Request, messages: _Messages) -> tuple[Tier | None, str]:
+        main = AgentRole.SUBAGENT if request.agent else AgentRole.MAIN
+        role = main if request.purpose in _MAIN else AgentRole.HELPER
+        memory = self._memories.get(request.agent, Memory())
+        asked = AgentRequest(
+            format=self._format,
+            history=messages,
+            session=f"{self._session.id}:{request.agent}" if request.agent else self._session.id,
+            arrived_at=request.at,
+            size=_BYTES * request.usage.input_tokens,
+            features=self._features,
+            role=role,
+            purpose=request.purpose,
+            project=self._project,
+        )
+        found = drive(self._engine.decide(asked, memory, str(next(self._numbers))), no_model)
+        self._memories[request.agent] = found.memory
+        decision = found.decision
+        return decision.tier.tier if decision.tier else None, "".join(decision.chain[:1])
+
+
+def _answer(request: Request) -> Iterator[Message]:
+    """What a request adds to the conversation: the answer, and the results of its calls."""
+    if request.text or request.calls:
+        texts = (request.text,) if request.text else ()
+        made = tuple(ToolCall(call.id, call.name, call.arguments) for call in request.calls)
+        yield Message(Role.ASSISTANT, texts, made)
+    results = tuple(
+        ToolResult(call.id, call.result, call.is_error) for call in request.calls if call.result is not None
+    )
+    if results:
+        yield Message(Role.TOOL, results=results)
+
+
+def _models(session: Session) -> set[str]:
+    """The models that did a session's work."""
+    return {each.model for each in session.requests if is_work(role_of(each))}
+
+
+def _deciding(policy: Policy) -> Policy:
+    """What of a policy the choice of a model depends on: the rest is not worth its time."""
+    guidance, router = policy.guidance, policy.learned_router
+    raises = guidance is not None and Rung.RAISE_TIER in guidance.escalate
+    reads_domain = bool(policy.profile.domain_scores or (router and router.learned_router.offsets))
+    return replace(
+        policy,
+        domains=policy.domains if reads_domain else None,
+        guidance=guidance if raises or policy.escalation else None,
+        capabilities=None,
+        tools=None,
+    )
