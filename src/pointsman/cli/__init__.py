@@ -54,6 +54,16 @@ class _Root(Group):
         super().__init__(**settings)
         self.commands = _Commands()  # type: ignore[assignment]  # nobody adds to it
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options. Without any argument, say what to begin with, or show the commands."""
+        if not args and not ctx.resilient_parsing:
+            from pointsman.cli._welcome import is_first_time, welcome
+
+            if is_first_time():
+                echo("\n".join(welcome()))
+                ctx.exit()
+        return super().parse_args(ctx, args)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command; say where the work of many rows is done."""
         if args[0] == "batch":
