@@ -136,6 +136,15 @@ def test_check_and_doctor_say_it_as_json_too(folder: Path) -> None:
         ('[aliases]\nhelper = "${HOME}"\n', "use HOME of the environment (line 10)"),
         ('[telemetry]\nheaders = { a = "${TOKEN}" }\n', "use TOKEN of the environment (line 10)"),
         ('[shadow]\npolicy = "shadow.toml"\n', "run evil.py (shadow.toml)"),
+        ('[sessions]\npath = "state/sessions.sqlite"\n', ""),
+        ('[sessions]\npath = "~/.profile"\n', "write ~/.profile (line 10)"),
+        ('[sessions]\npath = "../other.sqlite"\n', "write ../other.sqlite (line 10)"),
+        ('[ledger]\njsonl = "-"\n', ""),
+        ('[ledger]\njsonl = "lines.jsonl"\n', ""),
+        ('[ledger]\njsonl = "~/.bashrc"\n', "write ~/.bashrc (line 8)"),
+        ('[ledger]\njsonl = ".git/hooks/pre-commit"\n', "write .git/hooks/pre-commit (line 8)"),
+        ('[ledger]\njsonl = "~nobody-here/x"\n', "write ~nobody-here/x (line 8)"),
+        ('[ledger]\njsonl = "link/x"\n', "write link/x (line 8)"),
         ('[ledger]\nurl = "postgresql://h/d"\n', "open the database of [ledger] url (line 8)"),
         (
             '[[guidance.providers]]\nentry_point = "evil:Provider"\n',
@@ -153,10 +162,11 @@ def test_check_and_doctor_say_it_as_json_too(folder: Path) -> None:
 )
 def test_what_needs_trust(folder: Path, more: str, effect: str) -> None:
     write(folder, PLAIN)
+    (folder / "link").symlink_to(folder.parent)
     (folder / "plain.toml").write_text((folder / "pointsman.toml").read_text())
     (folder / "shadow.toml").write_text(CODE.format(url="demo:"))
     text = (folder / "pointsman.toml").read_text() + more
-    if "\nurl =" in more:
+    if more.startswith("[ledger]"):
         text = text.replace('[ledger]\npath = "ledger.sqlite"\n', "")
     (folder / "pointsman.toml").write_text(text)
     found = find()

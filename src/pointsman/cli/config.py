@@ -229,7 +229,8 @@ def _written(file: Path, found: list[Found], unused: list[str]) -> Iterator[str]
     if "GOOGLE_API_KEY" in unused:
         yield 'for Gemini: export GEMINI_API_KEY="$GOOGLE_API_KEY", and config init again'
     yield "observing: [guidance], [domains] and [capabilities] record and change no request"
-    yield f'to switch one on: mode = "on" in {file}'
+    again = ", then pointsman trust" if file == Path(FILE_NAME) else ""
+    yield f'to switch one on: mode = "on" in {file}{again}'
     yield f"ledger: {state_file('ledger.sqlite')}, for all projects; [ledger] path names another"
     named = "" if file == Path(FILE_NAME) else f" --config {file}"
     yield f"next: pointsman config check{named} && pointsman serve{named}"

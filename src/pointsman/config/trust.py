@@ -41,6 +41,8 @@ __all__ = [
 ]
 
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+#: Keys of files that are written, within their tables: lines that a shell reads later are code.
+_WRITTEN: Final = (("path",), ("jsonl",))
 #: Effects that an error lists; a file may have thousands.
 _LISTED: Final = 5
 
@@ -86,10 +88,10 @@ def check_trust(file: Path, text: str) -> None:
 
 def effects(file: Path, text: str) -> list[str]:
     """Return the code that a configuration would run and the secrets that it would use, with their lines."""
-    source = TomlSource(text, file.name)
-    found = {effect.what: f"{effect.what} (line {source.line(effect.path)})" for effect in _in(text)}
+    source, folder = TomlSource(text, file.name), _absolute(file).parent
+    found = {effect.what: f"{effect.what} (line {source.line(effect.path)})" for effect in _in(text, folder)}
     shadow = _shadow(file, text)
-    if shadow is not None and (more := next(_in(shadow[1]), None)):
+    if shadow is not None and (more := next(_in(shadow[1], folder), None)):
         found[more.what] = f"{more.what} ({shadow[0].name})"
     return list(found.values())
 
@@ -187,8 +189,8 @@ def _shadow(file: Path, text: str) -> tuple[Path, str] | None:
     return None
 
 
-def _in(text: str) -> Iterator[_Effect]:
-    """Yield what a text would do; one that is no TOML does nothing."""
+def _in(text: str, folder: Path) -> Iterator[_Effect]:
+    """Yield what a text would do in this folder; one that is no TOML does nothing."""
     tables = _parsed(text)
     for path, value in _leaves(tables, ()):
         if path == ("capabilities", "application") or path[-1] == "entry_point":
@@ -197,8 +199,21 @@ def _in(text: str) -> Iterator[_Effect]:
             yield _Effect(path, "open the database of [ledger] url")  # libpq adds PGPASSWORD by itself
         elif path[-1] == "forward_auth" and value is True:
             yield _Effect(path, "send the credentials of callers to an upstream")
+        elif path[1:] in _WRITTEN and isinstance(value, str) and not _is_within(folder, value):
+            yield _Effect(path, f"write {value}")
         for name in _REFERENCE.findall(value) if isinstance(value, str) else ():
             yield _Effect(path, f"use {name} of the environment")
+
+
+def _is_within(folder: Path, named: str) -> bool:
+    """Whether a file that is written lies in the folder, and not where git keeps what it runs."""
+    if named == "-":
+        return True
+    try:
+        written = (folder / Path(named).expanduser()).resolve()
+        return written.is_relative_to(folder) and ".git" not in written.relative_to(folder).parts
+    except (OSError, RuntimeError, ValueError):  # no such user, a loop of links, a NUL
+        return False
 
 
 def _leaves(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
