@@ -6,7 +6,9 @@ from contextlib import closing
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from pointsman.capabilities import CapabilityDecision, Strategy
 from pointsman.config import ConsoleSpec
 from pointsman.console import _guard
 from pointsman.console._render import STATIC
@@ -15,6 +17,7 @@ from pointsman.gateway.build import demo_config
 from pointsman.prices import Prices
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.ledger.reading import NO_PRICES, DecisionFilter, Page, Position
+from pointsman.testing import a_decision
 from support.consoles import Browser, console_gateway
 
 #: What a caller may say to have a page do something.
@@ -200,6 +203,27 @@ def test_filters_are_the_address(browser: Browser, query: str, count: int) -> No
     assert len(found["decisions"]) == count
     table = browser.get(f"/console/decisions.csv?{query}")
     assert (table.headers["content-type"], table.body.count(b"\n")) == ("text/csv; charset=utf-8", count + 1)
+
+
+def test_capabilities_selected_are_listed_and_found(browser: Browser) -> None:
+    ledger = browser.gateway.state.runtime.ledger
+    names = ("send_mail", "<script>alert(1)</script>", "forecast", "search")
+    for name, selected in (("of-four", names), ("of-one", names[:1]), ("of-none", ())):
+        chosen = CapabilityDecision(strategy=Strategy.LOCAL, selected=selected)
+        ledger.append(replace(a_decision(name), capabilities=chosen))
+    page = browser.get("/console/decisions").body.decode()
+    assert "selected: send_mail, &lt;script&gt;alert(1)&lt;/script&gt;, forecast, +1</span>" in page
+    assert page.count("selected: ") == 2
+    for query, found in (
+        ("capability=send_mail", ["of-four", "of-one"]),
+        ("capability=search", ["of-four"]),
+        ("capability=send", []),
+        ("capability=search&stuck=yes", []),
+    ):
+        rows = browser.get(f"/console/decisions.json?{query}").json()["decisions"]
+        assert sorted(row["id"] for row in rows) == found
+    table = browser.get("/console/decisions.csv?capability=search").body.decode()
+    assert ",send_mail <script>alert(1)</script> forecast search," in table
 
 
 def test_pages_follow_each_other_without_gap_or_repetition(browser: Browser) -> None:

@@ -70,6 +70,12 @@ def test_a_stuck_agent_is_seen_with_what_it_was_told(browser: Browser) -> None:
     assert "<script>alert" not in text
     stuck = browser.get("/console/decisions.json?stuck=yes").json()["decisions"]
     assert [row["session"] for row in stuck] == ["stuck"]
+    [classifier] = stuck[0]["classifiers"]
+    assert f"stuck: {classifier}</span>" in browser.get("/console/decisions").body.decode()
+    for name, count in ((classifier, 1), (classifier[:-1], 0), (f"stuck:{classifier}", 0)):
+        found = browser.get(f"/console/decisions.json?classifier={name}").json()["decisions"]
+        assert len(found) == count
+    assert not any(each.startswith("stuck:") for each in stuck[0]["signals"])
     assert len(browser.get("/console/sessions/stuck.json").json()) == 4
     assert browser.get("/console/sessions/stuck.csv").body.count(b"\n") == 5
 

@@ -10,7 +10,7 @@ from pointsman.console._filters import PERIODS, filter_of, page_after, page_of
 from pointsman.console._names import names_of
 from pointsman.console._reading import search
 from pointsman.console._view import Page, Table, Unusable, Visit
-from pointsman.stores.ledger.reading import DecisionFilter, DecisionRow
+from pointsman.stores.ledger.reading import FIRED, SELECTED, DecisionFilter, DecisionRow
 from pointsman.vocabulary import AgentRole, Tier
 
 __all__ = ["decisions"]
@@ -21,7 +21,8 @@ _MOST_ROWS: Final = 1_000
 #: Columns of the table, which are fields of a row.
 _COLUMNS: Final = (
     "id", "at", "session", "caller", "role", "tier", "model", "status", "attempts", "input", "cached",
-    "output", "cost", "domains", "stuck", "downgraded", "abstained", "label", "score",
+    "output", "cost", "domains", "stuck", "classifiers", "capabilities", "downgraded", "abstained", "label",
+    "score",
 )  # fmt: skip
 
 
@@ -71,7 +72,8 @@ def _count(wanted: DecisionFilter) -> int:
 
 
 def _plain(row: DecisionRow) -> dict[str, object]:
-    return {name: getattr(row, name) for name in (*_COLUMNS, "signals", "attempts")}
+    signals = [each for each in row.signals if not each.startswith((FIRED, SELECTED))]
+    return {**{name: getattr(row, name) for name in _COLUMNS}, "signals": signals}
 
 
 def _cell(row: DecisionRow, name: str) -> object:

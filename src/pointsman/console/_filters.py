@@ -15,7 +15,8 @@ __all__ = ["FILTERS", "PERIOD", "PERIODS", "filter_of", "page_after", "page_of",
 #: Periods of the time picker, in seconds.
 PERIODS: Final = {"15m": 900, "1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800, "30d": 2_592_000}
 
-_TEXTS: Final = ("session", "caller", "tier", "model", "role", "domain", "signal", "label", "text")
+_TEXTS: Final = ("session", "caller", "tier", "model", "role", "domain", "signal", "classifier", "capability",
+          "label", "text")  # fmt: skip
 _FLAGS: Final = ("stuck", "downgraded", "abstained", "labelled")
 #: Query parameters of a period, and of a search.
 PERIOD: Final = ("last", "since", "until")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
+from pointsman.capabilities import CapabilityDecision, OfferedTool, Strategy
 from pointsman.decision.decision import Decision
 from pointsman.guidance import Arm, Firing, GuidanceDecision, Rung
 from pointsman.prices import Prices
@@ -88,7 +89,7 @@ def _a_row_says_what_became_of_a_decision(ledger: Ledger, a_decision: Callable[.
     assert (row.label, row.score, row.labelled) == ("meh", 0.5, True)
     assert (row.stuck, row.downgraded, row.abstained) == (False, False, True)
     assert (row.gap, row.own, row.switched, row.asked) == (-1, "", False, False)
-    assert row.signals == ("default/code/function",)
+    assert row.signals == ("default/code/function", "selected:mail")  # "run" is a tool of the request
 
 
 def _a_row_follows_what_comes_later(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
@@ -112,6 +113,11 @@ def _each_filter_finds_what_it_names(ledger: Ledger, a_decision: Callable[..., D
     asked = plain.input
     firing = Firing(1, 0, Rung.HINT, "loop-breaker", "doom-loop", 0.9, "twice", delivered=False)
     stuck = GuidanceDecision(mode=Mode.ON, arm=Arm.CONTROL, firing=firing)
+    chosen = CapabilityDecision(
+        strategy=Strategy.LOCAL,
+        selected=("send_mail", "current_weather", "a_tool"),
+        offered=(OfferedTool("a_tool", "0a1b2c3d"),),
+    )
     others = {
         "of": replace(plain, input=replace(asked, session="t")),
         "called": replace(plain, input=replace(asked, caller="ann")),
@@ -120,6 +126,9 @@ def _each_filter_finds_what_it_names(ledger: Ledger, a_decision: Callable[..., D
         "helping": replace(plain, input=replace(asked, role=AgentRole.HELPER)),
         "signed": replace(plain, input=replace(asked, signals=("a/b/c d", "a/b/e"))),
         "stuck": replace(plain, guidance=stuck),
+        "chosen": replace(plain, capabilities=chosen),
+        "going on": replace(plain, capabilities=replace(chosen, continued=True)),
+        "all": replace(plain, capabilities=replace(chosen, bypass=True)),
         "lower": replace(plain, reasons=(Reason("routing.lower-tier", "small"),)),
         "failed": replace(plain, abstained=(Reason("domains.failed", "x"),)),
         "late": replace(plain, input=replace(asked, arrived_at=9.0)),
@@ -140,6 +149,12 @@ def _each_filter_finds_what_it_names(ledger: Ledger, a_decision: Callable[..., D
         (DecisionFilter(role="helper"), {"helping"}),
         (DecisionFilter(signal="a/b/c d"), {"signed"}),
         (DecisionFilter(signal="a/b/c"), set()),
+        (DecisionFilter(classifier="doom-loop"), {"stuck"}),
+        (DecisionFilter(classifier="doom"), set()),
+        (DecisionFilter(classifier="doom-loop", signal="a/b/e"), set()),
+        (DecisionFilter(capability="send_mail"), {"chosen"}),
+        (DecisionFilter(capability="send_mail", tier="COMPLEX"), {"chosen"}),
+        (DecisionFilter(capability="a_tool"), set()),  # the caller's word
         (DecisionFilter(stuck=True), {"stuck"}),
         (DecisionFilter(stuck=False), everything - {"stuck"}),
         (DecisionFilter(downgraded=True), {"lower"}),

@@ -111,8 +111,9 @@ def _values(combination: _Combination, hour: int) -> set[_Value]:
 def hours_of(wanted: DecisionFilter) -> tuple[str, list[object]] | None:
     """The statement of the hours in which rows may meet a filter, the latest first; None for any hour."""
     status = "" if wanted.status is None else str(wanted.status)
-    asked = (wanted.tier, wanted.model, wanted.role, wanted.caller, status, wanted.domain, wanted.signal)
+    asked = (wanted.tier, wanted.model, wanted.role, wanted.caller, status, wanted.domain)
     terms = [(kind, value) for kind, value in enumerate(asked) if value]
+    terms += [(_SIGNAL, value) for value in wanted.in_signals]
     if not terms:
         return None
     having = " INTERSECT ".join([_HAVING] * len(terms))

@@ -186,7 +186,7 @@ def _terms(wanted: DecisionFilter, before: Position | None, models: Mapping[str,
 
 
 def _searches(wanted: DecisionFilter, models: Mapping[str, Prices]) -> Terms:
-    for several, value in (("domains", wanted.domain), ("signals", wanted.signal)):
+    for several, value in (("domains", wanted.domain), *(("signals", each) for each in wanted.in_signals)):
         if value:
             yield f"instr({several}, ?)", [f"\n{value}\n"]
     if wanted.cost_at_least is not None:

@@ -10,9 +10,11 @@ import msgspec
 from pointsman.prices import Prices
 
 __all__ = [
+    "FIRED",
     "GAPS",
     "MOST_ROWS",
     "NO_PRICES",
+    "SELECTED",
     "DecisionFilter",
     "DecisionRow",
     "Page",
@@ -41,6 +43,12 @@ Result = Literal["no_answer", "no_usage", "counted"]
 Position = tuple[float, str]
 
 
+#: Before the name of a classifier that fired, or of a capability that was selected, among the signals of a
+#: row: there they are found as signals are. No id of a signal begins so.
+FIRED: Final = "stuck:"
+SELECTED: Final = "selected:"
+
+
 class DecisionFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which decisions are searched for: those that meet every field that is set."""
 
@@ -51,6 +59,8 @@ class DecisionFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     role: str = ""
     domain: str = ""  # one of the domains
     signal: str = ""  # id of a signal found
+    classifier: str = ""  # that found the agent stuck
+    capability: str = ""  # selected, of the registry
     stuck: bool | None = None
     downgraded: bool | None = None
     abstained: bool | None = None
@@ -61,6 +71,12 @@ class DecisionFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     since: float | None = None  # seconds since the epoch, included
     until: float | None = None  # seconds since the epoch, excluded
     text: str = ""  # part of the words, where words are kept; letters A to Z in either case
+
+    @property
+    def in_signals(self) -> tuple[str, ...]:
+        """What the signals of a row have to hold, all of it."""
+        classifier = self.classifier and FIRED + self.classifier
+        return tuple(filter(None, (self.signal, classifier, self.capability and SELECTED + self.capability)))
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -87,7 +103,8 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     status: int  # of the last attempt; 0: none, or nothing came
     attempts: int
     domains: tuple[str, ...]
-    signals: tuple[str, ...]  # ids, as in the decision's input
+    # ids, as in the decision's input; then ``FIRED`` with each classifier, ``SELECTED`` with each capability
+    signals: tuple[str, ...]
     stuck: bool  # a pattern of a stuck agent was found, whether a hint was given or withheld
     downgraded: bool  # a lower tier serves, or another model than the first of the chain answered
     abstained: bool  # a part of the decision failed open
@@ -108,6 +125,16 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     parts: tuple[Part, ...] = ()
     cost: float | None = None  # filled by ``reports.summary.priced``; None where a price is unknown
     baseline_cost: float | None = None  # likewise, what the baseline's answer would have cost
+
+    @property
+    def classifiers(self) -> tuple[str, ...]:
+        """Names of the classifiers that found the agent stuck."""
+        return tuple(each.removeprefix(FIRED) for each in self.signals if each.startswith(FIRED))
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """Names of the registry's capabilities that were selected for this message, the first sixteen."""
+        return tuple(each.removeprefix(SELECTED) for each in self.signals if each.startswith(SELECTED))
 
     @property
     def domain(self) -> str:
@@ -185,7 +212,7 @@ def matches(row: DecisionRow, wanted: DecisionFilter, models: Mapping[str, Price
         all(not asked or asked == found for asked, found in exact)
         and all(asked is None or asked == found for asked, found in flags)
         and (not wanted.domain or wanted.domain in row.domains)
-        and (not wanted.signal or wanted.signal in row.signals)
+        and all(each in row.signals for each in wanted.in_signals)
         and (wanted.since is None or row.at >= wanted.since)
         and (wanted.until is None or row.at < wanted.until)
         and (wanted.cost_at_least is None or _cost(row, models) >= wanted.cost_at_least)

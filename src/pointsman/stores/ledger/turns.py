@@ -21,7 +21,9 @@ from pointsman.stores.ledger.port import (
     ShadowAnswer,
 )
 from pointsman.stores.ledger.reading import (
+    FIRED,
     GAPS,
+    SELECTED,
     DecisionRow,
     Part,
     PartTotals,
@@ -61,6 +63,9 @@ _ASKED_IN_VAIN: Final = frozenset({"tiers.abstained.llm-failed", "tiers.abstaine
 _LOWER: Final = "routing.lower-tier"
 #: How the sources of outcomes begin that no person and no program reported.
 _NOT_SAID: Final = ("implicit:", "judge:")
+
+#: Capabilities of a turn that a list shows and finds: whoever selects more does not select.
+_MOST_SELECTED: Final = 16
 
 #: Most tokens of a turn: sums of a million such turns are numbers that SQLite can hold.
 MOST: Final = 10**12
@@ -175,7 +180,7 @@ class TurnSummary:
             status=tries[-1].status if tries else 0,
             attempts=len(tries),
             domains=tuple(filter(None, domains.effective.domains)) if domains else (),
-            signals=asked.signals,
+            signals=(*asked.signals, *_marks(decision)),
             stuck=bool(guidance and guidance.firings),
             downgraded=bool(answer and first and answer.model != first)
             or any(reason.code == _LOWER for reason in decision.reasons),
@@ -216,6 +221,19 @@ class TurnSummary:
         gap = _gap(self.decision.input.arrived_at - before.at)
         sent = used.input if before.input is None else min(before.input, used.input)
         return gap, max(used.cached, sent), own, before.model not in {"", answer.model}
+
+
+def _marks(decision: Decision) -> Iterator[str]:
+    """The classifiers that fired, and the capabilities selected anew.
+
+    Names of tools that a request offers are left out: they are the callers' words, of which there is no end.
+    """
+    if decision.guidance:
+        yield from dict.fromkeys(FIRED + each.classifier for each in decision.guidance.firings)
+    if (chosen := decision.capabilities) and not (chosen.continued or chosen.bypass):
+        tools = {tool.name for tool in chosen.offered}
+        names = [SELECTED + name for name in chosen.selected if name not in tools]
+        yield from names[:_MOST_SELECTED]
 
 
 def _gap(seconds: float) -> int:

@@ -145,7 +145,7 @@ _WORDS: Final = r"""convert_from(CASE WHEN position('\x00'::bytea IN body) = 0 T
 
 
 def _searches(wanted: DecisionFilter, models: Mapping[str, Prices]) -> Terms:
-    for several, value in (("domains", wanted.domain), ("signals", wanted.signal)):
+    for several, value in (("domains", wanted.domain), *(("signals", each) for each in wanted.in_signals)):
         if value:
             yield f"%s = ANY ({several})", [clean(value)]
     if wanted.cost_at_least is not None:
