@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.audit.figures import figures
-from pointsman.audit.outcomes import Action, action_of, failed_tests, turn_outcomes
+from pointsman.audit.outcomes import turn_outcomes
 from pointsman.audit.session import KEPT, Request, Session, ToolUse, Usage, cut
 from pointsman.audit.trouble import signs
+from pointsman.trajectory.actions import action_of, failed_tests
+from pointsman.trajectory.step import Action
 
 FAILED: Final = "FAIL: test_b (t.T.test_b)\n\nRan 2 tests in 0.1s\n\nFAILED (failures=1)"
 OTHER: Final = "FAIL: test_z (t.T.test_z)\n\nRan 9 tests in 0.1s\n\nFAILED (failures=1)"
@@ -137,7 +139,7 @@ def test_edits_after_the_last_passing_run(calls: tuple[ToolUse, ...], after_gree
     ],
 )
 def test_what_a_command_does(command: str, action: Action) -> None:
-    assert action_of(shell(command)) is action
+    assert action_of("Bash", shell(command).arguments) is action
 
 
 @pytest.mark.parametrize(

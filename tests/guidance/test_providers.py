@@ -264,13 +264,14 @@ def test_the_session_is_told_of_every_piece() -> None:
     assert delivered.classification.reason == "3 consecutive errors"
 
 
-def test_the_five_decision_points() -> None:
+def test_the_five_decision_points_of_the_source_and_the_end_of_the_work() -> None:
     assert [point.value for point in DecisionPoint] == [
         "pre_render",
         "pre_tool_selection",
         "pre_tool_execution",
         "post_tool_result",
         "pre_response",
+        "done",
     ]
 
 

@@ -27,12 +27,14 @@ from pointsman.guidance.classifiers import (
     SequentialWhenParallelClassifier,
     SingleToolRepeatedClassifier,
     ThresholdClassifier,
+    UnfinishedClassifier,
 )
 from pointsman.guidance.classifiers._tables import CLASSIFIERS, ClassifierError, OwnClasses, tables_in
 from pointsman.guidance.memory import Arm, GuidanceMemory, arm_of
 from pointsman.guidance.providers import (
     ConsultationPromptProvider,
     DiagnosticSignalProvider,
+    DoneGateProvider,
     DoomLoopBreaker,
     GuidanceInjection,
     GuidanceProvider,
@@ -52,6 +54,7 @@ __all__ = [
     "ConsultationPromptProvider",
     "DecisionPoint",
     "DiagnosticSignalProvider",
+    "DoneGateProvider",
     "DoomLoopBreaker",
     "DoomLoopClassifier",
     "ErrorRateClassifier",
@@ -85,6 +88,7 @@ __all__ = [
     "SequentialWhenParallelClassifier",
     "SingleToolRepeatedClassifier",
     "ThresholdClassifier",
+    "UnfinishedClassifier",
     "arm_of",
     "asks_models",
     "classes_of",

@@ -22,6 +22,7 @@ class DecisionPoint(StrEnum):
     PRE_TOOL_EXECUTION = "pre_tool_execution"  # the calls are known and have not run
     POST_TOOL_RESULT = "post_tool_result"
     PRE_RESPONSE = "pre_response"  # before the final answer is put together
+    DONE = "done"  # the agent has ended its work on a message with an answer
 
 
 class EventSink(Protocol):

@@ -33,6 +33,7 @@ from pointsman.trajectory import (
 from pointsman.vocabulary import Mode, ModelQuery, ModelReply, Reason
 
 _OFF: Final = Mode.OFF
+_DONE: Final = DecisionPoint.DONE
 _NO_CLASSES: Final[OwnClasses] = {}
 
 __all__ = ["GuidanceDecision", "Guide", "Seen", "recorded_moment", "without_models"]
@@ -191,6 +192,8 @@ class Guide:
             moment: Which decision points this is, for configured providers.
         """
         trajectory = TrajectoryAnalysis(memory.thread().trajectory.state, self.empty.lens)
+        if moment and trajectory.state.user_spoke:  # an answer without calls ends no work
+            moment = moment._replace(points=tuple(at for at in moment.points if at is not _DONE))
         return self._seen(trajectory if event is None else trajectory.with_event(event), moment)
 
     def proceed(

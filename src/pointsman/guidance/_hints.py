@@ -5,7 +5,7 @@ In observe mode and in the control group all is decided and remembered alike, an
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -22,6 +22,7 @@ from pointsman.guidance.classifiers.composite import judge
 from pointsman.guidance.collect import Fired, worded
 from pointsman.guidance.memory import Thread
 from pointsman.guidance.providers import GuidanceInjection
+from pointsman.text.extract import digest
 from pointsman.trajectory import TrajectoryAnalysis
 from pointsman.vocabulary import ModelQuery, ModelReply, Reason
 
@@ -33,6 +34,8 @@ MAX_AT_ONCE: Final = 3
 MAX_CODE: Final = 80
 #: Questions that one decision may ask a model; each may cost the request its timeout.
 MAX_QUESTIONS: Final = 2
+#: Reasons given once that are remembered of a provider in a conversation; after them it is silent.
+MAX_REASONS: Final = 8
 
 
 class Said(NamedTuple):
@@ -89,15 +92,19 @@ class Hints:
             last_response=moment.last_response,
         )
         results, context = yield from self._judged(due, context, moment)
-        ready, abstained = _ready(due, results, context)
+        ready, abstained = _ready(due, results, context, thread.hints)
         spoke = ready[:MAX_AT_ONCE]
         firings = tuple(
             _firing(one, thread.firings + place, trajectory, delivered=delivered)
             for place, one in enumerate(spoke, 1)
         )
-        fired = {one.hint.version: thread.hints.get(one.hint.version, Fired()).again(turn) for one in spoke}
+        fired = {
+            key: thread.hints.get(key, Fired()).again(turn)
+            for one in spoke
+            for key in _keys(one.hint, one.result)
+        }
         known = {hint.version for hint in self._hints}
-        kept = {version: each for version, each in thread.hints.items() if version in known}
+        kept = {key: each for key, each in thread.hints.items() if key.partition(":")[0] in known}
         after = msgspec.structs.replace(
             thread,
             messages=moment.messages,
@@ -125,6 +132,20 @@ def _may_speak(hint: Hint, thread: Thread, turn: int) -> bool:
     return thread.hints.get(hint.version, Fired()).allows(hint.config, turn)
 
 
+def _keys(hint: Hint, result: ClassificationResult) -> tuple[str, ...]:
+    """Under which a text is counted: its provider, and its reason where that is given once."""
+    once = result.metadata.get("once")
+    return (hint.version, f"{hint.version}:{digest(str(once))}") if once else (hint.version,)
+
+
+def _was_said(hint: Hint, result: ClassificationResult, fired: Mapping[str, Fired]) -> bool:
+    """Whether a reason that is given once was given, or too many others of the provider were."""
+    keys = _keys(hint, result)[1:]
+    return any(key in fired for key in keys) or (
+        bool(keys) and sum(key.startswith(f"{hint.version}:") for key in fired) >= MAX_REASONS
+    )
+
+
 def _result(hint: Hint, context: GuidanceContext, moment: Moment) -> ClassificationResult:
     """What a provider's classifier says; of a recorded moment, what it said where that cannot be judged."""
     if moment.recorded is None or not hint.reads_content:
@@ -134,7 +155,10 @@ def _result(hint: Hint, context: GuidanceContext, moment: Moment) -> Classificat
 
 
 def _ready(
-    due: Sequence[Hint], results: Sequence[ClassificationResult], context: GuidanceContext
+    due: Sequence[Hint],
+    results: Sequence[ClassificationResult],
+    context: GuidanceContext,
+    fired: Mapping[str, Fired],
 ) -> tuple[list[_Ready], tuple[Reason, ...]]:
     """What can be said, the most urgent first, and what failed."""
     ready, abstained = [], []
@@ -142,6 +166,8 @@ def _ready(
         if result.abstained:
             abstained.append(Reason(f"guidance.abstained.{hint.name}"[:MAX_CODE], result.reason or hint.name))
         if not result.relevant or result.confidence < hint.config.min_confidence:
+            continue
+        if _was_said(hint, result, fired):
             continue
         said = worded(hint.config.provider, context)
         if isinstance(said, Reason):

@@ -32,7 +32,7 @@ class Moment(NamedTuple):
         return self.messages >= 0 or not _BESIDE.issuperset(self.points)
 
 
-_BESIDE: Final = frozenset({DecisionPoint.PRE_TOOL_EXECUTION, DecisionPoint.PRE_RESPONSE})
+_BESIDE: Final = frozenset({DecisionPoint.PRE_TOOL_EXECUTION, DecisionPoint.PRE_RESPONSE, DecisionPoint.DONE})
 
 
 def moment_of(
@@ -56,6 +56,8 @@ def moment_of(
         points.append(DecisionPoint.PRE_TOOL_EXECUTION)
     if last >= 0 and history[last].role is Role.USER and not history[last].results:
         points.append(DecisionPoint.PRE_RENDER)
+        if _follows_an_end(history):
+            points.append(DecisionPoint.DONE)
     points.append(DecisionPoint.PRE_TOOL_SELECTION if offers_tools else DecisionPoint.PRE_RESPONSE)
     answer = _latest_answer(history) if with_answer else ""
     return Moment(tuple(points), last + 1, open_calls or calls, prompt, answer)
@@ -72,6 +74,15 @@ def _latest_calls(history: Conversation) -> tuple[tuple[ToolCall, ...], frozense
         calls[:0] = history[at].calls
         at -= 1
     return tuple(calls), frozenset(answered)
+
+
+def _follows_an_end(history: Conversation) -> bool:
+    """Whether the latest message follows an answer that ended work with tools; false in mere dialogue."""
+    at = len(history) - 2
+    start = at
+    while at >= 0 and history[at].role is Role.ASSISTANT and not history[at].calls:
+        at -= 1
+    return at < start and at >= 0 and bool(history[at].results)
 
 
 def _latest_answer(history: Conversation) -> str:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from pointsman.errors import ConfigError
+from pointsman.guidance._context import DecisionPoint
 from pointsman.guidance._provider_spec import ProviderSpec, asks_model, spec_of
 from pointsman.guidance.classifiers._pattern import (
     DoomLoopClassifier,
@@ -131,6 +132,7 @@ class GuidancePolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             doom_loop_threshold=self.loop_repetitions,
             stall_threshold=self.stall,
             poll_tools=self.poll_tools,
+            actions=any(spec.point is DecisionPoint.DONE for spec in self.providers),
         )
 
 

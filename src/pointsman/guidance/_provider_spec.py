@@ -18,6 +18,7 @@ from pointsman.guidance._results import ClassificationResult
 from pointsman.guidance.classifiers._content import SensitiveContentClassifier
 from pointsman.guidance.classifiers._model import LLMClassifier
 from pointsman.guidance.classifiers._tables import (
+    ClassifierError,
     OwnClasses,
     OwnClassifier,
     build_classifier,
@@ -28,9 +29,11 @@ from pointsman.guidance.classifiers._tables import (
     table_of_classifier,
     tables_in,
 )
+from pointsman.guidance.classifiers._unfinished import UnfinishedClassifier
 from pointsman.guidance.providers import (
     ConsultationPromptProvider,
     DiagnosticSignalProvider,
+    DoneGateProvider,
     DoomLoopBreaker,
     GuidanceInjection,
     GuidanceProvider,
@@ -46,8 +49,10 @@ __all__ = ["CLASSIFIER", "Hint", "OwnText", "ProviderSpec", "asks_model", "build
 CLASSIFIER: Final = {"classifier": True, "words": "a classifier's name, or a table"}
 #: Providers that speak by a condition of their own.
 BuiltIn: TypeAlias = Literal[
-    "diagnostic_signal", "doom_loop_breaker", "consultation_prompt", "parallel_tool_reminder"
+    "diagnostic_signal", "doom_loop_breaker", "consultation_prompt", "parallel_tool_reminder", "done_gate"
 ]
+#: Times that ``done_gate`` speaks in a conversation, where nothing else is set.
+DONE_GATE_FIRES: Final = 3
 _NO_CLASSES: Final[OwnClasses] = {}
 
 
@@ -103,6 +108,10 @@ class ProviderSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise ConfigError(f"a guidance provider has {what}", hint="one of text, provider and entry_point")
         if self.text is not None and self.classifier is None:
             raise ConfigError("a text needs a classifier that says when", hint='classifier = "error_streak"')
+        if self.provider == "done_gate":
+            msgspec.structs.force_setattr(self, "point", DecisionPoint.DONE)
+            fires = self.max_fires_per_session or DONE_GATE_FIRES
+            msgspec.structs.force_setattr(self, "max_fires_per_session", fires)
         if classes_of(self):
             return  # whoever loads them sets it, by ``with_classes``
         msgspec.structs.force_setattr(self, "version", build_hint(self, _NO_CLASSES).version)
@@ -120,6 +129,7 @@ _NAMES: Final[dict[type, BuiltIn]] = {
     DoomLoopBreaker: "doom_loop_breaker",
     ConsultationPromptProvider: "consultation_prompt",
     ParallelToolReminder: "parallel_tool_reminder",
+    DoneGateProvider: "done_gate",
 }
 
 
@@ -256,6 +266,13 @@ def build_hint(
     classifier = None
     if spec.classifier is not None:
         classifier = build_classifier(spec.classifier, own, ("classifier",))
+        at_end = [each for each in members(classifier) if isinstance(each, UnfinishedClassifier)]
+        if at_end and spec.point is not DecisionPoint.DONE:
+            raise ClassifierError(
+                ("classifier",), 'the classifier "unfinished" needs the point done', hint='point = "done"'
+            )
+        if at_end and isinstance(provider, DoneGateProvider):
+            provider = DoneGateProvider(at_end[0].evidence)  # its text is about what was found
     config = GuidanceProviderConfig(
         provider,
         classifier,
@@ -290,3 +307,5 @@ def _provider(
             return ConsultationPromptProvider(consultation_tool=consultation_tool)
         case "parallel_tool_reminder":
             return ParallelToolReminder()
+        case "done_gate":
+            return DoneGateProvider()

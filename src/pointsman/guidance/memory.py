@@ -69,7 +69,7 @@ class Thread(msgspec.Struct, frozen=True, omit_defaults=True):
     episode: Episode | None = None
     spoken: Spoken | None = None
     raised: bool = False  # the tier is raised until a person speaks
-    hints: dict[str, Fired] = {}  # by version of the configured provider
+    hints: dict[str, Fired] = {}  # by version of the configured provider, and by reasons given once
     turns: int = 0  # of the model, as far as configured providers were asked
     messages: int = -1  # in the history when they were asked last
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
@@ -47,6 +47,7 @@ class Lens:
     indicators: tuple[ProgressIndicator, ...] = DEFAULT_INDICATORS
     poll_tools: frozenset[str] = frozenset()  # beside the built-in ones
     window_size: int = WINDOW  # steps
+    step_of: Callable[..., Step] = step_of  # what reduces a call to a step
 
 
 class TrajectoryAnalysis:
@@ -146,7 +147,7 @@ class TrajectoryAnalysis:
         """The state after an event, and the text of the latest result."""
         lens = self.lens
         if isinstance(event, ToolInvoked):
-            step = step_of(
+            step = lens.step_of(
                 event,
                 turn=state.turn_count + 1,
                 before=result,

@@ -8,7 +8,7 @@ from typing import Final
 
 from pointsman.errors import ConfigError
 from pointsman.trajectory._analysis import Lens, PatternDetector, TrajectoryAnalysis
-from pointsman.trajectory._events import Event
+from pointsman.trajectory._events import Event, step_of
 from pointsman.trajectory._progress import DEFAULT_INDICATORS, ProgressIndicator
 from pointsman.trajectory.detectors import (
     DEFAULT_DETECTORS,
@@ -40,6 +40,7 @@ class TrajectoryAnalysisConfig:
     detectors: tuple[PatternDetector, ...] = ()  # a user's own, after the built-in ones
     indicators: tuple[ProgressIndicator, ...] = DEFAULT_INDICATORS
     poll_tools: frozenset[str] = frozenset()  # tools meant to be repeated, beside the built-in ones
+    actions: bool = False  # steps tell whether they edited a file or ran the tests
 
     def __post_init__(self) -> None:
         lowest = {
@@ -81,8 +82,14 @@ class TrajectoryBuilder:
         *,
         indicators: Sequence[ProgressIndicator] = DEFAULT_INDICATORS,
         poll_tools: frozenset[str] = frozenset(),
+        actions: bool = False,
     ) -> None:
-        lens = Lens(tuple(detectors), tuple(indicators), poll_tools, window_size)
+        reduce = step_of
+        if actions:  # its patterns are compiled only where somebody asks
+            from pointsman.trajectory.actions import step_with_action
+
+            reduce = step_with_action
+        lens = Lens(tuple(detectors), tuple(indicators), poll_tools, window_size, reduce)
         self._empty: Final = TrajectoryAnalysis(lens=lens)
         self._analysis = self._empty
 
@@ -94,6 +101,7 @@ class TrajectoryBuilder:
             config.window_size,
             indicators=config.indicators,
             poll_tools=config.poll_tools,
+            actions=config.actions,
         )
 
     def on_event(self, event: object) -> None:

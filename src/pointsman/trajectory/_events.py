@@ -18,7 +18,15 @@ from pointsman.trajectory._progress import ProgressIndicator, progress_in
 from pointsman.trajectory.step import CallOutcome, Step
 from pointsman.vocabulary import ToolResult
 
-__all__ = ["Event", "ProgressMade", "Session", "ToolInvoked", "ToolRecommended", "UserSpoke", "step_of"]
+__all__ = [
+    "Event",
+    "ProgressMade",
+    "Session",
+    "ToolInvoked",
+    "ToolRecommended",
+    "UserSpoke",
+    "step_of",
+]
 
 #: Characters of a tool's name that are kept; providers allow 64 to 128.
 MAX_NAME: Final = 128
@@ -93,13 +101,14 @@ def step_of(
         poll_tools: names of tools that are meant to be repeated, beside the built-in ones.
     """
     arguments = canonical_arguments(event.params)
-    text = event.result.text if event.result else ""
-    outcome = outcome_of(text, event.result.is_error) if event.result else CallOutcome.OK
+    result = event.result
+    text = result.text if result else ""
+    outcome = outcome_of(text, result.is_error) if result else CallOutcome.OK
     message = salient_line(text) if outcome is CallOutcome.ERROR else ""
     return Step(
         tool_name=event.tool_name[:MAX_NAME],
         arguments=digest(arguments),
-        result_digest=digest(text) if event.result else "",
+        result_digest=digest(text) if result else "",
         result_length=len(text),
         outcome=outcome,
         signature=signature_of(message) if message else "",

@@ -10,7 +10,7 @@ import msgspec
 
 from pointsman.text.extract import digest
 
-__all__ = ["CallOutcome", "Step", "StepResult"]
+__all__ = ["UNNAMED", "Action", "CallOutcome", "Step", "StepResult"]
 
 
 class CallOutcome(StrEnum):
@@ -26,6 +26,21 @@ class CallOutcome(StrEnum):
 _DIGEST: Final = re.compile("[0-9a-f]{16}")
 #: Stands for every character of a result that is not kept.
 _NOT_KEPT: Final = "*"
+
+
+class Action(StrEnum):
+    """What a call does, as far as outcomes are concerned."""
+
+    EDIT = "edit"
+    PROSE = "prose"  # an edit of files that no test reads: documentation
+    TEST = "test"  # a test runner
+    RUN = "run"  # another program, which shows whether something works
+    COMMIT = "commit"
+    OTHER = "other"
+
+
+#: A test run that failed and names no test.
+UNNAMED: Final = ""
 
 
 class StepResult(msgspec.Struct, frozen=True, gc=False):
@@ -65,6 +80,9 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
     derived: bool = False  # an argument was in the result before it: the call could not have come earlier
     progress: str = ""  # the progress indicator its result shows, if any
     at: float = 0.0  # seconds since the epoch; 0 when unknown
+    #: Its ``Action``, then digests of the tests that failed, ``UNNAMED`` for one without a name. Empty where
+    #: nobody asks for it.
+    did: tuple[str, ...] = ()
 
     def without_content(self) -> Step:
         """The step with its error as a hash: equal errors stay equal, and none can be read."""

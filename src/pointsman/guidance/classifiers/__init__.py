@@ -17,6 +17,7 @@ from pointsman.guidance.classifiers._pattern import (
     ProgressStallClassifier,
     RepeatedErrorClassifier,
 )
+from pointsman.guidance.classifiers._unfinished import UnfinishedClassifier
 from pointsman.guidance.classifiers.composite import (
     AllOfClassifier,
     AnyOfClassifier,
@@ -41,4 +42,5 @@ __all__ = [
     "SequentialWhenParallelClassifier",
     "SingleToolRepeatedClassifier",
     "ThresholdClassifier",
+    "UnfinishedClassifier",
 ]

@@ -30,6 +30,7 @@ from pointsman.guidance.classifiers._pattern import (
     ProgressStallClassifier,
     RepeatedErrorClassifier,
 )
+from pointsman.guidance.classifiers._unfinished import UnfinishedClassifier
 from pointsman.guidance.classifiers.composite import (
     AllOfClassifier,
     AnyOfClassifier,
@@ -70,6 +71,7 @@ CLASSIFIERS: Final[Mapping[str, type]] = {
     "large_output": LargeOutputClassifier,
     "sensitive_content": SensitiveContentClassifier,
     "llm": LLMClassifier,
+    "unfinished": UnfinishedClassifier,
 }
 #: A table has exactly one of these keys.
 _KINDS: Final = ("name", "all", "any", "not", "entry_point")

@@ -34,12 +34,15 @@ __all__ = [
 _EVENTS_OF: Final = {
     DecisionPoint.PRE_TOOL_EXECUTION: ("PreToolUse",),
     DecisionPoint.PRE_RESPONSE: ("Stop", "SubagentStop"),
+    DecisionPoint.DONE: ("Stop", "SubagentStop"),
 }
 #: Seconds the agent waits for the hook. A decision takes well under one, most of it Python's start.
 TIMEOUT: Final = 10
 _ABSENT: Final = msgspec.Raw()
 #: Before these events an agent has ended its answer.
 _STOPS: Final = ("Stop", "SubagentStop")
+#: The provider whose text keeps an agent from ending.
+_GATE: Final = "done_gate"
 
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +136,7 @@ def happened(event: HookEvent) -> Event | None:
         case "UserPromptSubmit":
             return UserSpoke()
         case "PostToolUse":
-            result = ToolResult("", _text(event.tool_response), event.is_error)
+            result = ToolResult("", _text(event), event.is_error)
             return ToolInvoked(event.tool_name, arguments, result)
         case "PostToolUseFailure":
             error = f"interrupted by the user: {event.error}" if event.is_interrupt else event.error
@@ -155,14 +158,22 @@ def moment_of_event(event: HookEvent) -> Moment | None:
             points = (DecisionPoint.POST_TOOL_RESULT, DecisionPoint.PRE_TOOL_SELECTION)
             return Moment(points, pending=(call,))
         case name if name in _STOPS and not event.stop_hook_active:  # else the agent would never stop
-            return Moment((DecisionPoint.PRE_RESPONSE,), last_response=event.last_assistant_message)
+            points = (DecisionPoint.PRE_RESPONSE, DecisionPoint.DONE)
+            return Moment(points, last_response=event.last_assistant_message)
         case _:
             return None
 
 
-def _text(response: msgspec.Raw) -> str:
-    text = bytes(response).decode("utf-8", "replace")
-    return str(msgspec.json.decode(response)) if text.startswith('"') else text
+def _text(event: HookEvent) -> str:
+    """A result as its tool printed it, as far as the event tells; else the JSON text of the event."""
+    text = bytes(event.tool_response).decode("utf-8", "replace")
+    if text.startswith('"'):
+        return str(msgspec.json.decode(event.tool_response))
+    if event.is_error is not None and text.startswith("{"):  # a failure is told: no text has to tell it
+        values = msgspec.json.decode(event.tool_response)
+        printed = [values[key] for key in ("stdout", "stderr") if isinstance(values.get(key), str)]
+        return "\n".join(filter(None, printed)) if printed else text
+    return text
 
 
 def answer_of(
@@ -178,7 +189,8 @@ def answer_of(
         return None
     text = "\n\n".join(mark(source, text) for source, text in added)
     name = event.hook_event_name
-    if name in _STOPS and not event.takes_context_at_stop:
+    blocks = guidance is not None and any(each.provider == _GATE for each in guidance.hints)
+    if name in _STOPS and (blocks or not event.takes_context_at_stop):
         return {"decision": "block", "reason": text}
     return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
 
