@@ -140,8 +140,7 @@ def test_the_caches_that_are_predicted_are_those_of_the_upstream(home: Path) -> 
     del sums["aider"]  # it logs no cached tokens
     found, logged = (sum(each[at] for each in sums.values()) for at in (0, 1))
     assert found == pytest.approx(logged, rel=0.02)
-    # Claude Code writes the head of its first prompt anew: two of four sessions read less than they could.
-    for client in sums.keys() - {"claude-code"}:
+    for client in sums:
         assert sums[client][0] == pytest.approx(sums[client][1], rel=0.02), client
 
 

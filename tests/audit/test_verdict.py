@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pointsman.audit import Request, Session, ToolUse, Usage, figures
-from pointsman.audit.caches import Call, predicted
+from pointsman.audit.caches import Call, calls, predicted, reads
 from pointsman.audit.compared import Run, compare, labels_needed
 from pointsman.audit.money import Pricing
 from pointsman.audit.verdict import verdict
@@ -33,7 +33,7 @@ def call(at: float, tokens: int, model: str = DEAR, provider: str = "anthropic")
         ([call(1, 2_000), call(2, 2_500, "gpt-5", "openai"), call(3, 3_000)], [0, 0, 2_000]),
         ([call(1, 2_000, "gpt-5", "openai"), call(3_000, 2_500, "gpt-5", "openai")], [0, 1_920]),
         ([call(0, 2_000), call(0, 2_500)], [0, 2_000]),  # times unknown
-        ([call(1, 2_000), msgspec.structs.replace(call(2, 1_500), new_context=True)], [0, 0]),
+        ([call(1, 2_000), msgspec.structs.replace(call(2, 1_500), shared=0)], [0, 0]),
     ],
 )
 def test_what_a_cache_reads(made: list[Call], read: list[int]) -> None:
@@ -82,17 +82,41 @@ def test_requests_after_a_lasting_sign_are_sure_and_no_longer_at_stake() -> None
 
 def test_moves_that_lose_caches_are_sure_where_staying_costs_less() -> None:
     sizes = [100_000 + 200 * at for at in range(8)]
+    cached = [0, 0, *sizes]  # each model has the prompt before the last in its cache
     moved = figures(
         session(
             *(
-                request(at, CHEAP if at % 2 else DEAR, input_tokens=size, written_tokens=size)
-                for at, size in enumerate(sizes)
+                request(
+                    at,
+                    CHEAP if at % 2 else DEAR,
+                    input_tokens=size,
+                    cached_tokens=read,
+                    written_tokens=size - read,
+                )
+                for at, (size, read) in enumerate(zip(sizes, cached, strict=False))
             )
         )
     )
     (found,) = verdict([moved], Pricing()).sure
     assert found.what.startswith("stay with one model")
     assert 0 < found.dollars < 3
+
+
+def test_what_the_log_shows_to_be_rewritten_is_in_no_cache() -> None:
+    """As Claude Code does it once: after its first request, what stands behind the system prompt."""
+    counts = [(11_575, 0), (11_968, 9_216), (12_285, 11_904), (12_572, 12_160)]
+    made = calls(
+        [
+            request(at, input_tokens=size, cached_tokens=read, written_tokens=size - read)
+            for at, (size, read) in enumerate(counts)
+        ]
+    )
+    assert list(predicted(made, LIFETIMES)) == [0, 9_216, 11_968, 12_285]
+    other = [msgspec.structs.replace(each, model=CHEAP) for each in made]
+    assert list(predicted(other, LIFETIMES)) == [0, 9_216, 11_968, 12_285]
+    assert list(reads(made, other, LIFETIMES)) == [0, 9_216, 11_904, 12_160]
+    returns = [made[0], other[1], made[2], other[3]]
+    assert list(predicted(returns, LIFETIMES)) == [0, 0, 9_216, 11_968]
 
 
 def test_one_model_leaves_nothing_to_compare() -> None:

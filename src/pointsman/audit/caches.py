@@ -2,6 +2,8 @@
 
 A cache belongs to one model and one conversation, holds the prompt of the last request, is kept for
 ``cache_seconds`` of the catalogue after its last use, and is read in whole blocks from a least length on.
+Where a client has written the beginning of its prompt anew, the log shows how much of it stayed: no model's
+cache holds more of it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import msgspec
 from pointsman.audit.session import HOUSEKEEPING, Request
 from pointsman.prices import Prices
 
-__all__ = ["CacheRules", "Call", "calls", "paid", "predicted"]
+__all__ = ["CacheRules", "Call", "calls", "paid", "predicted", "reads"]
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
@@ -29,7 +31,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     written_tokens: int
     written_1h_tokens: int
     output_tokens: int
-    new_context: bool = False
+    #: Tokens that it has in common with the request before it; None: as much as the shorter of them.
+    shared: int | None = None
 
 
 class CacheRules(NamedTuple):
@@ -46,10 +49,18 @@ _HOUR: Final = 3_600.0
 _BLOCKS: Final = {"anthropic": CacheRules(block=1), "google": CacheRules(block=1)}
 
 
+#: Tokens that a prompt reads less than the one before it had, from which on they begin differently.
+_REWRITTEN: Final = 1_024
+#: Seconds after which a cache may be gone for another reason.
+_SHORT: Final = 300.0
+
+
 def calls(requests: Sequence[Request]) -> tuple[Call, ...]:
     """Reduce requests to what caches depend on. Titles and the like have prompts of their own."""
-    return tuple(
-        Call(
+    made = []
+    latest: dict[str, Call] = {}
+    for each in requests:
+        call = Call(
             each.at,
             each.model,
             each.provider,
@@ -59,10 +70,23 @@ def calls(requests: Sequence[Request]) -> tuple[Call, ...]:
             each.usage.written_tokens,
             each.usage.written_1h_tokens,
             each.usage.output_tokens,
-            each.new_context,
         )
-        for each in requests
-    )
+        before = latest.get(call.agent)
+        if each.new_context:
+            call = msgspec.structs.replace(call, shared=0)
+        elif before is not None and _is_rewritten(before, call):
+            call = msgspec.structs.replace(call, shared=call.cached_tokens)
+        latest[call.agent] = call
+        made.append(call)
+    return tuple(made)
+
+
+def _is_rewritten(before: Call, call: Call) -> bool:
+    """Whether a prompt begins differently: its model's cache was warm, and much less of it was read."""
+    warm = before.cached_tokens or before.written_tokens
+    soon = before.at and call.at and call.at - before.at <= _SHORT
+    lost = min(before.input_tokens, call.input_tokens) - call.cached_tokens
+    return bool(warm and soon and before.model == call.model and lost > _REWRITTEN)
 
 
 def rules(provider: str, model: str, cache_seconds: float | None) -> CacheRules:
@@ -81,29 +105,53 @@ def predicted(made: Sequence[Call], lifetimes: Mapping[tuple[str, str], float | 
         made: The requests of a session, in order.
         lifetimes: Seconds by provider and model; None where they are not known.
     """
-    held: dict[tuple[str, str], Call] = {}
-    begun: set[str] = set()
+    held: dict[str, dict[str, _Held]] = {}
     for call in made:
-        model = call.model
-        before = held.get((call.agent, model))
-        if call.agent not in begun:
+        caches = held.setdefault(call.agent, {})
+        if call.shared is not None:
+            for model, cache in caches.items():
+                caches[model] = cache._replace(prefix=min(cache.prefix, call.shared))
+        if not caches:
             yield call.cached_tokens
-        elif before is None:
-            yield 0
+        elif call.model in caches:
+            by = rules(call.provider, call.model, lifetimes.get((call.provider, call.model)))
+            yield _read(call, caches[call.model], by)
         else:
-            yield _read(call, before, rules(call.provider, model, lifetimes.get((call.provider, model))))
-        begun.add(call.agent)
-        if call.new_context:
-            held = {key: value for key, value in held.items() if key[0] != call.agent}
-        held[call.agent, model] = call
+            yield 0
+        caches[call.model] = _Held(call.input_tokens, call.at, call.written_1h_tokens > 0)
 
 
-def _read(call: Call, before: Call, by: CacheRules) -> int:
-    lifetime = max(by.seconds, _HOUR) if before.written_1h_tokens else by.seconds
-    if call.new_context or (call.at and before.at and call.at - before.at > lifetime):
+class _Held(NamedTuple):
+    """What a model's cache holds of a conversation."""
+
+    prefix: int  # tokens that the next prompt may have in common with it
+    at: float  # when it was used last
+    for_an_hour: bool
+
+
+def _read(call: Call, cache: _Held, by: CacheRules) -> int:
+    lifetime = max(by.seconds, _HOUR) if cache.for_an_hour else by.seconds
+    if call.at and cache.at and call.at - cache.at > lifetime:
         return 0
-    prefix = min(before.input_tokens, call.input_tokens)
+    prefix = min(cache.prefix, call.input_tokens)
     return prefix // by.block * by.block if prefix >= by.least else 0
+
+
+def reads(
+    made: Sequence[Call], now: Sequence[Call], lifetimes: Mapping[tuple[str, str], float | None]
+) -> Iterator[int]:
+    """Yield the tokens that each request would read if other models answered.
+
+    It is what the log says, moved by the difference that the simulation makes: where the simulation is wrong
+    about both in the same way, this is not.
+
+    Args:
+        made: The requests as they were.
+        now: The same ones, to the models that would answer.
+        lifetimes: Seconds by provider and model of both.
+    """
+    for call, then, instead in zip(made, predicted(made, lifetimes), predicted(now, lifetimes), strict=True):
+        yield min(max(call.cached_tokens + instead - then, 0), call.input_tokens)
 
 
 def paid(call: Call, prices: Prices, read: int | None = None) -> float | None:

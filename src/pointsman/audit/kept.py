@@ -21,7 +21,7 @@ from pointsman.errors import PointsmanError
 __all__ = ["Kept", "KeptFigures"]
 
 #: Raised with every change of what is computed, so that no figures of an earlier version are shown.
-_VERSION: Final = 4
+_VERSION: Final = 5
 #: Bytes at the end of a file that tell whether it was changed without growing.
 _END: Final = 4_096
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.audit.caches import Call, calls, paid, predicted
+from pointsman.audit.caches import Call, calls, paid, reads
 from pointsman.audit.figures import SessionFigures, role_of
 from pointsman.audit.money import Pricing
 from pointsman.audit.session import HOUSEKEEPING, Request, Session
@@ -207,15 +207,10 @@ class PolicyReplay:
             for call, spec in zip(made, chosen, strict=True)
         ]
         lifetimes = self._pricing.lifetimes(made)
-        then_read = predicted(made, lifetimes)
         own = {(spec.upstream, spec.id): spec.cache_seconds for spec in chosen if spec}
-        now_read = predicted(now, {**lifetimes, **own})
+        read = reads(made, now, {**lifetimes, **own})
         latest: dict[str, tuple[str, str]] = {}  # what moved last in each conversation
-        for request, call, spec, then, read in zip(
-            session.requests, made, chosen, then_read, now_read, strict=True
-        ):
-            # The log's count, moved by what the simulation says that the caches of this policy change.
-            cached = min(max(call.cached_tokens + read - then, 0), call.input_tokens)
+        for request, call, spec, cached in zip(session.requests, made, chosen, read, strict=True):
             found = self._amounts(request, call, spec, cached)
             if found is None:
                 continue

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.audit.caches import Call, paid, predicted
+from pointsman.audit.caches import Call, paid, reads
 from pointsman.audit.figures import SUB_AGENT, Part, SessionFigures, Spent
 from pointsman.audit.money import Pricing
 from pointsman.audit.session import HOUSEKEEPING
@@ -151,8 +151,8 @@ def _staying(moved: Sequence[Call], pricing: Pricing) -> float:
         )
         for call in moved
     ]
-    reads = predicted(stayed, pricing.lifetimes(moved))
-    now = sum(paid(call, best, read) or 0.0 for call, read in zip(stayed, reads, strict=True))
+    read = reads(moved, stayed, pricing.lifetimes(moved))
+    now = sum(paid(call, best, cached) or 0.0 for call, cached in zip(stayed, read, strict=True))
     return sum(paid(call, price) or 0.0 for call, price in zip(moved, prices, strict=True)) - now
 
 
