@@ -20,6 +20,7 @@ from pointsman.cli._batch import (
 )
 from pointsman.cli.eval_answers import answers
 from pointsman.cli.eval_parts import capabilities, domains, guidance
+from pointsman.cli.eval_savings import savings
 from pointsman.cli.eval_sets import datasets, export
 from pointsman.cli.options import JsonOption, LearnedRouterOption, StrongOption, WeakOption
 from pointsman.cli.output import SlowGroup, echo, needs_extra, print_json
@@ -195,5 +196,5 @@ def _ratio(weak: float | None, strong: float | None) -> float | None:
     return weak / strong
 
 
-for part in (answers, domains, capabilities, guidance, datasets, export):
+for part in (savings, answers, domains, capabilities, guidance, datasets, export):
     evaluate.command()(part)

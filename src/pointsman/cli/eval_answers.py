@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pointsman.learning.answers import AgreementRow
     from pointsman.learning.metrics import Interval
 
-__all__ = ["answers"]
+__all__ = ["answers", "spread"]
 
 #: The file of prices that is read if it lies beside the answers.
 _BESIDE: Final = "prices.json"
@@ -103,8 +103,8 @@ def _cells(row: AgreementRow) -> list[str]:
         f"{row.n:,}",
         _share(row.agreed.value),
         *(_share(each.value) for each in (first, second, row.success_strong, row.success_rule)),
-        _spread(row.success_minus_strong, sign=True),
-        _spread(row.cost),
+        spread(row.success_minus_strong, sign=True),
+        spread(row.cost),
     ]
 
 
@@ -112,10 +112,11 @@ def _share(value: float) -> str:
     return f"{value:.{_DECIMALS}f}"
 
 
-def _spread(interval: Interval, *, sign: bool = False) -> str:
+def spread(interval: Interval, *, sign: bool = False) -> str:
+    """A fraction with its interval: ``0.6000 [0.5800, 0.6200]``."""
     plus = "+" if sign else ""
     value, low, high = (
-        f"{each:{plus}.{_DECIMALS}f}" for each in (interval.value, interval.low, interval.high)
+        f"{each:{plus}z.{_DECIMALS}f}" for each in (interval.value, interval.low, interval.high)
     )
     return f"{value} [{low}, {high}]"
 

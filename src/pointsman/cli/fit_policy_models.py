@@ -1,4 +1,4 @@
-"""The models that ``pointsman fit policy`` chooses between, and what a call of each costs."""
+"""The models that ``fit policy`` and ``eval savings`` choose between, and what a call of each costs."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _two(
         )
     if price_weak is None or price_strong is None:
         raise PointsmanError(
-            "a policy needs prices", hint="--price-weak and --price-strong, or --config pointsman.toml"
+            "a cost needs prices", hint="--price-weak and --price-strong, or --config pointsman.toml"
         )
     if price_strong <= price_weak:
         raise PointsmanError("the strong model is not more expensive than the weak one")

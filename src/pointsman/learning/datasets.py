@@ -38,6 +38,7 @@ class _Line(msgspec.Struct, frozen=True):
     weak: float | bool | None = None
     strong: float | bool | None = None
     scores: dict[str, float | bool] | None = None
+    costs: dict[str, float] | None = None
     domain: str | None = None
     task: str | None = None
     bench: str = ""
@@ -70,6 +71,7 @@ class Graded:
     scores: tuple[float, ...]
     group: str = ""
     bench: str = ""
+    costs: tuple[float, ...] = ()  # money for its call of each model, where the line says
 
 
 class _Prompt(msgspec.Struct, frozen=True):
@@ -186,7 +188,21 @@ def _graded(place: str, row: _Line, models: Sequence[str]) -> Graded:
             place=place,
             hint="1 is correct; divide percentages by 100",
         )
-    return Graded(row.prompt, values, row.domain or row.task or "", row.bench)
+    costs = _costs(place, row.costs, models) if row.costs else ()
+    return Graded(row.prompt, values, row.domain or row.task or "", row.bench, costs)
+
+
+def _costs(place: str, found: dict[str, float], models: Sequence[str]) -> tuple[float, ...]:
+    names = [name or other for name, other in zip(models, ("weak", "strong"), strict=False)]
+    missing = [name for name in names if not found.get(name, -1.0) >= 0]
+    if missing:
+        wanted = ", ".join(f'"{name}"' for name in missing)
+        raise ConfigError(
+            f'"costs" has no money of 0 or more for {wanted}',
+            place=place,
+            hint='"costs": {"weak": 0.002, "strong": 0.03}, or the names of the models',
+        )
+    return tuple(found[name] for name in names)
 
 
 def _pair(place: str, row: _Line, models: Sequence[str]) -> tuple[float, float]:

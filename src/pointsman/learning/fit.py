@@ -39,7 +39,7 @@ from pointsman.tiers.kinds import Kinds, PromptKinds
 from pointsman.tiers.learned_router import Calibration, Centre, Claim, Dense, LearnedRouter
 from pointsman.vocabulary import Encoder
 
-__all__ = ["RIVALS", "Fit", "Power", "claim", "fit_tiers", "power_of"]
+__all__ = ["RIVALS", "Fit", "Power", "claim", "fit_tiers", "power_of", "read_with"]
 
 LEAST_ROWS: Final = LEAST_FOR_TIERS
 
@@ -117,7 +117,7 @@ def fit_tiers(
         raise PointsmanError(
             f"{len(outcomes)} outcomes{of} are too few for training; at least {LEAST_ROWS} are needed"
         )
-    encoder, prompt_kinds = _read_with(features, kinds)
+    encoder, prompt_kinds = read_with(features, kinds)
     corpus = Corpus.of(outcomes, encoder, prompt_kinds)
     if corpus.strong.mean() <= corpus.weak.mean():
         raise PointsmanError(
@@ -192,7 +192,7 @@ def _numbers(weights: Fitted, kinds: Kinds | None) -> dict[str, Any]:
     }
 
 
-def _read_with(features: Features, kinds: PromptKinds | None) -> tuple[Encoder | None, Kinds | None]:
+def read_with(features: Features, kinds: PromptKinds | None) -> tuple[Encoder | None, Kinds | None]:
     """The encoder, and the kinds, that are asked for; the shipped kinds unless others are given."""
     if features is Features.KINDS:
         encoder = StaticEncoder()

@@ -34,7 +34,9 @@ __all__ = [
     "curve_intervals",
     "difference_interval",
     "gap_curve",
+    "interval_of",
     "ratio_interval",
+    "resampled_sums",
 ]
 
 #: Resamples of a bootstrap: the 2.5 % quantile then has 25 samples beyond it, its own error is about 1/100
@@ -153,7 +155,7 @@ def curve_intervals(
     ties = _Ties(scores, weak, strong)
     whole = ties.curve()
     curves = [ties.curve(weights) for weights in _resamples(len(ties.gains), together, seed, resamples)]
-    return [_interval(figure(whole), [figure(curve) for curve in curves]) for figure in statistics]
+    return [interval_of(figure(whole), [figure(curve) for curve in curves]) for figure in statistics]
 
 
 def apgr_interval(
@@ -193,7 +195,7 @@ def difference_interval(
         one.curve(weights).apgr - two.curve(weights).apgr
         for weights in _resamples(len(one.gains), together, seed, resamples)
     ]
-    return _interval(one.curve().apgr - two.curve().apgr, samples)
+    return interval_of(one.curve().apgr - two.curve().apgr, samples)
 
 
 def calibration_error(probabilities: ArrayLike, outcomes: ArrayLike, *, bins: int = BINS) -> float:
@@ -279,7 +281,7 @@ def bootstrap(
         figure(np.repeat(every, weights.astype(np.intp)))
         for weights in _resamples(count, together, seed, resamples)
     ]
-    return _interval(figure(every), samples)
+    return interval_of(figure(every), samples)
 
 
 def ratio_interval(
@@ -299,6 +301,14 @@ def ratio_interval(
     return found.low, found.high
 
 
+def resampled_sums(
+    columns: Floats, *, together: Rows | None = None, seed: int = 0, resamples: int = RESAMPLES
+) -> Floats:
+    """Sums over rows by resample. ``(n, k)`` gives ``(resamples, k)``; the rest as ``bootstrap``."""
+    drawn = _resamples(len(columns), together, seed, resamples)
+    return np.stack([weights @ columns for weights in drawn])
+
+
 def _resamples(count: int, together: Rows | None, seed: int, resamples: int) -> Iterator[Floats]:
     """How often each prompt is drawn, resample by resample; the same for every ranking of a seed."""
     drawn = np.arange(count) if together is None else np.unique(together, return_inverse=True)[1]
@@ -308,7 +318,8 @@ def _resamples(count: int, together: Rows | None, seed: int, resamples: int) -> 
         yield np.bincount(generator.integers(0, units, units), minlength=units).astype(np.float64)[drawn]
 
 
-def _interval(value: float, samples: list[float]) -> Interval:
+def interval_of(value: float, samples: Sequence[float] | Floats) -> Interval:
+    """A value with the middle 95 % of its resamples; those that are NaN were not defined."""
     defined = [sample for sample in samples if not math.isnan(sample)]
     if not defined:
         return Interval(value, float("nan"), float("nan"))

@@ -1,0 +1,286 @@
+"""``pointsman eval savings``: what a cut that was fixed beforehand saves, beyond a coin of equal success.
+
+The first rows are the labels: they fix the cut of every router, at the least cost whose success is within a
+margin of always strong with some certainty. The other rows are served under that cut. A *coin* serves a
+share of them by the weak model, drawn by chance. A router is worth what it saves beyond the coin that has
+the same success: whatever serves less by the strong model saves money, only a ranking saves more than that.
+
+Sources: the test of the margin is the score test of two paired shares (Tango 1998, "Equivalence test and
+confidence interval for the difference in proportions for the paired-sample design"). Cuts are tested in a
+fixed order from always strong downwards, up to the first that fails, so that the certainty holds for the cut
+that is chosen (Maurer, Hothorn and Lehmacher 1995; Angelopoulos et al. 2021, "Learn then Test").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from pointsman.errors import PointsmanError
+from pointsman.learning.datasets import LEAST_FOR_TIERS
+from pointsman.learning.kinds_prior import fitter
+from pointsman.learning.learning import Corpus, held_out, trust
+from pointsman.learning.metrics import RESAMPLES, Interval, interval_of, resampled_sums
+
+__all__ = [
+    "LABELS",
+    "LEAST_SERVED",
+    "RouterSavings",
+    "Rule",
+    "SourceSavings",
+    "evaluate_savings",
+]
+
+#: Labels that fix a cut: within a margin of .01, no loss at all among fewer than 230 shows nothing with 90 %
+#: certainty (.99 ** 230 = .10).
+LABELS: Final = 300
+#: Rows served under the cut, at least: with fewer an interval of the success is wider than .1.
+LEAST_SERVED: Final = 100
+
+#: Shares of the labels served by the weak model that are tested one after the other.
+STEPS: Final = 20
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """How a cut is fixed."""
+
+    labels: int = LABELS
+    margin: float = 0.01  # of success that a cut may lose against always strong
+    certainty: float = 0.9  # one-sided
+
+
+class RouterSavings(msgspec.Struct, frozen=True, kw_only=True):
+    """One router on the rows that did not fix its cut. Success: share of rows; cost: over always strong's."""
+
+    router: str
+    fixed: float  # share of the splits in which the weak model serves anything
+    weak_share: float  # of the rows, served by the weak model
+    success: Interval
+    success_minus_strong: Interval
+    cost: Interval
+    saved_beyond_coin: Interval  # share of always strong's cost
+
+    @property
+    def shown(self) -> bool:
+        """Whether more was saved than a coin of equal success saves, with the whole interval above 0."""
+        return self.saved_beyond_coin.low > 0
+
+
+class SourceSavings(msgspec.Struct, frozen=True, kw_only=True):
+    """All routers on one source."""
+
+    source: str
+    labels: int
+    served: int
+    splits: int
+    rows: tuple[RouterSavings, ...]
+
+
+def evaluate_savings(
+    source: str,
+    corpus: Corpus,
+    costs: Floats,
+    *,
+    scores: Mapping[str, Floats] | None = None,
+    rule: Rule | None = None,
+    splits: int | None = None,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+) -> SourceSavings:
+    """Fix the cut of every router on some rows and serve the others under it.
+
+    Routers: always strong, always weak, a coin, length, the rules, a learned router that is fitted on the
+    labels, and those whose scores are given. Duplicate prompts are labels or are served, never both.
+
+    Args:
+        source: its name.
+        corpus: outcomes in the order of arrival.
+        costs: money for a call of the weak and of the strong model on each row. Shape ``(n, 2)``.
+        scores: by name of a router; the highest are served by the strong model. Each of shape ``(n,)``.
+        rule: how a cut is fixed; by default within .01 with 90 % certainty, from 300 labels.
+        splits: that many draws of the labels by chance, and figures that are means over them; None: the
+            first rows are the labels. Intervals are over the drawing of the served rows, and of the labels
+            where there are several splits.
+        seed: of the splits and the resamples.
+        resamples: of the bootstrap, over all splits.
+
+    Raises:
+        PointsmanError: too few rows, or the strong model costs nothing.
+    """
+    rule = rule or Rule()
+    of = f' of "{source}"' if source else ""
+    if not costs[:, 1].sum() > 0:
+        raise PointsmanError(f"the strong model costs nothing{of}: there is nothing to save")
+    draws = [_first(corpus, rule)] if splits is None else _drawn(corpus, rule, splits, seed)
+    served = min(len(rest) for _, rest in draws)
+    if served < LEAST_SERVED:
+        raise PointsmanError(
+            f"{len(corpus):,} rows{of} are too few: {rule.labels:,} fix the cut, and at least {LEAST_SERVED}"
+            " others are served under it",
+            hint=f"{LEAST_SERVED - served:,} more different prompts, or fewer --labels",
+        )
+    fixed_scores = {"length": corpus.log_length, "rules": corpus.rules, **(scores or {})}
+    measured: dict[str, list[_Served]] = {}
+    for number, (labels, rest) in enumerate(draws):
+        for name, to_weak in _shares(corpus, fixed_scores, labels, rest, rule).items():
+            sums = _columns(corpus, costs, rest, to_weak)
+            drawn = resampled_sums(
+                sums,
+                together=corpus.first[rest],
+                seed=seed + number,
+                resamples=-(-resamples // len(draws)),
+            )
+            found = _Served(float(to_weak.mean()), _figures(sums.sum(axis=0)[None])[0], _figures(drawn))
+            measured.setdefault(name, []).append(found)
+    return SourceSavings(
+        source=source,
+        labels=rule.labels,
+        served=served,
+        splits=len(draws),
+        rows=tuple(_row(name, found) for name, found in measured.items()),
+    )
+
+
+def _first(corpus: Corpus, rule: Rule) -> tuple[Rows, Rows]:
+    """The first rows, and those that come after them and repeat none."""
+    return np.arange(min(rule.labels, len(corpus))), np.flatnonzero(corpus.first >= rule.labels)
+
+
+def _drawn(corpus: Corpus, rule: Rule, splits: int, seed: int) -> list[tuple[Rows, Rows]]:
+    """Whole groups of duplicates drawn until there are labels enough."""
+    _, group, sizes = np.unique(corpus.first, return_inverse=True, return_counts=True)
+    found = []
+    for number in range(splits):
+        order = np.random.default_rng((seed, number)).permutation(len(sizes))
+        taken = int(np.searchsorted(np.cumsum(sizes[order]), rule.labels)) + 1
+        chosen = np.isin(group, order[:taken])
+        found.append((np.flatnonzero(chosen), np.flatnonzero(~chosen)))
+    return found
+
+
+def _shares(
+    corpus: Corpus, scores: Mapping[str, Floats], labels: Rows, rest: Rows, rule: Rule
+) -> dict[str, Floats]:
+    """By router, the share of each other row that the weak model serves; 0 everywhere without a cut."""
+    found = {
+        "always strong": np.zeros(len(rest)),
+        "always weak": np.ones(len(rest)),
+        "coin": np.full(len(rest), _coin(corpus, labels, rule)),
+    }
+    ranked = {name: (each[labels], each[rest]) for name, each in scores.items()}
+    if len(np.unique(corpus.first[labels])) >= LEAST_FOR_TIERS:
+        ranked["learned router"] = _learned(corpus, labels, rest)
+    for name, (known, others) in ranked.items():
+        found[name] = (others < _cut(known, corpus, labels, rule)).astype(np.float64)
+    return found
+
+
+def _learned(corpus: Corpus, labels: Rows, rest: Rows) -> tuple[Floats, Floats]:
+    """Scores of a router fitted on the labels; of the labels themselves, by routers of the other folds."""
+    own = corpus.take(labels)
+    fit = fitter(own)
+    unseen, weights = held_out(own, seed=0, fit=fit), fit(own, np.arange(len(own)))
+    weak, strong = trust(weights.similarity(corpus, rest), unseen.bounds) * weights.evidence(corpus, rest)
+    return unseen.raw[1] - unseen.raw[0], strong - weak + weights.prior(corpus, rest)
+
+
+def _coin(corpus: Corpus, labels: Rows, rule: Rule) -> float:
+    """The largest share drawn for the weak model whose expected loss is within the margin, with certainty."""
+    lost = corpus.strong[labels] - corpus.weak[labels]
+    error = float(lost.std()) / math.sqrt(_different(corpus.first[labels]))
+    most = float(lost.mean()) + NormalDist().inv_cdf(rule.certainty) * error
+    return 1.0 if most <= rule.margin else rule.margin / most
+
+
+def _cut(scores: Floats, corpus: Corpus, labels: Rows, rule: Rule) -> float:
+    """The score below which the weak model serves: -inf where no cut is shown to be within the margin."""
+    order = np.argsort(scores, kind="stable")
+    ranked, lost = scores[order], (corpus.strong - corpus.weak)[labels][order]
+    worse, better = np.cumsum(np.maximum(lost, 0.0)), np.cumsum(np.maximum(-lost, 0.0))
+    ends = np.r_[np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1]  # never between equal scores
+    wanted = np.searchsorted(ends + 1, np.linspace(0, len(ranked), STEPS + 1)[1:])
+    count = _different(corpus.first[labels])
+    part = count / len(scores)
+    found = -math.inf
+    for end in np.unique(ends[wanted]):
+        if not _is_within(better[end] * part, worse[end] * part, count, rule):
+            break
+        found = (ranked[end] + ranked[end + 1]) / 2 if end + 1 < len(ranked) else math.inf
+    return float(found)
+
+
+def _different(copies: Rows) -> float:
+    """How many rows so many copies are worth (Kish 1965): duplicates say the same thing twice."""
+    sizes = np.unique(copies, return_counts=True)[1].astype(np.float64)
+    return float(sizes.sum() ** 2 / (sizes**2).sum())
+
+
+def _is_within(better: float, worse: float, count: float, rule: Rule) -> bool:
+    """Whether success is shown to be within the margin of always strong (Tango 1998, equation 6).
+
+    Args:
+        better: rows at which only the model that serves was right; parts count as parts.
+        worse: rows at which only the strong model was.
+        count: all rows.
+        rule: names the margin and the certainty.
+    """
+    margin, twice = rule.margin, 2 * count
+    linear = -margin * (twice - better + worse) - better - worse
+    root = math.sqrt(linear**2 - 4 * twice * worse * margin * (1 + margin))
+    likely = (root - linear) / (2 * twice)
+    variance = count * (2 * likely - margin * (1 + margin))
+    shown = (better - worse + count * margin) / math.sqrt(max(variance, 1e-12))
+    return shown >= NormalDist().inv_cdf(rule.certainty)
+
+
+@dataclass(frozen=True)
+class _Served:
+    weak_share: float
+    values: Floats  # (4,) success, its difference to strong's, cost, saved beyond a coin
+    samples: Floats  # (resamples, 4)
+
+
+def _columns(corpus: Corpus, costs: Floats, rest: Rows, to_weak: Floats) -> Floats:
+    """What ``_figures`` needs the sums of. Shape ``(len(rest), 7)``."""
+    weak, strong, cheap, dear = corpus.weak[rest], corpus.strong[rest], costs[rest, 0], costs[rest, 1]
+    served, paid = strong + to_weak * (weak - strong), dear + to_weak * (cheap - dear)
+    return np.stack([np.ones(len(rest)), weak, strong, served, cheap, dear, paid], axis=1)
+
+
+def _figures(sums: Floats) -> Floats:
+    """From sums over rows, the four figures of ``_Served``. Shape ``(k, 7)`` to ``(k, 4)``."""
+    count, weak, strong, served, cheap, dear, paid = sums.T
+    gap = strong - weak
+    # No coin is better than always strong; where the weak model is as good, the cheapest is always weak.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = np.clip((strong - served) / gap, 0.0, 1.0)
+    share = np.where(gap > 0, part, (weak >= served).astype(np.float64))
+    coin = dear + share * (np.minimum(cheap, dear) - dear)
+    return np.stack([served / count, (served - strong) / count, paid / dear, (coin - paid) / dear], axis=1)
+
+
+def _row(name: str, found: Sequence[_Served]) -> RouterSavings:
+    values = np.mean([each.values for each in found], axis=0)
+    samples = np.concatenate([each.samples for each in found])
+    success, less, cost, saved = (
+        interval_of(float(value), column) for value, column in zip(values, samples.T, strict=True)
+    )
+    return RouterSavings(
+        router=name,
+        fixed=float(np.mean([each.weak_share > 0 for each in found])),
+        weak_share=float(np.mean([each.weak_share for each in found])),
+        success=success,
+        success_minus_strong=less,
+        cost=cost,
+        saved_beyond_coin=saved,
+    )
