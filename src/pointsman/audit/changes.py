@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pointsman.audit.figures import SessionFigures
 from pointsman.audit.sure import HOUSEKEEPING_CHANGE, MOVES_CHANGE, STUCK_CHANGE, TOOLS_CHANGE
-from pointsman.audit.verdict import Verdict, dollars
+from pointsman.audit.verdict import Verdict, amount, amounts
 from pointsman.printable import Block
 
 __all__ = ["Change", "changes", "changes_blocks"]
@@ -23,7 +23,7 @@ _HOOKS: Final = {
     "claude-code": ("add the settings that this prints", "pointsman hook claude-code install"),
     "codex": ("add the settings that this prints", "pointsman hook codex install"),
     "opencode": (
-        "a plugin adds a hint",
+        "a plugin adds it",
         f"mkdir -p {_PLUGINS} && pointsman hook opencode install > {_PLUGINS}/pointsman.js",
     ),
 }
@@ -72,7 +72,11 @@ def _sure(found: Verdict, sessions: Sequence[SessionFigures], arguments: str) ->
         if each.dollars < _LEAST:
             continue
         how, command = _command(each.what, sessions, _gateway(arguments))
-        yield Change(f"{each.what}: {how}", f"{dollars(each.dollars)}, sure", command)
+        worth = amount(each.dollars, each.worth)
+        if each.what == STUCK_CHANGE:  # a hint stops nothing
+            yield Change(f"a hint when an agent is stuck: {how}", f"at most {worth}", command)
+        else:
+            yield Change(f"{each.what}: {how}", f"{worth}, sure", command)
 
 
 def _command(what: str, sessions: Sequence[SessionFigures], gateway: str) -> tuple[str, str]:
@@ -80,7 +84,7 @@ def _command(what: str, sessions: Sequence[SessionFigures], gateway: str) -> tup
     match what:
         case _ if what == STUCK_CHANGE:
             client = _most(Counter(of.client for of in sessions if of.stuck))
-            return _HOOKS.get(client, ('the gateway adds a hint with [guidance] mode = "on"', gateway))
+            return _HOOKS.get(client, ('the gateway adds it with [guidance] mode = "on"', gateway))
         case _ if what == TOOLS_CHANGE:
             return _without_tools(sessions, gateway)
         case _ if what == HOUSEKEEPING_CHANGE:
@@ -110,10 +114,9 @@ def _most(counted: Counter[str]) -> str:
 
 def _outcomes(found: Verdict, arguments: str) -> Iterator[Change]:
     for each in found.claimed:
-        low, high = each.saved
         yield Change(
             f"use {each.cheap} in place of {each.dear}, in the projects compared: name it under [tiers]",
-            f"{dollars(low)} to {dollars(high)}, by outcomes",
+            f"{amounts([each])}, by outcomes",
             _gateway(arguments),
         )
 
@@ -122,6 +125,6 @@ def _unknown(found: Verdict, arguments: str) -> Iterator[Change]:
     for each in found.stakes:
         yield Change(
             f"learn whether {each.cheap} would do the work of {each.dear}: ask it in the background",
-            f"unknown, {dollars(each.dollars)} at stake",
+            f"unknown, {amount(each.dollars, each.worth)} at stake",
             _gateway(f"{arguments} --shadow {shlex.quote(each.cheap)}"),
         )

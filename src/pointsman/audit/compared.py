@@ -22,6 +22,7 @@ class Run(NamedTuple):
     model: str
     solved: bool | None
     cost: float  # dollars
+    worth: float = 0.0  # of these, paid by a subscription
 
 
 class Comparison(NamedTuple):
@@ -36,6 +37,7 @@ class Comparison(NamedTuple):
     saved: tuple[float, float] = (0.0, 0.0)  # dollars over the dear model's runs in these projects
     verdict: str = "unknown"  # "saves", "harmful", "unknown"
     missing: str = ""  # why nothing is claimed
+    subscribed: float = 0.0  # share of what the dear model's runs cost that a subscription paid
 
 
 def compare(runs: Iterable[Run], dear: str, cheap: str, *, tries: int = 1) -> Comparison:
@@ -72,7 +74,7 @@ def compare(runs: Iterable[Run], dear: str, cheap: str, *, tries: int = 1) -> Co
     saved = _saved(clusters, z)
     if saved[0] <= 0:
         return found._replace(missing="its runs do not surely cost less")
-    return found._replace(verdict="saves", saved=saved)
+    return found._replace(verdict="saves", saved=saved, subscribed=_subscribed(clusters))
 
 
 _Both = tuple[list[Run], list[Run]]
@@ -113,6 +115,12 @@ def _saved(clusters: Mapping[str, _Both], z: float) -> tuple[float, float]:
         spread += len(used) ** 2 * (variance(costs) / len(used) + variance(others) / len(other))
     half = z * sqrt(spread)
     return saved - half, saved + half
+
+
+def _subscribed(clusters: Mapping[str, _Both]) -> float:
+    dear = [run for used, _ in clusters.values() for run in used]
+    cost = sum(run.cost for run in dear)
+    return sum(run.worth for run in dear) / cost if cost else 0.0
 
 
 def labels_needed(runs: Sequence[Run], dear: str, cheap: str, *, tries: int = 1) -> dict[str, int]:

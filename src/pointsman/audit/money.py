@@ -14,7 +14,7 @@ from pointsman.audit.figures import Part, SessionFigures, Spent, Split
 from pointsman.catalogue import ANY, Catalogue, CatalogueEntry, installed
 from pointsman.prices import Prices
 
-__all__ = ["Money", "Pricing", "maker_of"]
+__all__ = ["Money", "Pricing", "maker_of", "total_money"]
 
 #: Who makes a model, by the beginning of its id: the list price of the maker is taken where a log names a
 #: provider that the catalogue does not know.
@@ -61,6 +61,11 @@ class Money(msgspec.Struct, frozen=True):
         """Spent, and what a subscription's requests were worth."""
         return self.spent + self.worth
 
+    @property
+    def subscribed(self) -> float:
+        """Share of the total that a subscription paid."""
+        return self.worth / self.total if self.total else 0.0
+
     def to_json(self) -> dict[str, object]:
         """Plain values, in dollars."""
         return {
@@ -70,6 +75,14 @@ class Money(msgspec.Struct, frozen=True):
             "unpriced_requests": self.unpriced,
             "unpriced_models": sorted(self.models),
         }
+
+
+def total_money(money: Iterable[Money]) -> Money:
+    """The sum of amounts."""
+    total = Money()
+    for each in money:
+        total += each
+    return total
 
 
 class Pricing:
@@ -130,10 +143,11 @@ class Pricing:
             parts: Their sums.
             client: Who sent them, for subscriptions.
         """
-        total = Money()
-        for part in parts:
-            total += self._part(part.split, part.spent, client)
-        return total
+        return total_money(self._part(part.split, part.spent, client) for part in parts)
+
+    def subscribed(self, client: str, *, logged: bool) -> bool:
+        """Whether a subscription pays a request: the log says so, or the client was named."""
+        return logged or client in self._subscriptions
 
     def _part(self, split: Split, spent: Spent, client: str) -> Money:
         prices = self.prices(split.provider, split.model)
@@ -146,7 +160,7 @@ class Pricing:
             more = prices.cost(0, 0, spent.output_at_most - spent.output_tokens) or 0.0
         if cost is None:
             return Money(unpriced=spent.requests, models=frozenset({split.model or "(not named)"}))
-        if split.subscription or client in self._subscriptions:
+        if self.subscribed(client, logged=split.subscription):
             return Money(worth=cost, more_at_most=more)
         return Money(spent=cost, more_at_most=more)
 

@@ -128,9 +128,9 @@ def _sessions(report: AuditReport) -> Iterator[str]:
         "green, failed ones are red and taller. A dashed line is the first sign of being stuck.</p>"
     )
     for at, (of, money) in enumerate(dearest(report.sessions, report.pricing), start=1):
-        after = report.pricing.money(of.after_sign, of.client).total
+        after = report.pricing.money(of.after_sign, of.client)
         end = _END.get(ending(of), ending(of))
-        stuck = f", {dollars(after)} after the first sign of being stuck" if after else ""
+        stuck = f", {cost(after)} after the first sign of being stuck" if after.total else ""
         yield (
             f'<div class="session"><b>{at}. {_text(cost(money))}</b> {_text(of.project_name)}, '
             f"{_text(of.client)}, {counted(of.total().requests, 'request')}, {end}{stuck} "

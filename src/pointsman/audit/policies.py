@@ -14,6 +14,7 @@ from pointsman.audit.replay import Moved, PolicyReplay
 from pointsman.audit.tables import counted
 from pointsman.audit.verdict import (
     Stake,
+    amount,
     dollars,
     outcomes_blocks,
     run_of,
@@ -48,6 +49,8 @@ class PolicyVerdict(NamedTuple):
     stakes: tuple[Stake, ...]
     refused: tuple[str, ...]  # why nothing is claimed of it
     left_out: tuple[str, ...]  # what is in none of the amounts
+    sure_worth: float = 0.0  # of ``sure``: paid by a subscription
+    costs_more_worth: float = 0.0  # of ``costs_more``
 
     @property
     def claimed(self) -> tuple[Comparison, ...]:
@@ -63,8 +66,11 @@ class PolicyVerdict(NamedTuple):
             return f"Policy {self.name}: nothing could be decided."
         if not self.moved:
             return f"Policy {self.name} moves none of {counted(self.requests, 'request')} to another model."
-        amounts = f"{dollars(self.before)} before, {dollars(self.after)} after for the same tokens"
-        dearer = f"Moves that cost more: {dollars(self.costs_more)}." if self.costs_more > 0 else ""
+        amounts = (
+            f"{dollars(self.before)} before, {dollars(self.after)} after for the same tokens at list prices"
+        )
+        more = amount(self.costs_more, self.costs_more_worth)
+        dearer = f"Moves that cost more: {more}." if self.costs_more > 0 else ""
         parts = (
             f"Policy {self.name} moves {self.moved:,} of {counted(self.requests, 'request')}: {amounts}.",
             self._sure(),
@@ -76,8 +82,8 @@ class PolicyVerdict(NamedTuple):
 
     def _sure(self) -> str:
         if self.sure < 0:
-            return f"Titles, topics, summaries and probes cost {dollars(-self.sure)} more."
-        return f"Sure to save: {dollars(self.sure)}."
+            return f"Titles, topics, summaries and probes cost {amount(-self.sure, -self.sure_worth)} more."
+        return f"Sure to save: {amount(self.sure, self.sure_worth)}."
 
     def to_json(self) -> dict[str, object]:
         """Plain values, in dollars."""
@@ -85,7 +91,9 @@ class PolicyVerdict(NamedTuple):
             "sentence": self.sentence,
             **self._asdict(),
             "sure": round(self.sure, 6),
+            "sure_worth": round(self.sure_worth, 6),
             "costs_more": round(self.costs_more, 6),
+            "costs_more_worth": round(self.costs_more_worth, 6),
             "before": round(self.before, 6),
             "after": round(self.after, 6),
             "compared": [each._asdict() for each in self.compared],
@@ -160,7 +168,7 @@ class _Judged:
         """
         replay = self._replay
         compared = {pair: compare(self._sent[pair].values(), *pair, tries=tries) for pair in self.comparable}
-        moved = [replay.roles, *replay.whole.values(), *replay.part.values(), *replay.dearer.values()]
+        work = [*replay.whole.values(), *replay.part.values(), *replay.dearer.values()]
         return PolicyVerdict(
             name=replay.name,
             version=replay.version,
@@ -170,16 +178,18 @@ class _Judged:
             },
             decided=dict(sorted(replay.decided.items(), key=lambda each: each[0].rank)),
             requests=replay.requests,
-            moved=sum(each.requests for each in moved),
+            moved=sum(each.requests for each in (replay.roles, *work)),
             before=replay.before,
             after=replay.after,
             sure=replay.roles.saved,
             roles=replay.roles.requests,
-            costs_more=-sum(min(0.0, each.saved) for each in moved[1:]),
+            costs_more=-sum(each.saved for each in work if each.saved < 0),
             compared=tuple(compared.values()),
             stakes=tuple(self._stakes(compared, tries)),
             refused=tuple(self._refused(compared)),
             left_out=tuple(self._left_out()),
+            sure_worth=replay.roles.worth,
+            costs_more_worth=-sum(each.worth for each in work if each.saved < 0),
         )
 
     def _stakes(self, compared: Mapping[tuple[str, str], Comparison], tries: int) -> Iterator[Stake]:
@@ -190,7 +200,7 @@ class _Judged:
                 open_[pair] = open_.get(pair, Moved()).plus(*each)
         for pair, each in sorted(open_.items(), key=lambda item: -item[1].saved):
             if each.saved > 0:
-                yield stake_of(*pair, each.saved, self._runs, tries)
+                yield stake_of(*pair, each.saved, self._runs, tries, worth=each.worth)
 
     def _refused(self, compared: Mapping[tuple[str, str], Comparison]) -> Iterator[str]:
         for each in compared.values():

@@ -58,10 +58,11 @@ class Moved(NamedTuple):
 
     requests: int = 0
     saved: float = 0.0  # dollars at list prices; negative: it costs more
+    worth: float = 0.0  # of these, paid by a subscription
 
-    def plus(self, requests: int, saved: float) -> Moved:
+    def plus(self, requests: int, saved: float, worth: float) -> Moved:
         """The sum of both."""
-        return Moved(self.requests + requests, self.saved + saved)
+        return Moved(self.requests + requests, self.saved + saved, self.worth + worth)
 
 
 def tiers_of(models: Iterable[tuple[str, str]], pricing: Pricing) -> dict[str, dict[Tier, ModelSpec]]:
@@ -215,20 +216,23 @@ class PolicyReplay:
             if found is None:
                 continue
             paid_then, paid_now = found
+            saved = paid_then - paid_now
+            subscribed = self._pricing.subscribed(session.client, logged=request.subscription)
+            worth = saved if subscribed else 0.0
             self.requests += 1
             self.before += paid_then
             self.after += paid_now
             if spec is None:
                 pair = latest.get(call.agent)
                 if pair and paid_now != paid_then:  # a cache is colder, or warmer, because others moved
-                    moved[pair] = moved.get(pair, Moved()).plus(0, paid_then - paid_now)
+                    moved[pair] = moved.get(pair, Moved()).plus(0, saved, worth)
                 continue
             if role_of(request) in HOUSEKEEPING:
-                self.roles = self.roles.plus(1, paid_then - paid_now)
+                self.roles = self.roles.plus(1, saved, worth)
                 continue
             pair = latest[call.agent] = request.model, spec.id
             into = self.dearer if self._is_dearer(request, spec) else moved
-            into[pair] = into.get(pair, Moved()).plus(1, paid_then - paid_now)
+            into[pair] = into.get(pair, Moved()).plus(1, saved, worth)
 
     def _amounts(
         self, request: Request, call: Call, spec: ModelSpec | None, cached: int

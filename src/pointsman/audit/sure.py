@@ -10,7 +10,7 @@ import msgspec
 
 from pointsman.audit.caches import Call, paid, reads
 from pointsman.audit.figures import SUB_AGENT, Part, SessionFigures, Spent
-from pointsman.audit.money import Pricing
+from pointsman.audit.money import Pricing, total_money
 from pointsman.audit.session import HOUSEKEEPING
 from pointsman.prices import Prices
 from pointsman.vocabulary import Purpose
@@ -43,6 +43,7 @@ class Sure(NamedTuple):
     dollars: float
     requests: int
     because: str  # how it is computed, and what is assumed
+    worth: float = 0.0  # of the dollars: paid by a subscription, so that no money is saved
 
 
 def is_work(role: str) -> bool:
@@ -76,19 +77,20 @@ def sure(sessions: Sequence[SessionFigures], pricing: Pricing) -> tuple[Sure, ..
 
 
 def _after_stuck(sessions: Sequence[SessionFigures], pricing: Pricing) -> Sure:
-    dollars = sum(pricing.money(of.after_stuck, of.client).total for of in sessions)
+    money = total_money(pricing.money(of.after_stuck, of.client) for of in sessions)
     count = sum(part.spent.requests for of in sessions for part in of.after_stuck)
     return Sure(
         STUCK_CHANGE,
-        dollars,
+        money.total,
         count,
         "requests after a sign of being stuck that lasted, in sessions that ended stuck and are not proven "
         "solved; assumed: stopping there would have cost nothing else",
+        money.worth,
     )
 
 
 def _housekeeping(sessions: Sequence[SessionFigures], pricing: Pricing) -> Sure:
-    dollars, count = 0.0, 0
+    dollars, worth, count = 0.0, 0.0, 0
     models = {(part.split.provider, part.split.model) for of in sessions for part in of.parts}
     for of in sessions:
         for part in without(of.parts, of.after_stuck):
@@ -105,24 +107,28 @@ def _housekeeping(sessions: Sequence[SessionFigures], pricing: Pricing) -> Sure:
                 ),
                 default=None,
             )
-            saved = pricing.money([part], of.client).total - least if least is not None else 0.0
+            money = pricing.money([part], of.client)
+            saved = money.total - least if least is not None else 0.0
             if saved > 0:
                 dollars += saved
+                worth += saved * money.subscribed
                 count += part.spent.requests
     return Sure(
         HOUSEKEEPING_CHANGE,
         dollars,
         count,
         "at the prices of the cheapest model of the same provider in these logs, nothing read from its cache",
+        worth,
     )
 
 
 def _moves(sessions: Sequence[SessionFigures], pricing: Pricing) -> Sure:
-    dollars, count = 0.0, 0
+    dollars, worth, count = 0.0, 0.0, 0
     for of in sessions:
         saved = 0.0 if of.stuck or not of.moved else _staying(of.moved, pricing)
         if saved > 0:
             dollars += saved
+            worth += saved * pricing.session(of).subscribed
             count += len(of.moved)
     return Sure(
         MOVES_CHANGE,
@@ -130,6 +136,7 @@ def _moves(sessions: Sequence[SessionFigures], pricing: Pricing) -> Sure:
         count,
         "sessions whose requests, all answered by the dearest of the session's models, would have cost less "
         "because nothing is read anew; assumed: the dearest does no worse",
+        worth,
     )
 
 
@@ -160,7 +167,7 @@ def _tools(sessions: Sequence[SessionFigures], pricing: Pricing) -> Sure:
     called: dict[str, Counter[str]] = {}
     for of in sessions:
         called.setdefault(of.client, Counter()).update(of.calls_by_tool.keys())
-    dollars, count = 0.0, 0
+    dollars, worth, count = 0.0, 0.0, 0
     for of in sessions:
         tokens = sum(size for name, size in of.unused_tools.items() if name not in called[of.client])
         total = of.total().requests
@@ -168,7 +175,9 @@ def _tools(sessions: Sequence[SessionFigures], pricing: Pricing) -> Sure:
         main = max(of.parts, key=lambda part: part.spent.requests, default=None)
         prices = pricing.prices(main.split.provider, main.split.model) if main else None
         if tokens and prices and total:
-            dollars += (prices.cost(tokens, tokens, 0) or 0.0) * kept / total
+            saved = (prices.cost(tokens, tokens, 0) or 0.0) * kept / total
+            dollars += saved
+            worth += saved * pricing.session(of).subscribed
             count += kept
     return Sure(
         TOOLS_CHANGE,
@@ -176,4 +185,5 @@ def _tools(sessions: Sequence[SessionFigures], pricing: Pricing) -> Sure:
         count,
         "tokens of their descriptions (four characters each), all at the price of cached input; "
         "assumed: later sessions do not need them either",
+        worth,
     )

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from pointsman.audit.figures import Part, SessionFigures, Spent
-from pointsman.audit.money import Money, Pricing
+from pointsman.audit.money import Money, Pricing, total_money
 from pointsman.printable import Block, Column, TextTable
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "dearest",
     "ending",
     "tokens",
-    "total_money",
     "what_was_blocks",
 ]
 
@@ -230,12 +229,4 @@ def _sum(spent: Iterable[Spent]) -> Spent:
     total = Spent()
     for each in spent:
         total = total.plus(each)
-    return total
-
-
-def total_money(money: Iterable[Money]) -> Money:
-    """The sum of amounts."""
-    total = Money()
-    for each in money:
-        total += each
     return total

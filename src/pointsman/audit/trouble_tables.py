@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from pointsman.audit.figures import SessionFigures, SignFigures
-from pointsman.audit.money import Pricing
-from pointsman.audit.tables import cost, counted, tokens, total_money
+from pointsman.audit.money import Pricing, total_money
+from pointsman.audit.tables import cost, counted, tokens
 from pointsman.audit.trouble import STUCK
 from pointsman.printable import Block, Column, TextTable
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from pointsman.audit.compared import Comparison, Run, compare, labels_needed
 from pointsman.audit.figures import SessionFigures
-from pointsman.audit.money import Money, Pricing
+from pointsman.audit.money import Money, Pricing, total_money
 from pointsman.audit.sure import Sure, is_work, sure, without
-from pointsman.audit.tables import counted, total_money
+from pointsman.audit.tables import counted
 from pointsman.printable import Block, Column, TextTable
 
 __all__ = [
     "Stake",
     "Verdict",
+    "amount",
+    "amounts",
     "dollars",
     "outcomes_blocks",
     "run_of",
@@ -42,6 +44,7 @@ class Stake(NamedTuple):
     missing_runs: int  # of the labels, runs that the logs do not have
     needed: dict[str, int]  # labels by model
     missing: dict[str, int]  # of these, runs that the logs do not have
+    worth: float = 0.0  # of the dollars: paid by a subscription, so that no money is at stake
 
 
 class Verdict(NamedTuple):
@@ -71,7 +74,7 @@ class Verdict(NamedTuple):
         return " ".join(
             (
                 self._spent(),
-                f"Sure to save: {dollars(sum(each.dollars for each in self.sure))}.",
+                f"Sure to save: {_together(self.sure)}.",
                 said_by_outcomes(self.claimed, self.compared),
                 f"Unknown: {said_of_stakes(self.stakes) or _NO_STAKES}",
                 self._stuck(),
@@ -79,23 +82,22 @@ class Verdict(NamedTuple):
         )
 
     def _spent(self) -> str:
-        money, parts = self.total, []
-        if money.spent or not money.worth:
-            parts.append(dollars(money.spent))
-        if money.worth:
-            parts.append(f"{dollars(money.worth)} worth of a subscription")
+        money = self.total
         without_price = f", {counted(money.unpriced, 'request')} without a price" if money.unpriced else ""
         days = f" in {counted(self.days, 'day')}" if self.days else ""
-        return f"{' and '.join(parts)}{days}{without_price}."
+        return f"{amount(money.total, money.worth)}{days}{without_price}."
 
     def _stuck(self) -> str:
-        after = dollars(self.after_sign.total)
+        after = amount(self.after_sign.total, self.after_sign.worth)
         return f"{counted(self.stuck, 'session')} stuck, {after} after the first sign."
 
     def to_json(self) -> dict[str, object]:
         """Plain values, in dollars."""
         return {
-            "sure": [{**each._asdict(), "dollars": round(each.dollars, 6)} for each in self.sure],
+            "sure": [
+                {**each._asdict(), "dollars": round(each.dollars, 6), "worth": round(each.worth, 6)}
+                for each in self.sure
+            ],
             "by_outcomes": [each._asdict() for each in self.compared],
             "claimed": [each._asdict() for each in self.claimed],
             "unknown": [each._asdict() for each in self.stakes],
@@ -106,7 +108,7 @@ class Verdict(NamedTuple):
     def blocks(self) -> Iterator[Block]:
         """Tables."""
         yield "Sure to save:" if self.sure else "Sure to save: nothing."
-        rows = [[each.what, f"{each.requests:,}", dollars(each.dollars)] for each in self.sure]
+        rows = [[each.what, f"{each.requests:,}", amount(each.dollars, each.worth)] for each in self.sure]
         yield TextTable([Column("change"), Column("requests", right=True), Column("saves", right=True)], rows)
         yield ""
         yield from outcomes_blocks(self.compared)
@@ -121,8 +123,7 @@ class Verdict(NamedTuple):
 def said_by_outcomes(claimed: Sequence[Comparison], compared: Sequence[Comparison]) -> str:
     """What outcomes show, as a sentence."""
     if claimed:
-        low, high = (sum(each.saved[at] for each in claimed) for at in (0, 1))
-        return f"By outcomes: {dollars(low)} to {dollars(high)}."
+        return f"By outcomes: {amounts(claimed)}."
     harmful = [each for each in compared if each.verdict == "harmful"]
     if harmful:
         return f"By outcomes: nothing, {harmful[0].cheap} solves less than {harmful[0].dear}."
@@ -134,10 +135,15 @@ def said_of_stakes(stakes: Sequence[Stake]) -> str:
     if not stakes:
         return ""
     labels = _by_model([each.needed for each in stakes])
-    stake = dollars(sum(each.dollars for each in stakes))
+    stake = _together(stakes)
     if not labels:
         return f"{stake} at stake."
     missing = _by_model([each.missing for each in stakes])
+    if missing == labels:
+        models = "both models" if len(stakes) == 1 else "the models compared"
+        return (
+            f"{stake} at stake; needs {counted(labels, 'further session')} on {models}, nothing to label yet."
+        )
     unrun = f" ({missing:,} of them not yet run)" if missing else ""
     return f"{stake} at stake until you label {counted(labels, 'session')}{unrun}."
 
@@ -159,7 +165,7 @@ def stakes_blocks(stakes: Sequence[Stake]) -> Iterator[Block]:
         [
             each.dear,
             each.cheap,
-            dollars(each.dollars),
+            amount(each.dollars, each.worth),
             f"{each.labels:,}",
             f"{each.missing_runs:,}",
             _sample(each.sample),
@@ -191,7 +197,7 @@ def _comparison(each: Comparison) -> list[str]:
     low, high = each.interval
     found = f"{each.difference:+.0%} ({low:+.0%} to {high:+.0%})" if sum(each.runs) else "-"
     said = {
-        "saves": f"saves {dollars(each.saved[0])} to {dollars(each.saved[1])}",
+        "saves": f"saves {amounts([each])}",
         "harmful": f"refused: {each.missing}",
     }.get(each.verdict, f"not claimed: {each.missing}")
     return [each.dear, each.cheap, f"{each.runs[0]} and {each.runs[1]}", found, said]
@@ -216,6 +222,39 @@ def dollars(amount: float) -> str:
     if 0 < amount < 0.005:
         return "less than $0.01"
     return f"${amount:,.2f}" if abs(amount) < 10 else f"${amount:,.0f}"
+
+
+def amount(total: float, worth: float) -> str:
+    """An amount of which a part is no money, but what a subscription is used for.
+
+    Args:
+        total: Dollars at list prices.
+        worth: Of these, what a subscription paid.
+    """
+    return _amount(dollars, (total,), (worth,))
+
+
+def amounts(saved: Sequence[Comparison]) -> str:
+    """The interval of what comparisons show together."""
+    ends = [sum(each.saved[at] for each in saved) for at in (0, 1)]
+    worth = [sum(each.saved[at] * each.subscribed for each in saved) for at in (0, 1)]
+    return _amount(lambda low, high: f"{dollars(low)} to {dollars(high)}", ends, worth)
+
+
+def _amount(said: Callable[..., str], total: Sequence[float], worth: Sequence[float]) -> str:
+    # Money is a difference here: a rest of rounding is none.
+    money = [
+        all_ - own if abs(all_ - own) > 1e-9 * abs(all_) else 0.0
+        for all_, own in zip(total, worth, strict=True)
+    ]
+    parts = [said(*money)] if any(money) or not any(worth) else []
+    if any(worth):
+        parts.append(f"{said(*worth)} worth of a subscription")
+    return " and ".join(parts)
+
+
+def _together(found: Sequence[Sure] | Sequence[Stake]) -> str:
+    return amount(sum(each.dollars for each in found), sum(each.worth for each in found))
 
 
 def verdict(sessions: Sequence[SessionFigures], pricing: Pricing) -> Verdict:
@@ -261,28 +300,34 @@ def run_of(of: SessionFigures, pricing: Pricing) -> Run | None:
     models = {part.split.model for part in of.parts if is_work(part.split.role)}
     if len(models) != 1:
         return None
-    return Run(of.project, models.pop(), of.solved, pricing.session(of).total)
+    money = pricing.session(of)
+    return Run(of.project, models.pop(), of.solved, money.total, money.worth)
 
 
 class _Work(NamedTuple):
     """Tokens of the work of one model, without what is surely saved."""
 
-    cost: float
-    tokens: tuple[int, int, int, int]  # input, cached, written, output
+    cost: float = 0.0
+    tokens: tuple[int, int, int, int] = (0, 0, 0, 0)  # input, cached, written, output
 
 
-def _work(sessions: Sequence[SessionFigures], pricing: Pricing) -> dict[_Model, _Work]:
-    found: dict[_Model, _Work] = {}
+_NO_WORK: Final = _Work()
+
+
+def _work(sessions: Sequence[SessionFigures], pricing: Pricing) -> dict[_Model, dict[bool, _Work]]:
+    """The work of every model, by whether a subscription paid it."""
+    found: dict[_Model, dict[bool, _Work]] = {}
     for of in sessions:
         for part in without(of.parts, of.after_stuck):
             if not is_work(part.split.role):
                 continue
             spent = part.spent
-            key = part.split.provider, part.split.model
-            earlier = found.get(key, _Work(0.0, (0, 0, 0, 0)))
+            paid = found.setdefault((part.split.provider, part.split.model), {})
+            subscribed = pricing.subscribed(of.client, logged=part.split.subscription)
+            earlier = paid.get(subscribed, _NO_WORK)
             own = spent.input_tokens, spent.cached_tokens, spent.written_tokens, spent.output_tokens
             a, b, c, d = (x + y for x, y in zip(earlier.tokens, own, strict=True))
-            found[key] = _Work(earlier.cost + pricing.money([part], of.client).total, (a, b, c, d))
+            paid[subscribed] = _Work(earlier.cost + pricing.money([part], of.client).total, (a, b, c, d))
     return found
 
 
@@ -305,7 +350,7 @@ def _pairs(models: Sequence[_Model], pricing: Pricing) -> list[tuple[_Model, _Mo
 
 def _stakes(
     pairs: Sequence[tuple[_Model, _Model]],
-    work: dict[_Model, _Work],
+    work: dict[_Model, dict[bool, _Work]],
     runs: dict[str, Run],
     pricing: Pricing,
     tries: int,
@@ -313,9 +358,13 @@ def _stakes(
     """Yield the largest stake of every model of which outcomes decide nothing."""
     found: dict[str, Stake] = {}
     for dear, cheap in pairs:
-        share = work[dear].cost - _instead(work[dear], cheap, pricing)
+        money, worth = (
+            own.cost - _instead(own, cheap, pricing)
+            for own in (work[dear].get(subscribed, _NO_WORK) for subscribed in (False, True))
+        )
+        share = money + worth
         if share > 0 and (dear[1] not in found or share > found[dear[1]].dollars):
-            found[dear[1]] = stake_of(dear[1], cheap[1], share, runs, tries)
+            found[dear[1]] = stake_of(dear[1], cheap[1], share, runs, tries, worth=worth)
     yield from sorted(found.values(), key=lambda each: -each.dollars)
 
 
@@ -327,7 +376,9 @@ def _instead(work: _Work, cheap: _Model, pricing: Pricing) -> float:
     return work.cost if prices is None or cost is None else cost + prices.writing(written)
 
 
-def stake_of(dear: str, cheap: str, share: float, runs: Mapping[str, Run], tries: int) -> Stake:
+def stake_of(
+    dear: str, cheap: str, share: float, runs: Mapping[str, Run], tries: int, *, worth: float = 0.0
+) -> Stake:
     """What a move of work would save at most, and the sessions whose outcomes would decide about it."""
     own = [run for run in runs.values() if run.model in (dear, cheap)]
     needed = labels_needed(own, dear, cheap, tries=tries)
@@ -343,7 +394,7 @@ def stake_of(dear: str, cheap: str, share: float, runs: Mapping[str, Run], tries
             left[open_[name].model] -= 1
             sample.append(name)
     labels = sum(needed.values())
-    return Stake(dear, cheap, share, labels, tuple(sample), sum(left.values()), needed, left)
+    return Stake(dear, cheap, share, labels, tuple(sample), sum(left.values()), needed, left, worth)
 
 
 def _days(sessions: Sequence[SessionFigures]) -> int:
