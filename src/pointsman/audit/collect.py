@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Collection as AnyCollection
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -84,6 +86,21 @@ class Collection:
         for log in self.logs:
             yield from self._read(log)
             self._done()
+
+    def prompts(self, wanted: AnyCollection[SessionFigures]) -> dict[tuple[str, str], tuple[str, ...]]:
+        """What people said in some sessions, by client and id; their logs are read once more."""
+        files = {file for of in wanted for file in of.files}
+        ids = {(of.client, of.id) for of in wanted}
+        found: dict[tuple[str, str], tuple[str, ...]] = {}
+        for log in self.logs:
+            if files.isdisjoint(map(str, log.files)):
+                continue
+            with suppress(PointsmanError):  # it is a note since it was read before
+                for session in self.sources[log.source].read(log):
+                    if (session.client, session.id) in ids:
+                        said = (each.prompt for each in session.requests if each.prompt and not each.agent)
+                        found[session.client, session.id] = tuple(said)
+        return found
 
     def figures(self, kept: KeptFigures | None = None) -> Iterator[SessionFigures]:
         """Yield the figures of the sessions. Logs that have not changed are not read again.

@@ -79,7 +79,7 @@ def logged_models(
         )
     steps = len(Tier) - 1
     tiers = tuple(usable[round(tier * (len(usable) - 1) / steps)].id for tier in range(len(Tier)))
-    return LoggedModels(tuple(_founds(usable)), tiers, names, left_out)
+    return LoggedModels(tuple(_founds(usable, str(pricing.as_of or ""))), tiers, names, left_out)
 
 
 def _costs(sessions: Sequence[SessionFigures], pricing: Pricing) -> dict[tuple[str, str], float]:
@@ -127,10 +127,10 @@ _FORWARDED: Final = (
 )
 
 
-def _founds(models: Sequence[_Model]) -> Iterator[Found]:
+def _founds(models: Sequence[_Model], as_of: str) -> Iterator[Found]:
     for name in dict.fromkeys(each.upstream.name for each in models):
         own = [each for each in models if each.upstream.name == name]
-        drafts = tuple(ModelDraft(each.id, each.id, _prices(each.prices)) for each in own)
+        drafts = tuple(ModelDraft(each.id, each.id, _prices(each.prices), as_of=as_of) for each in own)
         first = own[0].upstream
         remark = first.remark if first.forward_auth else ""  # another one is about the models of a draft
         yield first._replace(models=drafts, verifier=None, remark=remark)

@@ -1,9 +1,10 @@
-"""The audit as one HTML page: no script, no address of another machine, no text of prompts."""
+"""The audit as one HTML page: no script, no address of another machine, texts of prompts only when given."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
+from types import MappingProxyType
 from typing import Final
 
 from pointsman.audit.changes import changes
@@ -13,6 +14,7 @@ from pointsman.audit.tables import by, cost, counted, dearest, ending, what_was_
 from pointsman.audit.trouble_tables import trouble_blocks
 from pointsman.audit.verdict import Verdict, dollars
 from pointsman.printable import Block, TextTable, printable
+from pointsman.stores.ledger.redact import redact
 
 __all__ = ["page"]
 
@@ -43,10 +45,20 @@ _END: Final = {"unknown": "outcome unknown"}
 #: Rails of a lane: what a letter of ``SessionFigures.lane`` is, and its height.
 _RAILS: Final = (("you", "u", 12), ("model", "m", 30), ("tools", "ox", 48))
 _STEP: Final = 7
+#: Prompts of a session that are quoted, and characters of each: ten sessions stay below 40 kB.
+_PROMPTS: Final = 8
+_PROMPT: Final = 400
+NO_PROMPTS: Final[Mapping[tuple[str, str], Sequence[str]]] = MappingProxyType({})
 
 
-def page(report: AuditReport) -> str:
-    """Return the page."""
+def page(report: AuditReport, prompts: Mapping[tuple[str, str], Sequence[str]] = NO_PROMPTS) -> str:
+    """Return the page.
+
+    Args:
+        report: What was found.
+        prompts: What people said in the sessions that cost most, by client and id of the session; shown where
+            it is given, cut.
+    """
     found = report.verdict()
     sentence = escape(found.sentence)
     body = "".join(
@@ -55,7 +67,7 @@ def page(report: AuditReport) -> str:
             *_intro(report),
             *_bars(report),
             *_changes(found, report),
-            *_sessions(report),
+            *_sessions(report, prompts),
             *_section("What is sure, what outcomes show, what is unknown", found.blocks()),
             *_policies(report),
             *_section("Where sessions went wrong", trouble_blocks(report.sessions, report.pricing)),
@@ -121,7 +133,7 @@ def _changes(found: Verdict, report: AuditReport) -> Iterator[str]:
         yield "</ol>"
 
 
-def _sessions(report: AuditReport) -> Iterator[str]:
+def _sessions(report: AuditReport, prompts: Mapping[tuple[str, str], Sequence[str]]) -> Iterator[str]:
     yield "<h2>The sessions that cost most</h2>"
     yield (
         '<p class="dim">Left to right: your words, answers of the model, tool calls. Calls that worked are '
@@ -134,8 +146,25 @@ def _sessions(report: AuditReport) -> Iterator[str]:
         yield (
             f'<div class="session"><b>{at}. {_text(cost(money))}</b> {_text(of.project_name)}, '
             f"{_text(of.client)}, {counted(of.total().requests, 'request')}, {end}{stuck} "
-            f'<span class="dim">{_text(of.id)}</span>{_lane(of.lane)}</div>'
+            f'<span class="dim">{_text(of.id)}</span>{_lane(of.lane)}'
+            f"{_said(prompts.get((of.client, of.id), ()))}</div>"
         )
+
+
+def _said(prompts: Sequence[str]) -> str:
+    """Quote the first prompts of a session."""
+    if not prompts:
+        return ""
+    shown = "".join(f"<li>{_text(_short(prompt))}</li>" for prompt in prompts[:_PROMPTS])
+    more = len(prompts) - _PROMPTS
+    return f"<ul>{shown}</ul>" + (
+        f'<p class="dim">and {counted(more, "prompt")} more</p>' if more > 0 else ""
+    )
+
+
+def _short(prompt: str) -> str:
+    words = " ".join(redact(prompt[: 4 * _PROMPT]).split())
+    return words if len(words) <= _PROMPT else words[: _PROMPT - 1] + "…"
 
 
 def _lane(lane: str) -> str:

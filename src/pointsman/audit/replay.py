@@ -8,49 +8,29 @@ chooses, with a simulated prompt cache for each of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import count
 from typing import Final, NamedTuple
 
 import msgspec
 
 from pointsman.audit.caches import Call, calls, paid, reads
+from pointsman.audit.conversations import Conversations
 from pointsman.audit.figures import SessionFigures, role_of
 from pointsman.audit.money import Pricing
 from pointsman.audit.session import HOUSEKEEPING, Request, Session
 from pointsman.audit.sure import is_work
 from pointsman.catalogue import CatalogueEntry
 from pointsman.decision.engine import Engine
-from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
-from pointsman.drivers import drive, no_model
 from pointsman.factory import build_engine
 from pointsman.guidance import Rung
 from pointsman.vocabulary import (
-    AgentRequest,
-    AgentRole,
-    Message,
     ModelSpec,
-    Purpose,
-    Role,
     Tier,
-    ToolCall,
-    ToolResult,
-    WireFormat,
 )
-from pointsman.wire.project import named_project
 
 __all__ = ["Moved", "PolicyReplay", "tiers_of"]
-
-#: Bytes of a token, as the engine estimates a request's length from its size.
-_BYTES: Final = 4
-_FORMATS: Final[Mapping[str, WireFormat]] = {
-    "claude-code": WireFormat.MESSAGES,
-    "codex": WireFormat.RESPONSES,
-}
-#: Requests of the main conversation; the others are helper calls.
-_MAIN: Final = frozenset({Purpose.MESSAGE, Purpose.TOOL_ITERATION, Purpose.PLAN, Purpose.EDIT})
 
 
 class Moved(NamedTuple):
@@ -97,13 +77,6 @@ def tiers_of(models: Iterable[tuple[str, str]], pricing: Pricing) -> dict[str, d
         steps = len(specs) - 1
         tiers[provider] = {tier: specs[round(tier.rank * steps / (len(Tier) - 1))] for tier in Tier}
     return tiers
-
-
-class _Messages(list[Message]):
-    """The messages of a conversation so far."""
-
-    def role(self, index: int, /) -> Role:
-        return self[index].role
 
 
 class PolicyReplay:
@@ -159,18 +132,18 @@ class PolicyReplay:
         engine = self._engine(session)
         if engine is None:
             return [None] * len(session.requests)
-        decide = _Conversations(engine, session)
+        decide = Conversations(engine, session)
         chosen: list[ModelSpec | None] = []
         for request in session.requests:
-            found = decide.next(request)
+            decided = decide.next(request)
+            found = decided.decision if decided else None
             if found is None:
                 self.undecided += 1
             else:
-                tier, name = found
-                self.refused += not name
-                if tier:
-                    self.decided[tier] += 1
-            spec = engine.policy.models[found[1]] if found and found[1] else None
+                self.refused += not found.chain
+                if found.tier:
+                    self.decided[found.tier.tier] += 1
+            spec = engine.policy.models[found.chain[0]] if found and found.chain else None
             same = spec is None or self._pricing.same(request.provider, request.model, spec.id)
             chosen.append(None if same else spec)
         return chosen
@@ -262,68 +235,6 @@ class PolicyReplay:
             (spec.input_per_million or 0.0) < (prices.input_per_million or 0.0)
             or (spec.output_per_million or 0.0) < (prices.output_per_million or 0.0)
         )
-
-
-class _Conversations:
-    """Puts the requests of a session to the engine, as its client would have sent them."""
-
-    def __init__(self, engine: Engine, session: Session) -> None:
-        self._engine = engine
-        self._session = session
-        self._project = named_project(session.project)
-        self._format = _FORMATS.get(session.client, WireFormat.CHAT)
-        has_tools = bool(session.tools_offered) or any(each.calls for each in session.requests)
-        self._features = frozenset({"tools"}) if has_tools else frozenset()
-        self._messages: dict[str, _Messages] = {}
-        self._memories: dict[str, Memory] = {}
-        self._spoken: set[str] = set()  # agents to whom somebody said something
-        self._numbers = count()
-
-    def next(self, request: Request) -> tuple[Tier | None, str] | None:
-        """Tier and model of the next request; model "": none can serve it. None: nobody's words are known."""
-        said = Message(Role.USER, (request.prompt or "",))
-        if request.purpose not in _MAIN:
-            return self._decide(request, _Messages([said]))
-        messages = self._messages.setdefault(request.agent, _Messages())
-        if request.prompt is not None:
-            messages.append(said)
-            self._spoken.add(request.agent)
-        decided = self._decide(request, messages) if request.agent in self._spoken else None
-        messages.extend(_answer(request))
-        return decided
-
-    def _decide(self, request: Request, messages: _Messages) -> tuple[Tier | None, str]:
-        main = AgentRole.SUBAGENT if request.agent else AgentRole.MAIN
-        role = main if request.purpose in _MAIN else AgentRole.HELPER
-        memory = self._memories.get(request.agent, Memory())
-        asked = AgentRequest(
-            format=self._format,
-            history=messages,
-            session=f"{self._session.id}:{request.agent}" if request.agent else self._session.id,
-            arrived_at=request.at,
-            size=_BYTES * request.usage.input_tokens,
-            features=self._features,
-            role=role,
-            purpose=request.purpose,
-            project=self._project,
-        )
-        found = drive(self._engine.decide(asked, memory, str(next(self._numbers))), no_model)
-        self._memories[request.agent] = found.memory
-        decision = found.decision
-        return decision.tier.tier if decision.tier else None, "".join(decision.chain[:1])
-
-
-def _answer(request: Request) -> Iterator[Message]:
-    """What a request adds to the conversation: the answer, and the results of its calls."""
-    if request.text or request.calls:
-        texts = (request.text,) if request.text else ()
-        made = tuple(ToolCall(call.id, call.name, call.arguments) for call in request.calls)
-        yield Message(Role.ASSISTANT, texts, made)
-    results = tuple(
-        ToolResult(call.id, call.result, call.is_error) for call in request.calls if call.result is not None
-    )
-    if results:
-        yield Message(Role.TOOL, results=results)
 
 
 def _models(session: Session) -> set[str]:

@@ -6,7 +6,9 @@ import re
 import shlex
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Final
 
 import typer
@@ -18,6 +20,8 @@ from pointsman.audit.money import Pricing
 from pointsman.audit.page import page
 from pointsman.audit.policies import PolicyVerdict, policy_verdicts
 from pointsman.audit.report import AuditReport
+from pointsman.audit.tables import dearest
+from pointsman.cli._audit_ledger import new_file, open_console, write_ledger
 from pointsman.cli.options import JsonOption
 from pointsman.cli.output import print_report, save, writable
 from pointsman.cli.terminal import progress
@@ -80,16 +84,38 @@ def audit(
         Path | None,
         typer.Option(help="Write the report to this file, as one page without texts of prompts."),
     ] = None,
+    with_text: Annotated[
+        bool,
+        typer.Option(
+            "--with-text",
+            help="Put prompts into the page of --html and the ledger, without keys and e-mail addresses.",
+        ),
+    ] = False,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Write the requests as decisions into this new ledger, for other commands."),
+    ] = None,
+    opens: Annotated[
+        bool,
+        typer.Option(
+            "--open",
+            help="Open the console on these requests in a browser, read-only, until Ctrl-C. Without --ledger "
+            "its ledger is temporary.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Audit the logs of agents on this machine: what they cost and where they were stuck.
 
     Reads the session files of coding agents, or exports of LiteLLM, OpenRouter, Langfuse, Helicone and
     OpenTelemetry. It needs no key, gateway or configuration, opens no connection, and writes
-    nothing but what --incremental keeps and the file of --html.
+    nothing but what --incremental keeps and the files of --html and --ledger. --open serves its console
+    to this machine alone.
     """
     if html is not None:
         writable(html)
+    if ledger is not None:
+        new_file(ledger)
     given = read_labels(labels) if labels else {}
     # All logs are read again to decide their requests: with --incremental only where that is asked for.
     policies = _policies(policy or ()) if policy or not incremental else {}
@@ -123,8 +149,24 @@ def audit(
         policies=replayed,
     )
     if html is not None:
-        save(html, page(report).encode())
+        said = (
+            dict(collection.prompts([of for of, _ in dearest(report.sessions, report.pricing)]))
+            if with_text
+            else {}
+        )
+        save(html, page(report, said).encode())
     print_report(report, as_json=as_json)
+    if ledger is None and not opens:
+        return
+    with ExitStack() as stack:
+        file = (
+            ledger
+            or Path(stack.enter_context(TemporaryDirectory(prefix="pointsman-audit-"))) / "ledger.sqlite"
+        )
+        again = read_logs(files or (), home, since=began)
+        config = write_ledger(file, again, report, with_text=with_text)
+        if opens:
+            open_console(config, file, temporary=ledger is None)
 
 
 def read_logs(files: Sequence[Path], home: Path | None, *, since: float = 0.0) -> Collection:

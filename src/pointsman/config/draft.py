@@ -24,6 +24,7 @@ class ModelDraft(NamedTuple):
     #: catalogue's.
     prices: tuple[float | None, ...] | None = None
     window: int | None = None  # tokens; None: the catalogue's
+    as_of: str = ""  # date of the prices; empty: none is written
 
 
 class Found(NamedTuple):
@@ -214,6 +215,8 @@ def _model(model: ModelDraft, upstream: str) -> str:
     if model.prices is not None:
         named = zip(_PRICES, model.prices, strict=False)
         fields.append(", ".join(f"{name} = {price:g}" for name, price in named if price is not None))
+    if model.as_of:
+        fields.append(f"prices_as_of = {model.as_of}")
     if model.window:
         fields.append(f"context_window = {model.window:_}")
     key = model.name if _BARE.fullmatch(model.name) else json.dumps(model.name)
