@@ -14,11 +14,12 @@ from pointsman.decision.input import RequestInput
 from pointsman.errors import PointsmanError
 from pointsman.prices import dollars
 from pointsman.reports.savings import Savings, savings, savings_by
-from pointsman.stores.ledger import Attempt, Record, Retention, SqliteLedger, Totals
+from pointsman.stores.ledger import Attempt, Owner, Record, Retention, SqliteLedger, Totals
 from pointsman.stores.ledger.turns import rows_of, totals_of
 from pointsman.testing import a_decision
+from pointsman.testing.ledger_summaries import an_answer
 from pointsman.tiers import TierDecision
-from pointsman.vocabulary import ModelSpec, Reason, Stage, Tier, WireFormat
+from pointsman.vocabulary import DAY, ModelSpec, Reason, Stage, Tier, WireFormat
 
 MODELS = {
     "small": ModelSpec(
@@ -295,3 +296,30 @@ def test_the_command_needs_no_option(tmp_path: Path) -> None:
         ledger.append(a_decision("d1"))
     found = CliRunner().invoke(app, ["report", "savings", "--config", str(file)])
     assert 'against always "large"' in found.output
+
+
+def test_the_command_shows_months_whose_entries_retention_removed(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(
+        f'[upstreams.u]\nbase_url = "http://127.0.0.1:9/v1"\n[ledger]\npath = "{tmp_path}/l.sqlite"\n'
+        '[models]\nsmall = { upstream = "u", id = "s", input_per_million = 1, output_per_million = 1 }\n'
+        'large = { upstream = "u", id = "l", input_per_million = 9, output_per_million = 9 }\n'
+    )
+    with closing(SqliteLedger(tmp_path / "l.sqlite", retention=Retention(None, None))) as ledger:
+        for day in range(60):
+            ledger.append(a_decision(f"d{day}", at=day * DAY))
+            ledger.append(an_answer(f"d{day}", model="small", input_tokens=1_000_000))
+
+    def report() -> str:
+        return CliRunner().invoke(app, ["report", "savings", "--config", str(file)]).output
+
+    before, last = report(), 59.5 * DAY
+    for _ in range(60):  # each start removes a day
+        with closing(
+            SqliteLedger(tmp_path / "l.sqlite", retention=Retention(30), clock=lambda: last)
+        ) as ledger:
+            ledger.append(Owner(object="o", caller="", at=last))
+    with closing(SqliteLedger(tmp_path / "l.sqlite", retention=Retention(None, None))) as ledger:
+        assert ledger.count() == 30
+    assert report() == before
+    assert "over 60 of 60 turns" in before

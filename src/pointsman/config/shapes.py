@@ -350,8 +350,8 @@ class LedgerSpec(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Meta(
             ge=0,
-            description="Retention in PostgreSQL of the sums by hour, from which savings are read: "
-            "they outlive the entries; 0 keeps them regardless of age.",
+            description="Retention of the sums by hour, from which savings are read: they outlive the "
+            "entries; 0 keeps them regardless of age. Not for JSON lines.",
         ),
     ] = 1_825  # five years
 

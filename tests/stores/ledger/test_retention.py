@@ -57,9 +57,10 @@ def test_a_clock_that_is_ahead_removes_a_day_in_ten_minutes(
             ledger.flush()
             clock += SWEEP
         assert (ledger.count(), dict(ledger.removed)) == (20 + sweeps - removed, {"age": removed, "size": 0})
-    lines = [each for each in caplog.records if each.levelno == logging.WARNING]
-    assert len(lines) == removed // 2
-    assert all("older than keep_days = 30" in each.getMessage() for each in lines)
+    lines = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert sum("older than keep_days = 30" in line for line in lines) == removed // 2
+    assert sum("older than keep_sums_days = 1825" in line for line in lines) == (ahead == 4_000)
+    assert len(lines) == removed // 2 + (ahead == 4_000)
 
 
 def test_what_is_removed_by_size_is_counted_and_logged(path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
 from pointsman.stores._sqlite_file import SqliteFile
 from pointsman.stores.ledger import (
@@ -22,17 +23,20 @@ from pointsman.stores.ledger import (
     Ledger,
     MemoryLedger,
     Outcome,
+    Owner,
     PassedRequest,
     PromptText,
     Retention,
     SqliteLedger,
 )
+from pointsman.stores.ledger import _retention as retention
 from pointsman.stores.ledger._schema import APPLICATION, MIGRATIONS
 from pointsman.stores.ledger._summaries import MIGRATION, search_of, session_of
 from pointsman.stores.ledger._summarizer import STEP
 from pointsman.stores.ledger.turns import rows_of, totals_of
 from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer
+from pointsman.vocabulary import DAY
 
 WRITTEN = Path(__file__).parent / "data" / "ledger_2cff89a.sqlite"
 FOREVER = Retention(keep_days=None, max_mb=None)
@@ -248,25 +252,117 @@ def test_a_decision_made_again_is_counted_once(tmp_path: Path) -> None:
     reading.close()
 
 
-def test_what_is_removed_is_in_no_row_and_no_sum(tmp_path: Path) -> None:
+def sweep(path: Path, retention: Retention, now: float, *entries: Entry) -> None:
+    """Remove a day, as a gateway does after a start."""
+    with closing(SqliteLedger(path, retention=retention, clock=lambda: now)) as ledger:
+        for entry in entries or (Owner(object="o", caller="", at=now),):
+            ledger.append(entry)
+
+
+def sums(path: Path) -> list[list[str]]:
+    """The totals by day, in any order."""
+    with closing(opened(path)) as ledger:
+        found = ledger.totals()
+        return [sorted(map(repr, found.turns)), sorted(map(repr, found.parts))]
+
+
+def test_what_is_removed_is_in_no_row_and_stays_in_the_sums(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
-    day = 86_400.0
-    ledger = opened(path)
-    for number in range(10):
-        ledger.append(a_decision(f"d{number}", at=number * day))
-    ledger.close()
-    for _ in range(10):  # a sweep removes a day
-        ledger = SqliteLedger(path, retention=Retention(keep_days=5, max_mb=None), clock=lambda: 9.5 * day)
-        ledger.append(a_decision("new", at=9.5 * day))
-        ledger.close()
+    with closing(opened(path)) as ledger:
+        for number in range(10):
+            ledger.append(a_decision(f"d{number}", at=number * DAY))
+            ledger.append(an_answer(f"d{number}", model="large", input_tokens=100))
+    before = sums(path)
+    for _ in range(10):
+        sweep(path, Retention(keep_days=5, max_mb=None), 9.5 * DAY)
     for sealed in (False, True):
         if sealed:
             seal(path)
-        reading = opened(path)
-        assert [row.id for row in found(reading)] == ["new", "d9", "d8", "d7", "d6", "d5"]
-        assert sum(each.turns for each in reading.totals().turns) == 6
-        check_sums(reading)
-        reading.close()
+        with closing(opened(path)) as reading:
+            assert [row.id for row in found(reading)] == ["d9", "d8", "d7", "d6", "d5"]
+        assert sums(path) == before
+    with closing(raw(path)) as connection:
+        [said] = connection.execute("SELECT value FROM meta WHERE name = 'rows_after'").fetchone()
+        assert float(said) == 4 * DAY
+        [hours] = connection.execute("SELECT count(DISTINCT hour) FROM hour_values").fetchone()
+        assert hours == 6  # that of the last that went, and those of the five
+
+
+def test_what_comes_late_for_removed_rows_changes_no_sum(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    made = [a_decision(f"d{number}", at=number * 60.0) for number in range(10)]
+    with closing(opened(path)) as ledger:
+        for decision in made:
+            ledger.append(decision)
+    before = sums(path)
+    late: list[Entry] = [*made, Outcome(decision="d0", score=1.0, at=0.0), an_answer("d0")]
+    kept = Retention(keep_days=300.0 / DAY, max_mb=None)
+    sweep(path, kept, 600.0)
+    with closing(opened(path)) as ledger:
+        assert [row.id for row in found(ledger)] == ["d9", "d8", "d7", "d6"]
+    for _ in range(2):  # the hour has rows, and rows that are gone: some are made again, some come back
+        sweep(path, kept, 600.0, *late)
+        seal(path)
+        assert sums(path) == before
+
+
+@settings(max_examples=8)
+@given(seed=st.integers(0, 1_000), batch=st.integers(1, 30))
+def test_sums_are_of_all_that_was_written_whatever_was_removed(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, batch: int
+) -> None:
+    path = tmp_path_factory.mktemp("ledger")
+    now = 0.0
+    bounds = Retention(keep_days=1 / 24, max_mb=None)
+    removing = SqliteLedger(path / "removing.sqlite", retention=bounds, clock=lambda: now)
+    whole = opened(path / "whole.sqlite")
+    for number, entry in enumerate(entries(80, seed)):
+        now = entry.input.arrived_at if isinstance(entry, Decision) else now
+        for ledger in (removing, whole):
+            ledger.append(entry)
+            if number % batch == 0:
+                ledger.flush()
+    removing.close()
+    whole.close()
+    assert sums(path / "removing.sqlite") == sums(path / "whole.sqlite")
+    seal(path / "removing.sqlite")
+    assert sums(path / "removing.sqlite") == sums(path / "whole.sqlite")
+    with closing(opened(path / "removing.sqlite")) as ledger:
+        assert 0 < ledger.count() < 80
+
+
+def test_sums_have_a_retention_of_their_own(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with closing(opened(path)) as ledger:
+        for number in range(6):
+            ledger.append(a_decision(f"d{number}", at=number * DAY + 10))
+    for _ in range(3):
+        sweep(path, Retention(keep_days=2, max_mb=None), 5.5 * DAY)
+    with closing(opened(path)) as ledger:
+        assert [row.id for row in found(ledger)] == ["d5", "d4"]
+    for remaining in (5, 4, 3, 2, 2):  # those of days that have entries stay
+        sweep(path, Retention(keep_days=None, max_mb=None, keep_sums_days=0.5), 5.5 * DAY)
+        with closing(opened(path)) as ledger:
+            assert sum(each.turns for each in ledger.totals().turns) == remaining
+            assert sum(each.turns for each in ledger.totals(zone=5).turns) == remaining
+    assert caplog.text.count("removed the sums of a day: older than keep_sums_days = 0.5") == 4
+
+
+def test_sums_leave_room_for_entries(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "SUM_BYTES", 100_000)  # as if there were thousands of them
+    path = tmp_path / "ledger.sqlite"
+    for number in range(8):
+        sweep(
+            path,
+            Retention(keep_days=None, max_mb=0.1),
+            number * DAY,
+            a_decision(str(number), at=number * DAY),
+        )
+    assert "removed the sums of a day: more than 20% of max_mb = 0.1" in caplog.text
+    with closing(opened(path)) as ledger:
+        assert 0 < sum(each.turns for each in ledger.totals().turns) < 8
 
 
 def test_a_search_looks_only_into_hours_that_have_what_is_searched_for(tmp_path: Path) -> None:

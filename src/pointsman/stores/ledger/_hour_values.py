@@ -14,7 +14,7 @@ from pointsman.stores._sqlite_file import insert
 from pointsman.stores.ledger.reading import DecisionFilter, DecisionRow
 from pointsman.stores.ledger.turns import HOUR
 
-__all__ = ["MIGRATION", "HourValues", "hours_of"]
+__all__ = ["MIGRATION", "HourValues", "hour_of", "hours_of"]
 
 #: Kinds of values. Before these: tier, model, role, caller, status.
 _DOMAIN: Final = 5
@@ -93,6 +93,12 @@ class HourValues:
         insert(connection, _NEW, sorted(found))
         self._known.pop(hour, None)
 
+    def forget(self, connection: sqlite3.Connection, until: int) -> None:
+        """Remove the values of hours before one: their rows are gone."""
+        connection.execute("DELETE FROM hour_values WHERE hour < ?", (until,))
+        for hour in [each for each in self._known if each < until]:
+            del self._known[hour]
+
     def _begin(self, hour: int) -> _Known:
         found = self._known[hour] = _Known()
         if len(self._known) > _HOURS_KNOWN:
@@ -119,10 +125,11 @@ def hours_of(wanted: DecisionFilter) -> tuple[str, list[object]] | None:
     having = " INTERSECT ".join([_HAVING] * len(terms))
     query = f"""SELECT hour FROM ({having} UNION SELECT hour FROM dirty)
         WHERE hour BETWEEN ? AND ? ORDER BY hour DESC"""  # noqa: S608 - words of ours
-    period = _hour(wanted.since, -1e12), _hour(wanted.until, 1e12)
+    since, until = wanted.since, wanted.until
+    period = hour_of(-math.inf if since is None else since), hour_of(math.inf if until is None else until)
     return query, [*(value for term in terms for value in term), *period]
 
 
-def _hour(seconds: float | None, usual: float) -> int:
+def hour_of(seconds: float) -> int:
     """The hour since the epoch, which SQLite can hold."""
-    return math.floor((usual if seconds is None else max(-1e12, min(seconds, 1e12))) / HOUR)
+    return math.floor(max(-1e12, min(seconds, 1e12)) / HOUR)

@@ -6,8 +6,9 @@ import logging
 import math
 import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from pointsman.vocabulary import DAY
 
@@ -27,6 +28,9 @@ SWEEP: Final = 600.0
 #: A file over its bound is brought down to this share of it, so that not every sweep has to delete.
 ROOM: Final = 0.9
 
+#: Sums are counted, which reads all of them, in a file that fills more than this share of its bound.
+NEAR: Final = 0.8
+
 #: Share of the bound that outcomes may fill. Callers make them: beyond it the oldest of them go, no decision.
 #: An outcome with a score and a label is a twentieth of a decision with its attempt.
 OUTCOMES: Final = 0.2
@@ -36,6 +40,11 @@ OUTCOMES: Final = 0.2
 OWNERS: Final = 0.05
 OWNER_BYTES: Final = 150
 MOST_OWNERS: Final = 500_000
+
+#: Share of the bound that sums may fill, and the bytes of one row of them. Beyond it the oldest of those go
+#: whose entries are gone.
+SUMS: Final = 0.2
+SUM_BYTES: Final = 50
 
 #: Policies whose texts are kept, and those of them that are kept however long ago they decided.
 MOST_POLICIES: Final = 200
@@ -50,10 +59,13 @@ WINDOW: Final = 10_000
 #: Pages given back in one transaction: about what so many decisions filled.
 PAGES: Final = 1_000
 
-_FORGET: Final = (
-    "DELETE FROM decisions WHERE number IN "
-    "(SELECT number FROM decisions WHERE arrived_at <= ? ORDER BY arrived_at, number LIMIT ?)"
-)
+_FIRST: Final = "FROM decisions WHERE arrived_at <= ? ORDER BY arrived_at, number LIMIT ?"
+#: When the last of the decisions arrived that go in one step.
+_LAST: Final = f"SELECT max(arrived_at) FROM (SELECT arrived_at {_FIRST})"  # noqa: S608 - words above
+_FORGET: Final = f"DELETE FROM decisions WHERE number IN (SELECT number {_FIRST})"  # noqa: S608 - as above
+#: Of a day of UTC: whose sums are the oldest, and those of all its hours and its own.
+_OLDEST_SUMS: Final = "SELECT min(since) FROM sums WHERE hours = 24"
+_FORGET_SUMS: Final = "DELETE FROM sums WHERE hours IN (1, 24) AND since < ?"
 _FORGET_OUTCOMES: Final = (
     "DELETE FROM outcomes WHERE rowid IN (SELECT rowid FROM outcomes ORDER BY rowid LIMIT ?)"
 )
@@ -87,13 +99,25 @@ _FORGET_POLICIES: Final = (
 )
 
 
+class KeepsSums(Protocol):
+    """Adds up decisions before they are removed: the ``Summarizer`` of a SQLite ledger."""
+
+    def summarize_some(self, connection: sqlite3.Connection, /) -> bool:
+        """Summarise some decisions of an earlier version; whether there were any."""
+        ...
+
+    def keeping(self, connection: sqlite3.Connection, until: float, /) -> AbstractContextManager[None]:
+        """Keep the sums of decisions that arrived until then while these are removed."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Retention:
     """Bounds; None is no bound."""
 
     keep_days: float | None = 30
     max_mb: float | None = 1_024  # MiB of data in all tables, the oldest goes first
-    keep_sums_days: float | None = 1_825  # of sums by hour in PostgreSQL, which outlive entries: five years
+    keep_sums_days: float | None = 1_825  # of sums by hour, which outlive entries: five years
 
     def why(self, reason: Reason) -> str:
         """Return the bound that was exceeded, for the log."""
@@ -107,21 +131,31 @@ class Retention:
         return _used(connection) > bound or _outcome_bytes(connection) > bound * OUTCOMES
 
     def pieces(
-        self, connection: sqlite3.Connection, now: float, removed: Removed, where: str
+        self,
+        connection: sqlite3.Connection,
+        now: float,
+        removed: Removed,
+        where: str,
+        summarizer: KeepsSums,
     ) -> Iterator[None]:
         """Remove what is over a bound, stopping where other work may come between.
 
-        By age one sweep removes a day at most, so that a clock that is ahead is noticed.
+        By age one sweep removes a day at most, so that a clock that is ahead is noticed. The sums by hour of
+        what goes stay, for ``keep_sums_days`` and within their share of ``max_mb``.
 
         Args:
             connection: To write with.
             now: Seconds since the epoch.
             removed: Where removed decisions, and entries that belong to none, are counted.
             where: The file, for the log.
+            summarizer: Adds up what goes.
         """
         before = dict(removed)
         try:
-            yield from self._pieces(connection, now, removed)
+            while summarizer.summarize_some(connection):
+                yield  # decisions of an earlier version go into the sums before they go
+            yield from self._pieces(connection, now, removed, summarizer)
+            self._forget_sums(connection, now, where)
         finally:
             for reason, count in removed.items():
                 if count > before[reason]:
@@ -130,18 +164,37 @@ class Retention:
                         *(where, count - before[reason], self.why(reason)),
                     )
 
-    def _pieces(self, connection: sqlite3.Connection, now: float, removed: Removed) -> Iterator[None]:
+    def _forget_sums(self, connection: sqlite3.Connection, now: float, where: str) -> None:
+        """Remove a day of sums whose entries are gone, where they are too old or beyond their share."""
+        [oldest] = connection.execute(_OLDEST_SUMS).fetchone()
+        first, newest = connection.execute(_ENDS).fetchone()
+        until = now if newest is None else min(now, float(newest) + DAY)  # as in ``_old``
+        end = math.inf if oldest is None else (oldest // 24 + 1) * DAY
+        if end > (until if first is None else min(until, float(first))):
+            return
+        if self.keep_sums_days is not None and end <= until - self.keep_sums_days * DAY:
+            why = f"older than keep_sums_days = {self.keep_sums_days:g}"
+        elif _used(connection) > self._bytes * NEAR and _sum_bytes(connection) > self._bytes * SUMS:
+            why = f"more than {SUMS:.0%} of max_mb = {self.max_mb:g}"
+        else:
+            return
+        connection.execute(_FORGET_SUMS, (oldest + 24,))
+        log.warning("the ledger %s: removed the sums of a day: %s", where, why)
+
+    def _pieces(
+        self, connection: sqlite3.Connection, now: float, removed: Removed, summarizer: KeepsSums
+    ) -> Iterator[None]:
         until = -math.inf
         if self.keep_days is not None:
             until = _old(connection, now, self.keep_days * DAY)
-            yield from _forget(connection, until, removed, "age")
+            yield from _forget(connection, until, removed, "age", summarizer)
             yield from _forget_apart(connection, until, removed, "age")
         if _outcome_bytes(connection) > self._bytes * OUTCOMES:
             yield from _forget_outcomes(connection, self._bytes * OUTCOMES * ROOM, removed)
         # Decisions differ in size: the oldest tenth of them may hold less than a tenth of the bytes.
         while (oldest := _oldest(connection, _excess(connection, self._bytes))) is not None:
             until = max(until, oldest)
-            yield from _forget(connection, oldest, removed, "size")
+            yield from _forget(connection, oldest, removed, "size", summarizer)
             yield from _forget_apart(connection, until, removed, "size")
         while _excess(connection, self._bytes) and _forget_oldest_apart(connection, removed):
             yield  # where no decision is left that could go
@@ -180,9 +233,16 @@ def _delete(
     return count
 
 
-def _forget(connection: sqlite3.Connection, until: float, removed: Removed, reason: Reason) -> Iterator[None]:
-    while _delete(connection, _FORGET, (until, STEP), removed, reason) == STEP:
-        yield
+def _forget(
+    connection: sqlite3.Connection, until: float, removed: Removed, reason: Reason, summarizer: KeepsSums
+) -> Iterator[None]:
+    """Remove decisions that arrived until then, the oldest first, and keep their sums."""
+    while (last := connection.execute(_LAST, (until, STEP)).fetchone()[0]) is not None:
+        connection.execute("BEGIN IMMEDIATE")
+        with connection, summarizer.keeping(connection, float(last)):
+            count = _delete(connection, _FORGET, (last, STEP), removed, reason)
+        if count == STEP:
+            yield
 
 
 def _forget_apart(
@@ -243,6 +303,10 @@ def _used(connection: sqlite3.Connection) -> int:
 
 def _outcome_bytes(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT bytes FROM totals WHERE name = 'outcomes'").fetchone()[0])
+
+
+def _sum_bytes(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM sums").fetchone()[0]) * SUM_BYTES
 
 
 def _excess(connection: sqlite3.Connection, bound: float) -> float:

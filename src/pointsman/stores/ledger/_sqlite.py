@@ -407,7 +407,9 @@ class SqliteLedger(QueuedLedger):
         now = self._clock()
         is_due = not 0 <= now - self._swept_at < SWEEP  # below zero when the clock was set back
         if is_due or (self._removal is None and self._retention.is_over(connection)):
-            self._removal = self._retention.pieces(connection, now, self._removed, self.where)
+            self._removal = self._retention.pieces(
+                connection, now, self._removed, self.where, self._summarizer
+            )
             self._swept_at = now
         while self._remove_piece() and self._retention.is_over(connection, slack=SLACK):
             pass
@@ -426,6 +428,7 @@ class SqliteLedger(QueuedLedger):
             if self._remove_piece():
                 return True
         except sqlite3.Error as error:
+            self._summarizer.clear()  # it remembers what was not written
             log.warning("the retention limits of the ledger %s cannot be applied: %s", self._file.path, error)
         try:
             return self._summarizer.work(self._file.writer())

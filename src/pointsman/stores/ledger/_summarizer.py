@@ -6,7 +6,7 @@ import logging
 import math
 import sqlite3
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Final
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from pointsman.decision.decision import Decision
 from pointsman.stores._sqlite_file import insert
 from pointsman.stores.ledger._earlier import decision_in
+from pointsman.stores.ledger._hour_values import hour_of
 from pointsman.stores.ledger._other_writers import next_turns, previous_turns, reported
 from pointsman.stores.ledger._statements import ATTEMPTS_OF, OUTCOMES_OF, SHADOWS_OF
 from pointsman.stores.ledger._summaries import (
@@ -27,8 +28,9 @@ from pointsman.stores.ledger._summaries import (
     encoded,
     row_in,
 )
-from pointsman.stores.ledger._sums import Sums
+from pointsman.stores.ledger._sums import Sums, gone_until
 from pointsman.stores.ledger.port import Attempt, Entry, Outcome, Shadow
+from pointsman.stores.ledger.reading import DecisionRow
 from pointsman.stores.ledger.turns import REMEMBERED, Before, Belonging, Turns, TurnSummary, goes_on
 
 __all__ = ["Summarizer"]
@@ -100,7 +102,7 @@ class Summarizer:
     def work(self, connection: sqlite3.Connection) -> bool:
         """Do a piece of what is left: earlier decisions, then hours that rows left; whether there was any."""
         try:
-            return self._summarize_some(connection) or self._sums.seal_one(connection)
+            return self.summarize_some(connection) or self._sums.seal_one(connection)
         except BaseException:
             self.clear()  # what is remembered may not have been written
             raise
@@ -188,7 +190,12 @@ class Summarizer:
         self._turns.adopt(turn)
         return turn
 
-    def _summarize_some(self, connection: sqlite3.Connection) -> bool:
+    def keeping(self, connection: sqlite3.Connection, until: float) -> AbstractContextManager[None]:
+        """Keep the sums of decisions while these go, as ``Sums.keeping``."""
+        return self._sums.keeping(connection, until)
+
+    def summarize_some(self, connection: sqlite3.Connection) -> bool:
+        """Write the summaries of some decisions of an earlier version; whether there were any."""
         found = connection.execute(STATE).fetchone()
         if found is None:
             return False
@@ -210,9 +217,14 @@ class Summarizer:
         return True
 
     def _store(self, connection: sqlite3.Connection, turns: Iterable[TurnSummary]) -> None:
-        """Write the rows of turns, and what they change in the sums."""
+        """Write the rows of turns, and what they change in the sums.
+
+        What is new and arrived before rows that retention has removed changes no sum: it may have been there.
+        """
         new: list[tuple[object, ...]] = []
         changed: list[tuple[object, ...]] = []
+        late: list[tuple[object, ...]] = []
+        gone = gone_until(connection)
         for turn in turns:
             try:
                 row = turn.row()
@@ -221,6 +233,12 @@ class Summarizer:
                 log.warning("decision %s has no summary", turn.decision.id, exc_info=True)
                 continue
             hour = int(str(values[HOUR_OF]))
+            if turn.stored is None and hour <= hour_of(gone):
+                if row.at <= gone:
+                    late.append(values)
+                    continue
+                # The hour's sums are of rows that are gone too: it cannot be added up again.
+                turn.stored = _stored_row(connection, turn.decision)
             (new if turn.stored is None else changed).append(values)
             self._sums.replace(turn.stored, hour, row)
             turn.stored = hour, row
@@ -230,7 +248,14 @@ class Summarizer:
             insert(connection, REPLACE, new)
             insert(connection, _MARK, [(hour,) for hour in {values[HOUR_OF] for values in new}])
         insert(connection, CHANGE, changed)
+        insert(connection, REPLACE, late)
         self._sums.store(connection)
+
+
+def _stored_row(connection: sqlite3.Connection, decision: Decision) -> tuple[int, DecisionRow] | None:
+    """The row of a decision that is made again, with its hour; None where it has none."""
+    found = connection.execute(STORED, (decision.input.arrived_at, decision.id)).fetchone()
+    return (found[1], row_in(found[2:])) if found else None
 
 
 def _link(turns: Iterable[TurnSummary]) -> None:

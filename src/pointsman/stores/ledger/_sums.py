@@ -2,17 +2,20 @@
 
 ``sums`` has a row for each hour, and for each day of UTC, of turns that have a ``groups`` row in common. An
 hour in ``dirty`` has rows that left it: it is added up when it is read, and again in a pause of writing
-(docs/decisions/0173).
+(docs/decisions/0173). Where retention has removed rows, their sums stay: in ``meta`` ``rows_after`` says
+until when, in seconds since the epoch, and no hour up to then is added up again.
 """
 
 from __future__ import annotations
 
+import math
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, get_args
 
 from pointsman.stores._sqlite_file import insert
-from pointsman.stores.ledger._hour_values import HourValues
+from pointsman.stores.ledger._hour_values import HourValues, hour_of
 from pointsman.stores.ledger.reading import (
     DecisionRow,
     PartTotals,
@@ -22,7 +25,7 @@ from pointsman.stores.ledger.reading import (
 )
 from pointsman.stores.ledger.turns import PartSums, TurnSums, add_row
 
-__all__ = ["MIGRATION", "RESULTS", "RESULT_NUMBERS", "Sums", "totals_in", "totals_of_period"]
+__all__ = ["MIGRATION", "RESULTS", "RESULT_NUMBERS", "Sums", "gone_until", "totals_in", "totals_of_period"]
 
 RESULTS: Final[tuple[Result, ...]] = get_args(Result)
 RESULT_NUMBERS: Final = {result: number for number, result in enumerate(RESULTS)}
@@ -132,6 +135,16 @@ _SEAL_DAY: Final = (
 _LEFT: Final = "SELECT 1 FROM dirty WHERE hour >= :day AND hour < :day + 24"
 
 
+#: Until when rows were removed whose sums stay.
+_ROWS_AFTER: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('rows_after', ?)"
+
+
+def gone_until(connection: sqlite3.Connection) -> float:
+    """Until when, in seconds since the epoch, retention has removed rows whose sums stay."""
+    found = connection.execute("SELECT value FROM meta WHERE name = 'rows_after'").fetchone()
+    return float(found[0]) if found else -math.inf
+
+
 class Sums:
     """Follows rows as they are written. Not safe for threads: the writer's alone."""
 
@@ -174,17 +187,38 @@ class Sums:
         found = connection.execute("SELECT hour FROM dirty ORDER BY hour LIMIT 1").fetchone()
         if found is None:
             return False
-        [hour] = found
         with connection:
             connection.execute("BEGIN IMMEDIATE")
-            for statement in _SEAL:
-                connection.execute(statement, {"hour": hour})
-            self._values.read_again(connection, hour)
-            day = {"day": hour // _DAY * _DAY}
-            if connection.execute(_LEFT, day).fetchone() is None:
-                for statement in _SEAL_DAY:
-                    connection.execute(statement, day)
+            self._seal(connection, *found)
         return True
+
+    @contextmanager
+    def keeping(self, connection: sqlite3.Connection, until: float) -> Iterator[None]:
+        """Keep the sums of decisions that arrived until then while retention removes these.
+
+        Args:
+            connection: In a transaction.
+            until: Seconds since the epoch.
+        """
+        last = hour_of(until)
+        left = connection.execute("SELECT hour FROM dirty WHERE hour <= ? ORDER BY hour", (last,))
+        for [hour] in left.fetchall():
+            self._seal(connection, hour)
+        yield
+        connection.execute("DELETE FROM dirty WHERE hour <= ?", (last,))
+        connection.execute(_ROWS_AFTER, (repr(max(until, gone_until(connection))),))
+        self._values.forget(connection, last)
+
+    def _seal(self, connection: sqlite3.Connection, hour: int) -> None:
+        is_kept = hour <= hour_of(gone_until(connection))
+        for statement in _SEAL[-1:] if is_kept else _SEAL:  # the last says that the hour is added up
+            connection.execute(statement, {"hour": hour})
+        if not is_kept:
+            self._values.read_again(connection, hour)
+        day = {"day": hour // _DAY * _DAY}
+        if connection.execute(_LEFT, day).fetchone() is None:
+            for statement in _SEAL_DAY:
+                connection.execute(statement, day)
 
     def _group(self, connection: sqlite3.Connection, key: tuple[object, ...]) -> int:
         found = self._groups.get(key)

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from pointsman.decision.decision import Decision
 from pointsman.stores.ledger.port import (
@@ -71,7 +71,7 @@ _MOST_SELECTED: Final = 16
 MOST: Final = 10**12
 
 Kept = TypeVar("Kept")
-Belonging = Attempt | Outcome | ShadowAnswer
+Belonging: TypeAlias = Attempt | Outcome | ShadowAnswer
 #: Sums by the hour and what else turns have in common; in the order of the fields after these.
 TurnSums = dict[tuple[int, str, str, Result, str, int, bool, str], list[float]]
 #: Likewise of parts; before the tokens stands the number of parts.
