@@ -13,7 +13,15 @@ from typer.testing import CliRunner
 from pointsman.cli import app
 from pointsman.errors import ConfigError
 from pointsman.guidance import DecisionPoint, GuidancePolicy, Guide, Mode, ProviderSpec
-from pointsman.integrations.hooks import HookState, answer_event, read_event, settings
+from pointsman.integrations.hooks import (
+    ClaudeCodeEvent,
+    CodexEvent,
+    HookState,
+    answer_event,
+    read_event,
+    settings,
+)
+from support.agent_logs import ClaudeSession, CodexSession
 
 RED = "F.\n=====\nFAIL: test_b (t.T.test_b)\n-----\nRan 2 tests in 0.1s\n\nFAILED (failures=1)"
 RED_OTHER = RED.replace("test_b", "test_z")
@@ -223,6 +231,114 @@ def test_from_the_settings_to_an_agent_that_ends(agent: str, tmp_path: Path) -> 
     *rows, summary = map(json.loads, replayed.stdout.splitlines())
     assert rows
     assert not any(row["changed"] for row in rows), summary
+
+
+def claude_log(home: Path, last: str, *, failed: bool) -> Path:
+    log = ClaudeSession(home)
+    log.says("Fix the stock.")
+    log.calls("m1", "Edit", "updated", file_path="/w/stock.py")
+    log.calls("m2", "Bash", last, error=failed, command="python3 -m unittest")
+    log.answers("m3", {"type": "text", "text": "Done."}, stop="end_turn")
+    return log.file
+
+
+def codex_log(home: Path, last: str, *, failed: bool) -> Path:
+    log = CodexSession(home)
+    log.says("Fix the stock.")
+    patch = "*** Begin Patch\n*** Update File: stock.py\n*** End Patch"
+    log.line("response_item", type="custom_tool_call", call_id="c1", name="apply_patch", input=patch)
+    log.line("response_item", type="custom_tool_call_output", call_id="c1", output="Success.")
+    command = json.dumps({"cmd": "python3 -m unittest"})
+    log.line("response_item", type="function_call", call_id="c2", name="exec_command", arguments=command)
+    output = f"Process exited with code {int(failed)}\nOutput:\n{last}"
+    log.line("response_item", type="function_call_output", call_id="c2", output=output)
+    log.count()
+    return log.file
+
+
+@pytest.mark.parametrize(("agent", "write"), [("claude-code", claude_log), ("codex", codex_log)])
+@pytest.mark.parametrize(("last", "told"), [(RED, True), (GREEN, False)])
+@pytest.mark.parametrize("recorded", [True, False], ids=["with a ledger", "guidance alone"])
+def test_a_stop_with_a_transcript_needs_no_other_event(
+    agent: str, write: Any, last: str, told: bool, recorded: bool, tmp_path: Path
+) -> None:
+    """The hook may be installed for the end alone: told once at the stop, let end at the second one."""
+    file = tmp_path / "pointsman.toml"
+    file.write_text(CONFIGURED.replace("LEDGER", str(tmp_path / "ledger.sqlite")))
+    stop = STOP | {"session_id": "s", "cwd": "/w", "transcript_path": str(write(tmp_path, last, failed=told))}
+    if recorded:
+        arguments = ["hook", agent, "--state", str(tmp_path / "state.sqlite"), "--config", str(file)]
+
+        def sent(event: dict[str, Any]) -> Any:
+            result = CliRunner().invoke(app, arguments, input=json.dumps(event))
+            assert result.exit_code == 0, result.output
+            return json.loads(result.stdout) if result.stdout else None
+    else:
+        state, guide = HookState(tmp_path / "state.sqlite"), Guide(policy())
+        kind = ClaudeCodeEvent if agent == "claude-code" else CodexEvent
+
+        def sent(event: dict[str, Any]) -> Any:
+            return answer_event(read_event(json.dumps(event).encode(), kind), state, guide)
+
+    first = sent(stop)
+    assert bool(first) is told
+    if told:
+        assert first["decision"] == "block"
+        assert "last test run of this task failed" in first["reason"]
+    assert sent(stop | {"stop_hook_active": True}) is None
+    assert sent(stop) is None
+    if recorded:
+        ledger = str(tmp_path / "ledger.sqlite")
+        replayed = CliRunner().invoke(app, ["replay", ledger, "--policy", str(file), "--json"])
+        assert '"changed":true' not in replayed.stdout, replayed.stdout
+
+
+def test_a_transcript_adds_what_no_event_told_and_nothing_twice(tmp_path: Path) -> None:
+    log = ClaudeSession(tmp_path)
+    stop = STOP | {"transcript_path": str(log.file)}
+    log.says("Fix the stock.")
+    log.calls("m1", "Edit", "updated", file_path="/w/stock.py")
+    log.calls("m2", "Bash", RED, error=True, command="python3 -m pytest tests")
+    reported = [PROMPT, edit(), ran(RED), stop]  # the log holds no more than the events
+    assert answers(tmp_path, policy(), *reported)[-1]["decision"] == "block"
+    log.calls("m3", "Edit", "updated", file_path="/w/stock.py")
+    log.calls("m4", "Bash", GREEN, command="python3 -m pytest tests")
+    assert answers(tmp_path, policy(), stop) == [None]
+    log.calls("m5", "Edit", "updated", file_path="/w/stock.py")
+    (answer,) = answers(tmp_path, policy(), stop)
+    assert "edited after the last test run" in answer["reason"]
+
+
+@pytest.mark.parametrize("named", ["/no/such/log.jsonl", ""])
+def test_a_missing_transcript_costs_nothing(named: str, tmp_path: Path) -> None:
+    stop = STOP | {"transcript_path": named}
+    assert answers(tmp_path, policy(), PROMPT, edit(), ran(RED), stop)[-1]["decision"] == "block"
+
+
+def test_a_subagents_own_log_is_read_and_its_calls_are_not_its_parents(tmp_path: Path) -> None:
+    log = ClaudeSession(tmp_path)
+    log.says("Fix the stock.")
+    log.common = {"isSidechain": True, "agentId": "a1"}
+    log.says("Edit it.")
+    log.calls("m1", "Edit", "updated", file_path="/w/stock.py")
+    log.calls("m2", "Bash", RED, error=True, command="python3 -m pytest tests")
+    parent = STOP | {"transcript_path": str(log.file)}
+    child = parent | {"hook_event_name": "SubagentStop", "agent_id": "a1"}
+    assert answers(tmp_path, policy(), parent) == [None]
+    assert answers(tmp_path, policy(), child)[0]["decision"] == "block"
+    own = child | {"transcript_path": "", "agent_transcript_path": str(log.file), "agent_id": "a2"}
+    assert answers(tmp_path, policy(), own)[0]["decision"] == "block"
+
+
+def test_an_agent_that_ends_is_not_told_that_it_was_stuck(tmp_path: Path) -> None:
+    """What only the log tells is read for its end, and no hint of the ladder is given for it."""
+    log = ClaudeSession(tmp_path)
+    log.says("Show the file.")
+    for number in range(4):
+        log.calls(f"m{number}", "Bash", "Exit code 1\nno such file", error=True, command=f"cat {number}")
+    gate = ProviderSpec(provider="done_gate")
+    both = GuidancePolicy(mode=Mode.ON, providers=(gate,))
+    assert answers(tmp_path, both, STOP | {"transcript_path": str(log.file)}) == [None]
 
 
 def test_off_means_nothing_is_read_and_no_event_is_installed() -> None:

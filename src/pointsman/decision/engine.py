@@ -242,6 +242,11 @@ class Engine:
         return Decided(self._decision(draft, decision_id), kept, reading.words)
 
     @property
+    def reads_ends(self) -> bool:
+        """Whether providers speak where an agent ends its work."""
+        return self._guide is not None and self._guide.reads_ends
+
+    @property
     def asks_at_events(self) -> bool:
         """Whether configured providers of guidance may speak where nothing joins an agent's run."""
         return self._guide is not None and self._guide.reads_all
@@ -354,7 +359,7 @@ class Engine:
         failed: tuple[Reason, ...] = ()
         if self._guide:
             try:
-                seen = self._guide.follow(event.happened, memory.guidance, event.moment)
+                seen = self._guide.follow(event.happened, memory.guidance, event.moment, before=event.before)
             except Exception as error:  # noqa: BLE001 - an event goes on without guidance
                 failed = (_failed("guidance", error),)
         run = _run(seen, memory.guidance) if seen else _NO_RUN

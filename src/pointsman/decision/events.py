@@ -41,6 +41,7 @@ class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
     project: str = ""  # key of what the agent works on
     prompt: str = ""  # what a person said
     happened: Event | None = None  # what joins the run
+    before: tuple[Event, ...] = ()  # what joined it before and was not reported
     moment: Moment | None = None  # for configured providers; None: at no decision point
 
 

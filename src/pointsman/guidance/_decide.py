@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from pointsman.drivers import drive, no_model
 from pointsman.guidance._context import DecisionPoint, GuidanceContext
@@ -108,6 +109,8 @@ class Guide:
         """
         self.policy: Final = policy
         self._hints: Final = Hints(policy, own) if policy.providers else None
+        #: Whether configured providers speak where an agent ends its work, by what its calls did.
+        self.reads_ends: Final = policy.trajectory.actions
         #: Whether a request without tool calls is to be read too: configured providers may speak there.
         self.reads_all: Final = self._hints is not None
         self.providers: Final = tuple(default_providers(policy) if providers is None else providers)
@@ -183,15 +186,23 @@ class Guide:
         trajectory = TrajectoryAnalysis(before, self.empty.lens).with_events(_events(steps, person_spoke))
         return Seen(opening, trajectory, TrajectoryMemory(trajectory.state), moment if self._hints else None)
 
-    def follow(self, event: Event | None, memory: GuidanceMemory, moment: Moment | None = None) -> Seen:
+    def follow(
+        self,
+        event: Event | None,
+        memory: GuidanceMemory,
+        moment: Moment | None = None,
+        *,
+        before: Sequence[Event] = (),
+    ) -> Seen:
         """Bring a session's run up to date with what an agent reports of it, for who sees no requests.
 
         Args:
             event: What happened; None: nothing that belongs to the run.
             memory: What the session remembers.
             moment: Which decision points this is, for configured providers.
+            before: What happened before it and was not reported.
         """
-        trajectory = TrajectoryAnalysis(memory.thread().trajectory.state, self.empty.lens)
+        trajectory = TrajectoryAnalysis(memory.thread().trajectory.state, self.empty.lens).with_events(before)
         if moment and trajectory.state.user_spoke:  # an answer without calls ends no work
             moment = moment._replace(points=tuple(at for at in moment.points if at is not _DONE))
         return self._seen(trajectory if event is None else trajectory.with_event(event), moment)
@@ -237,7 +248,9 @@ class Guide:
         arm = memory.arm or arm_of(session, seed=policy.seed, control=policy.control)
         acts = policy.mode is Mode.ON and arm is Arm.TREATED
         thread = still_valid(memory.thread(opening), trajectory)
-        thread = msgspec.structs.replace(thread, trajectory=kept)
+        thread = replace(thread, trajectory=kept)
+        if moment and _DONE in moment.points:  # the ladder is for an agent at work
+            thread = replace(thread, calls=trajectory.tool_call_count)
         if trajectory.tool_call_count == thread.calls:  # nothing has happened since the last decision
             decision = GuidanceDecision(mode=policy.mode, arm=arm, raise_tier=acts and thread.raised)
         else:
@@ -258,7 +271,7 @@ class Guide:
         injection = firing.text if firing and acts else ""
         if injection and step.recommends:
             told = recommended(thread.trajectory, step.recommends)
-            thread = msgspec.structs.replace(thread, trajectory=told)
+            thread = replace(thread, trajectory=told)
         decision = GuidanceDecision(
             mode=self.policy.mode,
             arm=arm,
@@ -304,7 +317,7 @@ def recorded_moment(
 
 def _with_hints(decision: GuidanceDecision, said: Said, moment: Moment, *, acts: bool) -> GuidanceDecision:
     texts = [firing.text for firing in said.firings] if acts else []
-    return msgspec.structs.replace(
+    return replace(
         decision,
         injection="\n".join([*filter(None, [decision.injection]), *texts]),
         abstained=decision.abstained + said.abstained,

@@ -16,12 +16,14 @@ from pointsman.integrations.hooks._events import (
     HookEvent,
     OpencodeEvent,
     answer_of,
+    ends,
     happened,
     moment_of_event,
     read_event,
     settings,
 )
 from pointsman.integrations.hooks._state import HookState, Kept
+from pointsman.trajectory import Event
 from pointsman.vocabulary import ModelQuery, ModelReply
 
 __all__ = [
@@ -57,7 +59,12 @@ def answer_event(
     if joins is None and (moment is None or not guide.reads_all):
         return None
     with state.session(event.run) as kept:
-        seen = guide.follow(joins, kept.memory, moment)
+        before: tuple[Event, ...] = ()
+        if guide.reads_ends and ends(event):
+            from pointsman.integrations.hooks._transcripts import unreported  # the audit's readers of logs
+
+            before = unreported(event, kept.memory.thread().trajectory.state.tool_call_count)
+        seen = guide.follow(joins, kept.memory, moment, before=before)
         decision, kept.memory = drive(guide.proceed(seen, kept.memory, session=event.run), ask)
         kept.saw(event.run, decision)
     added = [("guidance", decision.injection)] if decision.injection else []

@@ -24,6 +24,7 @@ __all__ = [
     "HookEvent",
     "OpencodeEvent",
     "answer_of",
+    "ends",
     "happened",
     "moment_of_event",
     "read_event",
@@ -68,6 +69,8 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     is_interrupt: bool = False
     prompt: str = ""  # of UserPromptSubmit
     last_assistant_message: str = ""  # of Stop
+    transcript_path: str = ""  # the agent's own log of the session
+    agent_transcript_path: str = ""  # that of a subagent, where it has one
     stop_hook_active: bool = False  # the agent goes on already because a hook answered its stop
 
     @property
@@ -157,11 +160,16 @@ def moment_of_event(event: HookEvent) -> Moment | None:
         case "PostToolUse" | "PostToolUseFailure":
             points = (DecisionPoint.POST_TOOL_RESULT, DecisionPoint.PRE_TOOL_SELECTION)
             return Moment(points, pending=(call,))
-        case name if name in _STOPS and not event.stop_hook_active:  # else the agent would never stop
+        case _ if ends(event):  # else the agent would never stop
             points = (DecisionPoint.PRE_RESPONSE, DecisionPoint.DONE)
             return Moment(points, last_response=event.last_assistant_message)
         case _:
             return None
+
+
+def ends(event: HookEvent) -> bool:
+    """Whether the agent is about to end, and a text may keep it from that."""
+    return event.hook_event_name in _STOPS and not event.stop_hook_active
 
 
 def _text(event: HookEvent) -> str:

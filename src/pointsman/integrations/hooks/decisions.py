@@ -11,10 +11,11 @@ from pointsman.decision.decision import Decision
 from pointsman.decision.events import UNSEEN, AgentEvent
 from pointsman.decision.memory import Memory, without_content
 from pointsman.drivers import no_model
-from pointsman.integrations.hooks._events import HookEvent, answer_of, happened, moment_of_event
+from pointsman.integrations.hooks._events import HookEvent, answer_of, ends, happened, moment_of_event
 from pointsman.integrations.hooks._state import HookState
 from pointsman.runtime import Runtime
 from pointsman.tiers import Spending
+from pointsman.trajectory import Event
 from pointsman.vocabulary import ModelQuery, ModelReply
 from pointsman.wire.project import named_project
 
@@ -52,6 +53,11 @@ def decide_event(
     with state.decided(event.run, HookMemory(), Spending()) as (kept, shared):
         runtime.questions.resume(shared.memory)
         before = kept.memory
+        unseen: tuple[Event, ...] = ()
+        if runtime.engine.reads_ends and ends(event):
+            from pointsman.integrations.hooks._transcripts import unreported  # the audit's readers of logs
+
+            unseen = unreported(event, before.memory.guidance.thread().trajectory.state.tool_call_count)
         reported = AgentEvent(
             name=event.hook_event_name,
             session=event.run,
@@ -62,6 +68,7 @@ def decide_event(
             project=_project(event, before.then),
             prompt=event.prompt,
             happened=joins,
+            before=unseen,
             moment=moment,
         )
         decision, memory = runtime.decide_event(reported, before.memory, before.then, ask)
