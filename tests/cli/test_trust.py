@@ -143,7 +143,8 @@ def test_check_and_doctor_say_it_as_json_too(folder: Path) -> None:
         ('[ledger]\njsonl = "lines.jsonl"\n', ""),
         ('[ledger]\njsonl = "~/.bashrc"\n', "write ~/.bashrc (line 8)"),
         ('[ledger]\njsonl = ".git/hooks/pre-commit"\n', "write .git/hooks/pre-commit (line 8)"),
-        ('[ledger]\njsonl = "~nobody-here/x"\n', "write ~nobody-here/x (line 8)"),
+        ('[shadow]\npolicy = "/dev/zero"\n', "read /dev/zero (line 10)"),
+        ('[shadow]\npolicy = "pipe"\n', "read pipe (line 10)"),
         ('[ledger]\njsonl = "link/x"\n', "write link/x (line 8)"),
         ('[ledger]\nurl = "postgresql://h/d"\n', "open the database of [ledger] url (line 8)"),
         (
@@ -163,6 +164,7 @@ def test_check_and_doctor_say_it_as_json_too(folder: Path) -> None:
 def test_what_needs_trust(folder: Path, more: str, effect: str) -> None:
     write(folder, PLAIN)
     (folder / "link").symlink_to(folder.parent)
+    os.mkfifo(folder / "pipe")
     (folder / "plain.toml").write_text((folder / "pointsman.toml").read_text())
     (folder / "shadow.toml").write_text(CODE.format(url="demo:"))
     text = (folder / "pointsman.toml").read_text() + more
@@ -175,6 +177,15 @@ def test_what_needs_trust(folder: Path, more: str, effect: str) -> None:
     refused = [error for error in errors if "is not trusted" in error]
     assert refused == ([f"{found} is not trusted: it would {effect}"] if effect else [])
     assert not (folder / "ran").exists()
+
+
+def test_code_comes_first_and_is_never_left_out(folder: Path) -> None:
+    names = "".join(f'a{number} = "${{N{number}}}"\n' for number in range(7))
+    more = f'[aliases]\n{names}[capabilities]\napplication = "evil.py"\n'
+    (folder / "pointsman.toml").write_text(PLAIN.format(url="demo:") + more)
+    [error] = examine(FoundFile(folder / "pointsman.toml"), {}).errors
+    assert "it would run evil.py (line 18), use N0 of the environment (line 10)" in error.message
+    assert error.message.endswith("and 3 more")
 
 
 def test_trust_is_of_a_path_and_a_digest(folder: Path, tmp_path: Path) -> None:

@@ -43,7 +43,9 @@ __all__ = [
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 #: Keys of files that are written, within their tables: lines that a shell reads later are code.
 _WRITTEN: Final = (("path",), ("jsonl",))
-#: Effects that an error lists; a file may have thousands.
+#: How an effect begins that is code.
+_RUN: Final = "run "
+#: Effects that an error lists, besides code; a file may have thousands.
 _LISTED: Final = 5
 
 
@@ -79,21 +81,24 @@ def check_trust(file: Path, text: str) -> None:
     if not found or recorded == _digest(file, text):
         return
     why = "has changed since it was trusted" if recorded else "is not trusted"
-    more = f", and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    code = sum(each.startswith(_RUN) for each in found)
+    listed = found[: max(_LISTED, code)]
+    more = f", and {len(found) - len(listed)} more" if len(found) > len(listed) else ""
+    who = "made the change" if recorded else "know who wrote it"
     raise ConfigError(
-        f"{file} {why}: it would {', '.join(found[:_LISTED])}{more}",
-        hint="if you know who wrote it: pointsman trust; a file that --config names is always trusted",
+        f"{file} {why}: it would {', '.join(listed)}{more}",
+        hint=f"if you {who}: pointsman trust; a file that --config names is always trusted",
     )
 
 
 def effects(file: Path, text: str) -> list[str]:
-    """Return the code that a configuration would run and the secrets that it would use, with their lines."""
+    """Return what a configuration would do beyond deciding, with the lines: first the code that it would run."""
     source, folder = TomlSource(text, file.name), _absolute(file).parent
     found = {effect.what: f"{effect.what} (line {source.line(effect.path)})" for effect in _in(text, folder)}
     shadow = _shadow(file, text)
     if shadow is not None and (more := next(_in(shadow[1], folder), None)):
         found[more.what] = f"{more.what} ({shadow[0].name})"
-    return list(found.values())
+    return sorted(found.values(), key=lambda each: not each.startswith(_RUN))
 
 
 def trust(file: Path, text: str | None = None) -> None:
@@ -183,7 +188,9 @@ def _shadow(file: Path, text: str) -> tuple[Path, str] | None:
     policy = named.get("policy") if isinstance(named, dict) else None
     if not isinstance(policy, str):
         return None
-    policy_file = _absolute(file).parent / Path(policy).expanduser()
+    policy_file = _named(_absolute(file).parent, policy)
+    if not _is_read(policy_file):
+        return None
     with contextlib.suppress(ConfigError):
         return policy_file, read(policy_file)
     return None
@@ -194,7 +201,9 @@ def _in(text: str, folder: Path) -> Iterator[_Effect]:
     tables = _parsed(text)
     for path, value in _leaves(tables, ()):
         if path == ("capabilities", "application") or path[-1] == "entry_point":
-            yield _Effect(path, f"run {value}")
+            yield _Effect(path, f"{_RUN}{value}")
+        elif path == ("shadow", "policy") and isinstance(value, str) and not _is_read(_named(folder, value)):
+            yield _Effect(path, f"read {value}")
         elif path == ("ledger", "url"):
             yield _Effect(path, "open the database of [ledger] url")  # libpq adds PGPASSWORD by itself
         elif path[-1] == "forward_auth" and value is True:
@@ -205,14 +214,26 @@ def _in(text: str, folder: Path) -> Iterator[_Effect]:
             yield _Effect(path, f"use {name} of the environment")
 
 
+def _named(folder: Path, named: str) -> Path:
+    try:
+        return folder / Path(named).expanduser()
+    except RuntimeError:  # no such user
+        return Path(named)
+
+
+def _is_read(file: Path) -> bool:
+    """Whether a file can be read to its end: it is none, or a regular one. A device may have no end."""
+    return file.is_file() or not file.exists()
+
+
 def _is_within(folder: Path, named: str) -> bool:
     """Whether a file that is written lies in the folder, and not where git keeps what it runs."""
     if named == "-":
         return True
     try:
-        written = (folder / Path(named).expanduser()).resolve()
+        written = _named(folder, named).resolve()
         return written.is_relative_to(folder) and ".git" not in written.relative_to(folder).parts
-    except (OSError, RuntimeError, ValueError):  # no such user, a loop of links, a NUL
+    except (OSError, RuntimeError, ValueError):  # a loop of links, a NUL
         return False
 
 
