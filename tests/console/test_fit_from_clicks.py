@@ -42,10 +42,15 @@ def test_clicks_end_in_a_request_that_another_model_serves_and_are_taken_back(
     assert gateway.served(easy) == "small"
     assert "Take back" in gateway.http.get(page).text
 
-    assert gateway.post(f"{page}/back").status_code == 303
+    gateway.stop()
+    gateway.start()
+    assert gateway.http.get(page).status_code == 404  # a fit is kept by the process that made it
+    assert "Take back" in gateway.http.get("/console/label").text
+    assert gateway.served(hard) == "large"
+    assert gateway.post("/console/fits/back").status_code == 303
     assert gateway.file.read_text() == CONFIG
     until(lambda: gateway.served(hard) == "small")
-    assert gateway.post(f"{page}/back").status_code == 400  # nothing is left to take back
+    assert gateway.post("/console/fits/back").status_code == 400  # nothing is left to take back
 
 
 def test_too_few_labels_and_labels_by_chance_are_refused_in_words(gateway: LabelledGateway) -> None:

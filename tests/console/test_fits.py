@@ -56,8 +56,8 @@ def test_too_few_labels_are_refused_in_words(made: tuple[Browser, MemoryLedger, 
     assert (found["state"], found["is_usable"]) == ("refused", False)
     assert "3 prompts with labels of two models are too few: 97 more" in found["error"]
     assert b"too few" in browser.get(page).body
-    for door in ("use", "back"):
-        assert browser.post(f"{page}/{door}", {"token": browser.token("/console/try")}).status == 400
+    for door in (f"{page}/use", "/console/fits/back"):
+        assert browser.post(door, {"token": browser.token("/console/try")}).status == 400
     assert file.read_text() == CONFIG
 
 
@@ -98,7 +98,7 @@ def test_a_fit_is_used_and_taken_back(made: tuple[Browser, MemoryLedger, Path]) 
     assert b"Use it" in browser.get(page).body
     assert browser.post(f"{page}/use", {"token": browser.token("/console/try")}).status == 303
     assert "learned_router" in file.read_text()
-    assert browser.post(f"{page}/back", {"token": browser.token("/console/try")}).status == 303
+    assert browser.post("/console/fits/back", {"token": browser.token("/console/try")}).status == 303
     assert file.read_text() == CONFIG
     file.write_text(CONFIG + "\n")
     changed = browser.post(f"{page}/use", {"token": browser.token("/console/try")})

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from pointsman.reports.outcomes import scored
+from pointsman.stores.ledger import Outcome, Record
 from pointsman.upstreams.port import hash_key
 from support.in_process import Received
 from support.limited import CHAT, NOON, Trial, config_of
@@ -112,6 +114,13 @@ def test_decisions_belong_to_their_key_and_viewers_and_admins_see_all() -> None:
     assert seen == {"alice": 200, "bob": 404, "vera": 200, "adam": 200}
     assert said == {"alice": 202, "bob": 404, "vera": 403, "adam": 202}
     assert read == {"alice": 403, "bob": 403, "vera": 200, "adam": 200}
+    [decision] = trial.ledger.decisions()
+    posted = trial.ledger.outcomes(decision.id)
+    assert [outcome.source for outcome in posted] == ["caller:alice", "api"]
+    by_caller = Outcome(decision=decision.id, score=0, model="m", source="caller:alice")
+    record = Record(decision, (), (by_caller,), "Hi")
+    assert scored(record) is not None
+    assert scored(record, callers=False) is None, "a fit on the console is the operators' own"
 
 
 def test_a_viewer_uses_no_model() -> None:

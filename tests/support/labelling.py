@@ -56,7 +56,8 @@ class LabelledGateway:
         self.file.write_text(CONFIG)
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
         self._log = (folder / "log").open("w")
-        command = [
+        self._folder = folder
+        self._command = [
             sys.executable,
             "-m",
             "pointsman",
@@ -64,13 +65,20 @@ class LabelledGateway:
             f"--config={self.file}",
             f"--port={port}",
         ]
-        self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, cwd=folder)
+        self.start()
+
+    def start(self) -> None:
+        """Start the gateway, and look at it as a browser does."""
+        self._process = subprocess.Popen(self._command, stdout=self._log, stderr=self._log, cwd=self._folder)
         until(self._is_up)
         self.token = self._token()
 
-    def close(self) -> None:
+    def stop(self) -> None:
         self._process.terminate()
         self._process.wait(60)
+
+    def close(self) -> None:
+        self.stop()
         self.http.close()
         self._log.close()
 

@@ -92,7 +92,7 @@ def check_trust(file: Path, text: str) -> None:
 
 
 def effects(file: Path, text: str) -> list[str]:
-    """Return what a configuration would do beyond deciding, with the lines: first the code that it would run."""
+    """Return what a configuration would do beyond deciding, with the lines: the code that it runs first."""
     source, folder = TomlSource(text, file.name), _absolute(file).parent
     found = {effect.what: f"{effect.what} (line {source.line(effect.path)})" for effect in _in(text, folder)}
     shadow = _shadow(file, text)

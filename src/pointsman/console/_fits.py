@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import secrets
 import subprocess
@@ -26,7 +27,7 @@ from pointsman.reports.labels import count_pairs
 from pointsman.reports.outcomes import prompts, scored
 from pointsman.stores.ledger.port import Ledger
 
-__all__ = ["Fits"]
+__all__ = ["Fits", "can_fit", "is_in_use"]
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +37,9 @@ _KEPT: Final = 8
 _PATIENCE: Final = 600.0
 #: Share of the stronger model's quality to keep, where the form names none.
 _QUALITY: Final = 0.95
-#: What the configuration was before the fit in use, beside it.
+#: What the configuration was before the fit in use, and what that wrote, beside it.
 _BEFORE: Final = ".before-fit"
+_WRITTEN: Final = ".after-fit"
 
 _State = Literal["running", "done", "refused", "failed"]
 _encode: Final = msgspec.json.Encoder().encode
@@ -102,21 +104,23 @@ class Fits:
             raise Unusable("this fit gives no policy to use", hint=job.error)
         if read(job.file) != job.base:
             raise Unusable(f"{job.file} has changed since the fit began", hint="fit again, and use that")
-        write_file(_before(job.file), job.base)
+        write_file(_beside(job.file, _BEFORE), job.base)
+        write_file(_beside(job.file, _WRITTEN), job.policy)
         write_file(job.file, job.policy)
         log.info("the policy of a fit on %d prompts is written to %s", job.prompts, job.file)
         return Redirect(f"/console/fits/{job.id}")
 
     def take_back(self, visit: Visit) -> Redirect:
-        """Write the configuration as it was before the fit in use."""
-        job = self._job(visit)
-        if not _is_used(job):
-            raise Unusable(
-                f"{job.file} is not what this fit wrote", hint=f"{_before(job.file)} is what it was before"
-            )
-        write_file(job.file, read(_before(job.file)))
-        log.info("%s is as it was before the fit", job.file)
-        return Redirect(f"/console/fits/{job.id}")
+        """Write the configuration as it was before the fit in use, also of a gateway that ran before."""
+        file = _file(visit.view.config)
+        if not is_in_use(visit.view.config):
+            before = _beside(file, _BEFORE)
+            hint = f"{before} is what it was before" if before.is_file() else "no fit is in use"
+            raise Unusable(f"{file} is not what a fit wrote", hint=hint)
+        write_file(file, read(_beside(file, _BEFORE)))
+        _beside(file, _WRITTEN).unlink(missing_ok=True)
+        log.info("%s is as it was before the fit", file)
+        return Redirect("/console/label")
 
     def latest(self) -> str:
         """The id of the latest fit; empty where there was none."""
@@ -200,7 +204,7 @@ def _export(ledger: Ledger, config: Config, data: Path) -> tuple[tuple[str, str]
     Raises:
         _Refused: there are too few, or it is unknown which of the models is the cheaper one.
     """
-    found = [each for each in map(scored, ledger.records()) if each is not None]
+    found = [each for record in ledger.records() if (each := scored(record, callers=False)) is not None]
     pairs = count_pairs(found)
     if pairs.missing_for_policy:
         raise _Refused(
@@ -243,12 +247,24 @@ def _share(text: str) -> float:
     return share
 
 
-def _before(file: Path) -> Path:
-    return file.with_name(file.name + _BEFORE)
+def _beside(file: Path, suffix: str) -> Path:
+    return file.with_name(file.name + suffix)
+
+
+def is_in_use(config: Config) -> bool:
+    """Whether a configuration is what a fit wrote, and what was before it is known."""
+    file = Path(config.source)
+    files = (file, _beside(file, _WRITTEN), _beside(file, _BEFORE))
+    return bool(config.source) and all(map(Path.is_file, files)) and read(file) == read(files[1])
+
+
+def can_fit() -> bool:
+    """Whether the extra ``fit`` is installed."""
+    return importlib.util.find_spec("sklearn") is not None
 
 
 def _is_used(job: _Job) -> bool:
-    return bool(job.policy) and _before(job.file).is_file() and read(job.file) == job.policy
+    return bool(job.policy) and _beside(job.file, _BEFORE).is_file() and read(job.file) == job.policy
 
 
 def _drop(job: _Job) -> None:

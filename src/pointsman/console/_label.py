@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from pointsman.console._decision import outcome_of, record_of
-from pointsman.console._fits import Fits
+from pointsman.console._fits import Fits, can_fit, is_in_use
 from pointsman.console._marks import marked
 from pointsman.console._view import GatewayView, Page, Redirect, Table, Visit
 from pointsman.errors import PointsmanError
@@ -85,7 +85,7 @@ class Labels:
     def note(self, view: GatewayView, wanted: str) -> None:
         """Count a label that was given just now, on this page or another, without reading all again."""
         decision = view.ledger.get(wanted)
-        found = scored(record(view.ledger, decision)) if decision is not None else None
+        found = scored(record(view.ledger, decision), callers=False) if decision is not None else None
         with self._lock:
             self._given.add(wanted)
             if found is not None:
@@ -103,6 +103,8 @@ class Labels:
             "is_text_kept": state.is_text_kept,
             "choices": CHOICES,
             "latest_fit": self._fits.latest(),
+            "is_fit_used": is_in_use(view.config),
+            "can_fit": can_fit(),
             "error": error,
             **(_item(view, waiting[0]) if waiting else {"queued": None}),
         }

@@ -116,7 +116,7 @@ class Console:
             "/label/{id}": labels.label,
             "/fits": fits.begin,
             "/fits/{id}/use": fits.use,
-            "/fits/{id}/back": fits.take_back,
+            "/fits/back": fits.take_back,
             "/try": _try.try_it,
         }
         routes = [

@@ -206,10 +206,10 @@ async def _outcome(request: Request) -> Response:
     check_no_query(request.scope["query_string"])
     try:
         body = await read_bytes(request.receive, dict(request.scope["headers"]), _OUTCOME_BYTES)
-        outcome = read_report(body, decision=decision, at=time.time())
-        add = partial(
-            _state(request).runtime.ledger.add_outcome, caller=seen_by(access, request.state.caller)
-        )
+        caller = seen_by(access, request.state.caller)
+        ordinary = caller if access is not None and access.has_roles else ""
+        outcome = read_report(body, decision=decision, at=time.time(), caller=ordinary)
+        add = partial(_state(request).runtime.ledger.add_outcome, caller=caller)
         await run_in_threadpool(add, outcome)  # it reads a file
     except CallerError as error:
         return _error(request, Fault(error.status, error.message, _CODES[type(error)]))

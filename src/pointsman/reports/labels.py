@@ -80,7 +80,7 @@ def labels(ledger: Ledger, *, limit: int = 100) -> Labels:
 
 def _noted(records: Iterable[Record], into: dict[str, Scored]) -> Iterator[Record]:
     for each in records:
-        if (known := scored(each)) is not None:
+        if (known := scored(each, callers=False)) is not None:
             into[each.decision.id] = known
         yield each
 

@@ -11,6 +11,7 @@ import msgspec
 
 from pointsman.reports.usage import HASHED, answered
 from pointsman.stores.ledger import Outcome, Record
+from pointsman.stores.ledger.outcome_reports import CALLER
 from pointsman.tiers.escalation import RAISED
 from pointsman.trajectory import Step
 from pointsman.vocabulary import Stage
@@ -177,9 +178,17 @@ class Scored(NamedTuple):
     domain: str
 
 
-def scored(record: Record) -> Scored | None:
-    """Return what ``fit`` can use of one decision; None where no words or no scores were kept."""
+def scored(record: Record, *, callers: bool = True) -> Scored | None:
+    """Return what ``fit`` can use of one decision; None where no words or no scores were kept.
+
+    Args:
+        record: Of one turn.
+        callers: Whether the outcomes count that ordinary callers posted, where keys have roles.
+    """
     text = record.text
+    if not callers:
+        kept = tuple(outcome for outcome in record.outcomes if not outcome.source.startswith(CALLER))
+        record = msgspec.structs.replace(record, outcomes=kept)
     scores = dict(scores_of(record)) if text and not text.startswith(HASHED) else {}
     if not text or not scores:
         return None

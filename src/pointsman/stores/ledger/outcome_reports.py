@@ -12,8 +12,19 @@ import msgspec
 from pointsman.errors import TooManyOutcomes, UnknownDecision
 from pointsman.stores.ledger.port import MAX_OUTCOMES, Outcome
 
-__all__ = ["LENGTHS", "ReportedOutcome", "check_count", "read_line", "read_report", "report", "unknown"]
+__all__ = [
+    "CALLER",
+    "LENGTHS",
+    "ReportedOutcome",
+    "check_count",
+    "read_line",
+    "read_report",
+    "report",
+    "unknown",
+]
 
+#: How the sources of outcomes begin that ordinary callers posted, where keys have roles.
+CALLER: Final = "caller:"
 #: Most characters of each field. A comment holds a page; the others name something.
 LENGTHS: Final = {"decision": 200, "label": 200, "source": 100, "model": 200, "comment": 4_000}
 
@@ -36,14 +47,21 @@ _decode_report: Final = msgspec.json.Decoder(ReportedOutcome).decode
 _decode_line: Final = msgspec.json.Decoder(_Line).decode
 
 
-def read_report(body: bytes, *, decision: str, at: float) -> Outcome:
-    """Read what was posted about one decision; ``at`` is in seconds since the epoch.
+def read_report(body: bytes, *, decision: str, at: float, caller: str = "") -> Outcome:
+    """Read what was posted about one decision.
+
+    Args:
+        body: JSON.
+        decision: Its id.
+        at: Seconds since the epoch.
+        caller: Key of an ordinary caller, where keys have roles: its name becomes a part of the source.
 
     Raises:
         ValueError: it is not JSON of this shape, or out of bounds; the message names the field.
     """
-    said = _decode_report(body)
-    return _checked(Outcome(decision=decision, at=at, **msgspec.structs.asdict(said)))
+    outcome = _checked(Outcome(decision=decision, at=at, **msgspec.structs.asdict(_decode_report(body))))
+    source = f"{CALLER}{caller}"[: LENGTHS["source"]]
+    return msgspec.structs.replace(outcome, source=source) if caller else outcome
 
 
 def report(decision: str, *, score: float | None, label: str, comment: str, model: str, at: float) -> Outcome:

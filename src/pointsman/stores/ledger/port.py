@@ -88,7 +88,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     decision: str  # id
     score: float | None = None  # 0 bad … 1 good
     label: str = ""
-    source: str = "api"  # "api", "import", "implicit:…", "judge:…"
+    source: str = "api"  # "api", "import", "caller:…", "implicit:…", "judge:…"
     comment: str = ""
     at: float = 0.0  # seconds since the epoch
     model: str = ""  # whose answer is meant: that of a shadow; empty: the one the caller got
