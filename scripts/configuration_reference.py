@@ -38,6 +38,7 @@ ORDER = (
     "sessions",
     "run",
     "shadow",
+    "agreement",
     "telemetry",
     "ext_proc",
 )

@@ -34,7 +34,8 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Keys and teams": ("spent", "limited", "budget_settlements_lost"),
     "Decisions": (
         *("decisions", "domains", "projects", "escalations", "guidance", "guidance_arms"),
-        *("capabilities", "tools", "abstained", "shadow_decisions", "shadow_answers", "ext_proc"),
+        *("capabilities", "tools", "abstained", "shadow_decisions", "shadow_answers", "agreements"),
+        "ext_proc",
     ),
     "The gateway itself": (
         *("build_info", "policy_info", "reloads", "stores_failing", "ledger_lost", "ledger_spilled"),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.agreement import final_answer, same_answer
+from pointsman.agreement.answers import final_answer, same_answer
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.agreement import Compared, compare
+from pointsman.agreement import Compared
+from pointsman.agreement.comparison import compare
 from pointsman.wire.conversation import Call, Completion, StopReason, Text, Tool
 
 TABLE = tomllib.loads((Path(__file__).parent / "call_pairs.toml").read_text("utf-8"))

@@ -83,7 +83,7 @@ def test_prometheus_reads_the_rules() -> None:
 #: Panels of what only traffic names: domains, hints, endpoints, tools of a registry. No alert asks for them.
 OF_TRAFFIC = {
     *("passed", "lower_tier", "spent", "limited", "domains", "projects", "escalations", "guidance"),
-    *("guidance_arms", "capabilities", "shadow_decisions", "shadow_answers", "ext_proc"),
+    *("guidance_arms", "capabilities", "shadow_decisions", "shadow_answers", "agreements", "ext_proc"),
 }
 SELECTOR = re.compile(r"\b((?:pointsman|process)_\w+)(?:\{([^}]*)\})?")
 

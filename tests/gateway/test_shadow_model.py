@@ -319,7 +319,7 @@ def test_a_fault_in_sampling_costs_nobody_an_answer(start: Start, monkeypatch: p
     def fail(*_: object) -> str:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(shadow_model, "_unfit", fail)
+    monkeypatch.setattr(shadow_model, "unfit", fail)
     trial, _, _ = start()
     assert trial.post().content == answer(WireFormat.CHAT)
     assert trial.counts() == {"skipped: failed": 1}

@@ -167,6 +167,7 @@ class Trial:
             pools=config.tiers.pools,
             config=config,
             access=access,
+            agreement=config.agreement,
         )
         for upstream in state.upstreams.values():
             upstream.client = self.provider

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -14,6 +14,7 @@ import httpx
 import uvicorn
 import uvloop
 
+from pointsman.agreement import AgreementPolicy
 from pointsman.config import ShadowSpec
 from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.gateway.app import Gateway
@@ -142,6 +143,7 @@ def state_for(
     decider: ScriptedDecider | None = None,
     server: ServerSpec | None = None,
     shadow_model: ShadowSpec | None = None,
+    agreement: Mapping[str, AgreementPolicy] | None = None,
     translated: frozenset[WireFormat] = frozenset(),
     model_id: str = "model-{}",
     **upstream: Any,
@@ -181,6 +183,7 @@ def state_for(
         upstreams,
         server or ServerSpec(port=0),
         shadow_model=shadow_model,
+        agreement=agreement,
     )
 
 

@@ -1,21 +1,27 @@
 """Floor 3: whether the answers of two models agree: tool calls, structured output, short final answers.
 
 Free text is never compared: that needs a judge. `pointsman eval answers` and the gateway compare with the
-same code.
+same code. Only ``policy`` is imported here: what compares is loaded where a policy is configured.
 """
 
 from __future__ import annotations
 
-from pointsman.agreement.answers import FinalAnswer, final_answer, same_answer
-from pointsman.agreement.calls import canonical_calls
-from pointsman.agreement.comparison import Agreement, Compared, compare
+from pointsman.agreement.policy import (
+    COUNTED,
+    AgreementPolicy,
+    Compared,
+    Result,
+    policy_for,
+    result_of,
+    serves_first,
+)
 
 __all__ = [
-    "Agreement",
+    "COUNTED",
+    "AgreementPolicy",
     "Compared",
-    "FinalAnswer",
-    "canonical_calls",
-    "compare",
-    "final_answer",
-    "same_answer",
+    "Result",
+    "policy_for",
+    "result_of",
+    "serves_first",
 ]

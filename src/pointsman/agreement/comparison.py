@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Final
 
 import msgspec
 
 from pointsman.agreement.answers import final_answer, same_answer
 from pointsman.agreement.calls import call_arguments, canonical_calls, canonical_text
+from pointsman.agreement.policy import Compared
 from pointsman.wire.conversation import Call, Completion, Shape, StopReason, Text, Tool
 
-__all__ = ["Agreement", "Compared", "compare"]
+__all__ = ["Agreement", "compare", "is_whole"]
 
 #: An answer that ended otherwise was cut, refused or paused: it never agrees.
 _WHOLE: Final = frozenset({StopReason.END, StopReason.TOOLS, StopReason.SEQUENCE})
-
-
-class Compared(StrEnum):
-    """What of two answers was compared."""
-
-    CALLS = "calls"
-    STRUCTURED = "structured"
-    ANSWER = "answer"
-    NOTHING = "nothing"  # free text, or an answer that is not whole
 
 
 class Agreement(msgspec.Struct, frozen=True, gc=False):
@@ -48,7 +39,7 @@ def compare(
         shape: of structured output, if the request asked for it.
     """
     for completion in (first, second):
-        if completion.stop not in _WHOLE:
+        if not is_whole(completion):
             return _nothing(f"an answer ended by {completion.stop.value}")
     calls, others = _calls(first), _calls(second)
     if calls or others:
@@ -62,6 +53,11 @@ def compare(
     same = same_answer(answer, another)
     detail = "same final answer" if same else "different final answers"
     return Agreement(agreed=same, compared=Compared.ANSWER, detail=detail)
+
+
+def is_whole(completion: Completion) -> bool:
+    """Whether an answer came to its end: it was not cut, refused or paused."""
+    return completion.stop in _WHOLE
 
 
 def _nothing(detail: str) -> Agreement:

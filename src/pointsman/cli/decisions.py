@@ -29,6 +29,7 @@ from pointsman.printable import Column, printable
 from pointsman.reports.usage import answered, cost, usage, writing
 from pointsman.stores.ledger import (
     Attempt,
+    ComparedAnswers,
     Ledger,
     Outcome,
     Record,
@@ -321,6 +322,9 @@ def _cost(attempt: Attempt, models: Mapping[str, ModelSpec]) -> str:
 def _shadow(shadow: Shadow, found: Record) -> Iterator[str]:
     if isinstance(shadow, ShadowAnswer):
         yield _shadow_answer(shadow)
+        return
+    if isinstance(shadow, ComparedAnswers):
+        yield shadow.line()
         return
     name = f"shadow policy {shadow.policy}"
     if shadow.error:

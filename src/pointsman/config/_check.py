@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -36,7 +36,7 @@ from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
 from pointsman.upstreams.proxies import is_loopback, parse_proxy
 from pointsman.upstreams.relayed_headers import name_problems
 from pointsman.upstreams.trust import trust
-from pointsman.vocabulary import Mode, Tier
+from pointsman.vocabulary import Mode, Tier, WireFormat
 from pointsman.wire import ASKABLE
 
 __all__ = ["RESERVED", "check", "is_loopback"]
@@ -64,6 +64,7 @@ def check(file: File, directory: Path) -> list[Problem]:
         *_ledger(file),
         *_sessions(file),
         *_shadow(file),
+        *_agreement(file),
         *_telemetry(file),
     ]
 
@@ -286,12 +287,14 @@ def _asked(file: File, path: KeyPath, name: str) -> Iterator[Problem]:
     yield from _asked_by_us(file, path, name)
 
 
-def _priced(file: File, name: str, path: KeyPath) -> Iterator[Problem]:
-    """A budget in money needs a price."""
+def _priced(
+    file: File, name: str, path: KeyPath, so: str = "this budget cannot be kept"
+) -> Iterator[Problem]:
+    """What counts money needs a price."""
     if (model := file.models.get(name)) and not model.is_priced:
         yield Problem(
             path,
-            f'the price of "{name}" is unknown, so this budget cannot be kept',
+            f'the price of "{name}" is unknown, so {so}',
             f"set input_per_million and output_per_million in [models.{name}]",
         )
 
@@ -458,6 +461,40 @@ def _shadow(file: File) -> Iterator[Problem]:
         yield from _asked_by_us(file, ("shadow", "model"), model)
     if model is not None and file.shadow.money_per_day is not None:
         yield from _priced(file, model, ("shadow", "money_per_day"))
+
+
+def _agreement(file: File) -> Iterator[Problem]:
+    for name, policy in file.agreement.items():
+        table: KeyPath = ("agreement", name)
+        places = [((*table, "cheap"), model) for model in policy.cheap]
+        places += [((*table, "strong"), policy.strong)] if policy.strong is not None else []
+        missing = [(path, model) for path, model in places if model not in file.models]
+        yield from (_unknown(path, "model", model, file.models) for path, model in missing)
+        if missing:
+            continue
+        if len({model for _, model in places}) < len(places):
+            yield Problem((*table, "cheap"), "the models must differ: a model always agrees with itself")
+            continue
+        for path, model in places:
+            yield from _asked_by_us(file, path, model)
+            yield from _priced(file, model, path, "nobody could tell what agreement saves")
+        yield from _comparable(file, table, [model for _, model in places])
+
+
+def _comparable(file: File, table: KeyPath, models: Sequence[str]) -> Iterator[Problem]:
+    """Check that models can answer the same requests: in one format at least, and with tools or without."""
+    path: KeyPath = (*table, "cheap")
+    found = [(file.models[model], file.upstreams.get(file.models[model].upstream)) for model in models]
+    spoken = [frozenset(WireFormat) if up is None or up.translate else up.formats for _, up in found]
+    if not frozenset.intersection(*spoken):
+        named = ", ".join(f'"{model}"' for model in models)
+        yield Problem(path, f"{named} have no format in common", "translate = true in [upstreams.NAME]")
+    for feature in ("tools", "structured"):
+        able = [model.features is None or feature in model.features for model, _ in found]
+        if any(able) and not all(able):
+            lacking = models[able.index(False)]
+            message = f'"{lacking}" has no {feature}, so nothing agrees on requests that need them'
+            yield Problem(path, message, f"name a model that has {feature}")
 
 
 def _unknown(path: KeyPath, kind: str, name: str, known: Iterable[str]) -> Problem:

@@ -55,7 +55,8 @@ def _words(info: inspect.Type) -> str:
         case inspect.FloatType():
             return "a number" + (f" above {info.gt:g}" if info.gt is not None else _bounds(info.ge, info.le))
         case inspect.TupleType():
-            return f"a list of {len(info.item_types)} numbers"
+            kind = "strings" if isinstance(_bare(info.item_types[0]), inspect.StrType) else "numbers"
+            return f"a list of {len(info.item_types)} {kind}"
         case inspect.CustomType():
             return _CUSTOM[info.cls]
         case inspect.StructType() | inspect.DictType():

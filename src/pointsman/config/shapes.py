@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, field
 
+from pointsman.agreement import AgreementPolicy
 from pointsman.capabilities import CapabilitySettings
 from pointsman.config.access import AccessSpec, KeySpec, TeamSpec
 from pointsman.config.ext_proc import ExtProcSpec
@@ -489,6 +490,7 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True):
     sessions: SessionsSpec = field(default_factory=SessionsSpec)
     run: RunSpec = field(default_factory=RunSpec)
     shadow: ShadowSpec = field(default_factory=ShadowSpec)
+    agreement: dict[str, AgreementPolicy] = field(default_factory=dict)
     console: ConsoleSpec = field(default_factory=ConsoleSpec)
     telemetry: TelemetrySpec = field(default_factory=TelemetrySpec)
     keys: dict[str, KeySpec] = field(default_factory=dict)

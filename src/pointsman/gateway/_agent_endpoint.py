@@ -31,7 +31,7 @@ from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._no_capable_model import LowerTiers, refusal
 from pointsman.gateway._owned import AnswerClaim, check_continued, check_model_request
 from pointsman.gateway._reading import read_turn
-from pointsman.gateway._relay import Send, relay
+from pointsman.gateway._relay import Send
 from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway._response_headers import Headers, response_headers
 from pointsman.gateway.upstream import Target
@@ -137,7 +137,7 @@ class AgentEndpoint:
             send = state.shadow_model.capture(request, send)
         status = 0
         try:
-            answering = relay(request, targets, build_headers, send, state.server.keep_alive)
+            answering = state.relay(request, targets, build_headers, send)
             status = await (answering if spending is None else settled(answering, spending))
         finally:
             seconds = time.perf_counter() - inbound.arrived

@@ -51,7 +51,8 @@ from pointsman.wire import Fault, Usage, sse
 from pointsman.wire.signed_turns import SignedTurn
 from pointsman.wire.translate import Translated, TranslatedAnswer, translate_answer
 
-__all__ = ["RunningAttempt", "UpstreamResponse", "event_sent", "first_answer", "hold_event", "is_stream"]
+__all__ = ["RunningAttempt", "UpstreamResponse", "ask_once", "event_sent", "first_answer", "hold_event",
+           "is_stream"]  # fmt: skip
 
 #: Attempts of one request over all its models: three tiers with the default retries would make nine.
 _MAX_ATTEMPTS: Final = 6
@@ -161,6 +162,16 @@ async def first_answer(request: DecidedRequest, targets: Sequence[Target]) -> Up
     return together([failure for _, failure in request.left_out])
 
 
+async def ask_once(request: DecidedRequest, target: Target) -> UpstreamResponse | Failure:
+    """Ask one model once, with no other to fall back on. Its circuit breaker counts it, and is heeded.
+
+    Raises:
+        Overloaded: its answer has no room.
+        StoreUnavailable: the caller's limits cannot be told.
+    """
+    return await _try_model(request, target, retries=False)
+
+
 async def _try_last(request: DecidedRequest, target: Target) -> UpstreamResponse | Failure:
     """Try a model that was passed over, because no other has answered.
 
@@ -193,7 +204,7 @@ def _leave_out(request: DecidedRequest, target: Target, failure: Failure) -> Non
 
 
 async def _try_model(
-    request: DecidedRequest, target: Target, *, is_last: bool = False
+    request: DecidedRequest, target: Target, *, is_last: bool = False, retries: bool = True
 ) -> UpstreamResponse | Failure:
     upstream = target.upstream
     if (upstream.breaker.is_alert or upstream.holds) and not is_last and (why := _pass_over(request, target)):
@@ -205,7 +216,7 @@ async def _try_model(
     try:
         result = await _try(request, target)
         if isinstance(result, Failure):
-            result = await _try_again(request, target, result, request.attempts - sent)
+            result = await _try_again(request, target, result, request.attempts - sent, retries=retries)
     finally:
         upstream.waiting -= 1
     if isinstance(result, Failure):
@@ -233,7 +244,7 @@ def _pass_over(request: DecidedRequest, target: Target) -> Failure | None:
 
 
 async def _try_again(
-    request: DecidedRequest, target: Target, result: Failure, sent: int
+    request: DecidedRequest, target: Target, result: Failure, sent: int, *, retries: bool
 ) -> UpstreamResponse | Failure:
     """Retry a failed request as often as it may be; a probe of the circuit breaker is not retried.
 
@@ -242,10 +253,10 @@ async def _try_again(
     upstream = target.upstream
     upstream.asked_to_wait(result.status, result.wait, target.model.name)
     is_probe = upstream.breaker.is_probe(request.session)
-    retries = 0 if request.client_is_retrying or is_probe else upstream.spec.retries
+    most = 0 if request.client_is_retrying or is_probe or not retries else upstream.spec.retries
     first = request.attempts - sent
-    for number in range(1, 1 + retries):
-        if (left := 1 + retries - (request.attempts - first)) <= 0:
+    for number in range(1, 1 + most):
+        if (left := 1 + most - (request.attempts - first)) <= 0:
             break
         pause = backoff(number) if result.wait is None else result.wait
         if not result.retry or pause > _LONGEST_PAUSE or request.attempts >= _MAX_ATTEMPTS:

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pointsman.access import Access, Ownership
+from pointsman.agreement import AgreementPolicy
 from pointsman.config import Config, ShadowSpec
 from pointsman.decision.aliases import ModelNames
 from pointsman.decision.decision import Decision
 from pointsman.errors import MalformedRequest
+from pointsman.gateway._attempts import first_answer
 from pointsman.gateway._inbound import named_keys
+from pointsman.gateway._relay import Relay, relay
 from pointsman.gateway._shadow_model import ShadowModel, ShadowUsage
 from pointsman.gateway.upstream import Target, Upstream, connected, targets
 from pointsman.model_choice.pools import Pool
@@ -26,6 +29,9 @@ from pointsman.stores.ledger.port import Ledger
 from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import ServerSpec, UpstreamSpec
 from pointsman.vocabulary import AgentRequest, ModelQuery, ModelSpec, Tier
+
+if TYPE_CHECKING:
+    from pointsman.gateway._agreement import AskByAgreement
 
 __all__ = ["AskedModel", "Decider", "LiveState", "RouterCommand", "build_live_state", "open_circuits"]
 
@@ -93,12 +99,14 @@ class LiveState:
     body_bytes: int  # of all requests in progress together, at most
     upstreams: Mapping[str, Upstream]  # by name, those without a model too
     ownership: Ownership  # whose what is that upstreams keep
+    relay: Relay  # answers a decided request
     has_several_upstreams: bool = False
     has_several_callers: bool = False  # who must not see what is another's
     config: Config | None = None  # what it was built from; None: no file and no demo, and then no console
     access: Access | None = None  # what keys may do; None: every key may do everything
     callers: Mapping[bytes, str] | None = None  # names of keys by digest; None: not at hand
     asked_model: AskedModel | None = None  # which model a question goes to; None: decisions ask nobody
+    agreement: AskByAgreement | None = None  # cheap models that are compared; None: no table says so
 
     @property
     def faults(self) -> dict[str, str]:
@@ -138,12 +146,14 @@ def build_live_state(
     config: Config | None = None,
     access: Access | None = None,
     asked_model: AskedModel | None = None,
+    agreement: Mapping[str, AgreementPolicy] | None = None,
     previous: LiveState | None = None,
 ) -> LiveState:
     """Build a state beside the one in effect, which is not touched.
 
     Of ``previous`` it carries over: the connections and the circuit breaker of every upstream whose
-    configuration did not change, and what the shadow model has spent and has in progress. The runtime that is
+    configuration did not change, what the shadow model has spent and has in progress, and how often
+    answers disagreed in each session. The runtime that is
     passed in shares the ledger, the sessions and today's spending (``Runtime.with_policy``); the shadow
     policy its sessions and counts (``ShadowPolicy.with_engine``). Metrics, stored conversations and the
     count of body bytes belong to the gateway, and no reload touches them.
@@ -153,6 +163,7 @@ def build_live_state(
     reached = connected(upstreams, connections, previous.upstreams if previous else {})
     found = targets(models, reached)
     server = server or ServerSpec()
+    by_agreement = _by_agreement(agreement or {}, found, previous)
     for upstream in reached.values():
         upstream.has_several_callers = server.has_several_callers
     return LiveState(
@@ -169,12 +180,14 @@ def build_live_state(
         server.limits.total,
         reached,
         Ownership(runtime.ledger),
+        partial(relay, by_agreement or first_answer, server.keep_alive),
         len({target.upstream for target in found.values()}) > 1,
         server.has_several_callers,
         config,
         access,
         named_keys(server),
         asked_model,
+        by_agreement,
     )
 
 
@@ -191,6 +204,17 @@ def _shadow_model(
         return None
     before = previous.shadow_model if previous else None
     return ShadowModel(spec, known[spec.model], before.usage if before else ShadowUsage())
+
+
+def _by_agreement(
+    policies: Mapping[str, AgreementPolicy], known: Mapping[str, Target], previous: LiveState | None
+) -> AskByAgreement | None:
+    if not policies:
+        return None
+    from pointsman.gateway._agreement import AgreementSessions, AskByAgreement
+
+    before = previous.agreement if previous else None
+    return AskByAgreement(policies, known, before.sessions if before else AgreementSessions())
 
 
 def _candidates(models: Mapping[str, Target], chain: tuple[str, ...]) -> list[Target]:

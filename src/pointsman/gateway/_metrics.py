@@ -117,6 +117,8 @@ class Metrics(Collector):
             for name, spec in METRICS.items()
             if spec.kind == "counter"
         }
+        #: Decisions that a cheap model serves because another one agrees: that is no fallback.
+        self._agreed: set[str] = set()
         self._waiting: list[Decision | Attempt | _Served] = []
         #: Is told of each decision and attempt too; must neither block nor raise (``request_log``).
         self.listener: Callable[[Decision | Attempt], None] | None = None
@@ -171,6 +173,12 @@ class Metrics(Collector):
         if len(waiting) >= _BATCH:
             self._count_waiting()
 
+    def note_agreed(self, decision: str) -> None:
+        """Note the id of a decision that a cheap model serves because another one agrees."""
+        if len(self._agreed) >= _MOST_SERIES:  # whose callers left before they were served
+            self._agreed.clear()
+        self._agreed.add(decision)
+
     def served(self, decision: Decision, model: str, status: int, seconds: float) -> None:
         """Count a decided request that has ended.
 
@@ -223,7 +231,10 @@ class Metrics(Collector):
         if trace := self.trace_of(decision):
             histogram.exemplars[bucket] = Exemplar({"trace_id": trace}, served.seconds, served.at)
         if served.model and chain and served.model != chain[0]:
-            self.count("switches", "fallback")
+            if decision.id in self._agreed:
+                self._agreed.discard(decision.id)
+            else:
+                self.count("switches", "fallback")
 
     def _decision(self, decision: Decision) -> None:
         tier = decision.tier

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pointsman.errors import Overloaded, UpstreamBusy, UpstreamError, UpstreamTimeout
-from pointsman.gateway._attempts import RunningAttempt, UpstreamResponse, event_sent, first_answer, hold_event
+from pointsman.gateway._attempts import RunningAttempt, UpstreamResponse, event_sent, hold_event
 from pointsman.gateway._failures import Failure, failure_kind
 from pointsman.gateway._keep_alive import NO_KEEP_ALIVE, KeepAlive, NoKeepAlive
 from pointsman.gateway._request import DecidedRequest
@@ -29,7 +29,9 @@ from pointsman.wire.masking import masked, masked_events
 from pointsman.wire.translate import translate_error
 
 __all__ = [
+    "Ask",
     "Headers",
+    "Relay",
     "Send",
     "relay",
     "send_body",
@@ -39,6 +41,12 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+#: Gets the answer to a request from targets, in order of preference.
+Ask: TypeAlias = Callable[[DecidedRequest, Sequence[Target]], Awaitable[UpstreamResponse | Failure]]
+#: ``relay`` with whom to ask and how long to be silent.
+Relay: TypeAlias = Callable[
+    [DecidedRequest, Sequence[Target], Callable[[Target | None], Headers], Send], Awaitable[int]
+]
 
 _JSON: Final = (b"content-type", b"application/json")
 #: Bytes given to the server at once: what it holds for a caller before it lets the sender wait.
@@ -58,27 +66,29 @@ _decode_error: Final = msgspec.json.Decoder(_Error).decode
 
 
 async def relay(
+    ask: Ask,
+    keep_alive: float,
     request: DecidedRequest,
     targets: Sequence[Target],
     build_headers: Callable[[Target | None], Headers],
     send: Send,
-    keep_alive: float = 0.0,
 ) -> int:
-    """Answer a request from the first target that answers, and return its status.
+    """Answer a request, and return the status sent.
 
     Args:
+        ask: Gets the answer: ``first_answer``, or by agreement.
+        keep_alive: Seconds of silence after which a stream gets a mark that clients ignore; 0: never.
         request: The request.
         targets: Whom to ask, in order.
         build_headers: Returns the gateway's own headers, once it is known which model answered.
         send: Sends to the caller (ASGI).
-        keep_alive: Seconds of silence after which a stream gets a mark that clients ignore; 0: never.
     """
     if not (keep_alive and request.streams):
-        return await _answer(request, await first_answer(request, targets), build_headers, send)
+        return await _answer(request, await ask(request, targets), build_headers, send)
     alive = KeepAlive(send, request.wire.keep_alive, keep_alive, partial(build_headers, None))
     try:
         try:
-            result = await first_answer(request, targets)
+            result = await ask(request, targets)
         except Overloaded as error:
             if not await alive.answered():
                 raise

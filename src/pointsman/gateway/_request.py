@@ -23,7 +23,7 @@ from pointsman.gateway._metrics import Metrics
 from pointsman.gateway.upstream import Target
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN, tokens_with_images
 from pointsman.offload import offload
-from pointsman.stores.ledger.port import Attempt, Ledger, ShadowAnswer
+from pointsman.stores.ledger.port import Attempt, Ledger, Shadow
 from pointsman.upstreams.port import Call, Headers
 from pointsman.upstreams.relayed_headers import HeaderNames, goes_up
 from pointsman.vocabulary import LARGE, AgentRequest, ModelSpec, Parameters, WireFormat
@@ -407,6 +407,6 @@ class DecidedRequest:
         self._ledger.append(attempt)
         self.metrics.seen(attempt)
 
-    def record_shadow(self, answer: ShadowAnswer) -> None:
-        """Record what the shadow model answered."""
-        self._ledger.append(answer)
+    def record_beside(self, entry: Shadow) -> None:
+        """Record what was found beside the answer: by a shadow model, or by comparing answers."""
+        self._ledger.append(entry)

@@ -37,7 +37,7 @@ from pointsman.vocabulary import DAY, ModelSpec
 from pointsman.wire import Body, Ending, Usage, Wire
 from pointsman.wire.completion import CompletionSummary
 
-__all__ = ["ShadowModel", "ShadowUsage"]
+__all__ = ["ShadowModel", "ShadowUsage", "unfit"]
 
 log = logging.getLogger(__name__)
 
@@ -170,7 +170,8 @@ class ShadowModel:
         try:
             if not _sampled(request.decision, self._spec):
                 return send
-            why = _unfit(request, self._target)
+            is_same = request.decision.chain[:1] == (self._target.model.name,)
+            why = "same model" if is_same else unfit(request, self._target)
         except Exception:
             # The caller waits: whatever is wrong with the sampling, the answer goes out as without one.
             log.warning("%s cannot be sampled", request.decision.id, exc_info=True)
@@ -221,7 +222,7 @@ class ShadowModel:
         total = time.monotonic() - attempt.began if attempt.total is None else attempt.total
         self.usage.spent += _spent(model, attempt)
         self._count(request, attempt.error or "ok")
-        request.record_shadow(
+        request.record_beside(
             ShadowAnswer(
                 decision=request.decision.id,
                 at=at,
@@ -254,14 +255,11 @@ def _sampled(decision: Decision, spec: ShadowSpec) -> bool:
     return draw("shadow", spec.seed, decision.input.session or decision.id) < spec.share
 
 
-def _unfit(request: DecidedRequest, target: Target) -> str:
-    """Why a request is not for this model; empty when it is."""
-    decision = request.decision
-    if decision.chain[:1] == (target.model.name,):
-        return "same model"
+def unfit(request: DecidedRequest, target: Target) -> str:
+    """Why a request cannot be sent to this model too; empty when it can."""
     if target.upstream.forwards_auth:
         return "credential"  # the caller's is not for requests that the caller did not send
-    sent = decision.input
+    sent = request.decision.input
     if (permission := sent.permission) is not None:
         if not is_permitted(target.model.name, permission):
             return "not permitted"

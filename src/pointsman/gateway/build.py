@@ -104,6 +104,7 @@ class Builder:
             config=config,
             access=self._access(config),
             asked_model=build_asked_model(config),
+            agreement=config.agreement,
             previous=previous,
         )
         keep_policy(runtime.with_policy(engine), config)

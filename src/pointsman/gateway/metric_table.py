@@ -121,6 +121,9 @@ METRICS: Final[Mapping[str, MetricSpec]] = {
     ),
     "ext_proc": _counter("Requests that Envoy showed, by what became of them.", "result"),
     "shadow_decisions": _counter("Turns decided under the shadow policy too.", "result"),
+    "agreements": _counter(
+        "Requests for which cheap models were asked and compared, by table and result.", "rule", "result"
+    ),
     "shadow_answers": _counter("Requests sampled for the shadow model.", "model", "result"),
     "disconnects": _counter("Requests whose caller went away.", known=[()]),
     "internal_errors": _counter("Requests that failed inside the gateway.", known=[()]),

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pointsman.agreement import FinalAnswer, same_answer
+from pointsman.agreement.answers import FinalAnswer, same_answer
 from pointsman.catalogue import ANY, installed
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import ConfigError

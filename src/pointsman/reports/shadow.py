@@ -155,6 +155,8 @@ def shadow_report(records: Iterable[Record], models: Mapping[str, ModelSpec]) ->
                 trial = report.models.setdefault(shadow.model, ModelTrial(shadow.model))
                 trial.add(shadow, answer, models)
                 continue
+            if not isinstance(shadow, ShadowDecision):
+                continue
             key = shadow.policy, record.decision.input.conversation
             line, states[key] = _turn(record, shadow, models, states.get(key, SessionState()))
             report.policies.setdefault(shadow.policy, Summary(shadow.policy)).add(line)

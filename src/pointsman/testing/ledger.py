@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
+from pointsman.agreement import Compared, Result
 from pointsman.capabilities import (
     AskedCapability,
     CapabilityDecision,
@@ -20,6 +21,7 @@ from pointsman.errors import CallerError, StoreUnavailable, TooManyOutcomes, Unk
 from pointsman.guidance import Arm, GuidanceDecision
 from pointsman.stores.ledger import (
     Attempt,
+    ComparedAnswers,
     Ledger,
     Outcome,
     Owner,
@@ -223,6 +225,14 @@ def _everything_comes_back_as_it_was(ledger: Ledger) -> None:
         ),
         ShadowAnswer(
             decision="d", at=2.0, model="small", upstream="main", said=CompletionSummary("stop", ("edit",))
+        ),
+        ComparedAnswers(
+            decision="d",
+            at=3.0,
+            rule="tools",
+            cheap=("a", "b"),
+            result=Result.AGREED,
+            compared=Compared.CALLS,
         ),
     )
     for entry in (decision, tries[1], tries[0], *said, *beside, an_attempt("other")):

@@ -14,7 +14,9 @@ from typing import Any, get_args
 import pytest
 from msgspec.structs import replace
 
+from pointsman.agreement import Result
 from pointsman.stores.ledger import (
+    ComparedAnswers,
     Entry,
     Outcome,
     Owner,
@@ -38,6 +40,7 @@ ENTRIES: tuple[Entry, ...] = (
     PromptText(decision="d", text="words\u2028of\nit"),
     ShadowDecision(decision="d", at=NOW, policy="p"),
     ShadowAnswer(decision="d", at=NOW, model="m", upstream="u"),
+    ComparedAnswers(decision="d", at=NOW, rule="tools", cheap=("a", "b"), result=Result.AGREED),
     PassedRequest(id="p", at=NOW, upstream="main", method="GET", path="/v1/files"),
     a_run_entry("r"),
     Owner(object="o", caller="ann", at=NOW),

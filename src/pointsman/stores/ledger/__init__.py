@@ -9,6 +9,7 @@ from pointsman.stores.ledger._spill import SpillFile
 from pointsman.stores.ledger._sqlite import SqliteLedger
 from pointsman.stores.ledger.port import (
     Attempt,
+    ComparedAnswers,
     Entry,
     Ledger,
     Outcome,
@@ -28,6 +29,7 @@ from pointsman.wire.completion import CompletionSummary
 
 __all__ = [
     "Attempt",
+    "ComparedAnswers",
     "CompletionSummary",
     "DecisionFilter",
     "DecisionRow",

@@ -11,6 +11,7 @@ from pointsman.decision.decision import Decision, TextMode
 from pointsman.stores.ledger._earlier import SHAPE, decision_in
 from pointsman.stores.ledger.port import (
     Attempt,
+    ComparedAnswers,
     Entry,
     Outcome,
     Owner,
@@ -34,6 +35,7 @@ _ROWS: Final[dict[type, str]] = {
     PromptText: "text",
     ShadowDecision: "shadow",
     ShadowAnswer: "shadow",
+    ComparedAnswers: "shadow",
     PassedRequest: "passed",
     RunEntry: "run",
     Owner: "owner",

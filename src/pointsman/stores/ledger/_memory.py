@@ -17,6 +17,7 @@ from pointsman.stores.ledger._retention import NONE_REMOVED
 from pointsman.stores.ledger.outcome_reports import check_count, unknown
 from pointsman.stores.ledger.port import (
     Attempt,
+    ComparedAnswers,
     Entry,
     Outcome,
     Owner,
@@ -104,7 +105,7 @@ class MemoryLedger:
                     record.attempts.append(entry)
                 case Outcome():
                     record.outcomes.append(entry)
-                case ShadowDecision() | ShadowAnswer():
+                case ShadowDecision() | ShadowAnswer() | ComparedAnswers():
                     record.shadows.append(entry)
                 case PromptText():
                     record.text = kept_text(entry.text, self._mode)

@@ -54,6 +54,7 @@ from pointsman.stores.ledger._statements import (
 from pointsman.stores.ledger._summarizer import Summarizer
 from pointsman.stores.ledger.port import (
     Attempt,
+    ComparedAnswers,
     Entry,
     Outcome,
     Owner,
@@ -395,7 +396,7 @@ class SqliteLedger(QueuedLedger):
                 return entry.object, entry.caller, entry.at
             case PassedRequest():
                 return entry.id, entry.at, encode(entry)
-            case Outcome() | ShadowDecision() | ShadowAnswer():
+            case Outcome() | ShadowDecision() | ShadowAnswer() | ComparedAnswers():
                 return entry.decision, entry.at, encode(entry)
             case PolicyText():
                 return entry.version, entry.text

@@ -7,6 +7,7 @@ from typing import Final
 from pointsman.decision.decision import Decision
 from pointsman.stores.ledger.port import (
     Attempt,
+    ComparedAnswers,
     Outcome,
     Owner,
     PassedRequest,
@@ -31,6 +32,7 @@ INSERT: Final[dict[type, str]] = {
     Outcome: "INSERT INTO outcomes (decision, at, body) VALUES {rows}",
     ShadowDecision: _INSERT_SHADOW,
     ShadowAnswer: _INSERT_SHADOW,
+    ComparedAnswers: _INSERT_SHADOW,
     # Who made it first keeps it: an upstream may give an id again, as after a restart.
     Owner: "INSERT INTO owners (object, caller, at) VALUES {rows} ON CONFLICT (object) DO NOTHING",
     PassedRequest: "INSERT INTO passed (id, at, body) VALUES {rows}",

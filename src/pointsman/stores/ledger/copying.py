@@ -10,6 +10,7 @@ from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
 from pointsman.stores.ledger.port import (
     Attempt,
+    ComparedAnswers,
     Entry,
     Ledger,
     Outcome,
@@ -149,7 +150,7 @@ def _decision_of(entry: Entry) -> str:
     match entry:
         case Decision():
             return entry.id
-        case Attempt() | Outcome() | PromptText() | ShadowDecision() | ShadowAnswer():
+        case Attempt() | Outcome() | PromptText() | ShadowDecision() | ShadowAnswer() | ComparedAnswers():
             return entry.decision
     return ""
 
@@ -164,6 +165,6 @@ def _holds(record: Record, entry: Entry) -> bool:
             return entry in record.outcomes
         case PromptText():
             return entry.text == record.text
-        case ShadowDecision() | ShadowAnswer():
+        case ShadowDecision() | ShadowAnswer() | ComparedAnswers():
             return entry in record.shadows
     return False

@@ -7,6 +7,7 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
+from pointsman.agreement import Compared, Result
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import Verdict
 from pointsman.prices import Prices
@@ -23,11 +24,13 @@ from pointsman.vocabulary import OF_SUBAGENT, AgentRole
 from pointsman.wire.completion import CompletionSummary
 
 __all__ = [
+    "COMPARED",
     "MAX_OUTCOMES",
     "MAX_POLICY",
     "MAX_TEXT",
     "NOT_ASKED",
     "Attempt",
+    "ComparedAnswers",
     "Entry",
     "Ledger",
     "Outcome",
@@ -59,6 +62,10 @@ MAX_OUTCOMES: Final = 20
 NOT_ASKED: Final = frozenset({"breaker", "held", "credential", "translation", "budget", "rate"})
 
 
+#: Error of an attempt whose whole answer was compared with another model's and not sent. It is paid for.
+COMPARED: Final = "compared"
+
+
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One try of one model for one decision."""
 
@@ -67,8 +74,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     model: str  # configured name
     upstream: str
     status: int  # HTTP status; 0 when none arrived
-    #: "timeout", "busy", "connect", "stale", "cut", "malformed", "too_large", "status", ""; where a model
-    #: was not asked: "breaker", "held", "credential", "translation", "budget", "rate". Never a body or a key.
+    #: "timeout", "busy", "connect", "stale", "cut", "malformed", "too_large", "status", ""; of an answer that
+    #: was read and not sent, "compared"; where a model was not asked: "breaker", "held", "credential",
+    #: "translation", "budget", "rate". Never a body or a key.
     error: str = ""
     started_at: float  # seconds since the epoch
     first_byte_ms: float | None = None
@@ -138,6 +146,30 @@ class ShadowAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_fiel
     beside_text: str | None = None
 
 
+class ComparedAnswers(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="agreement"):
+    """What asking two cheap models, and comparing their answers, came to. It holds nothing they said."""
+
+    decision: str  # id
+    at: float  # seconds since the epoch
+    rule: str  # name of the [agreement.NAME] table
+    cheap: tuple[str, str]  # configured names; the first serves where they agree
+    strong: str = ""  # that answered instead; empty where none did
+    result: Result
+    compared: Compared = Compared.NOTHING
+    detail: str = ""  # in words, with names of tools: "same call of `edit_file`, 2 arguments"
+    #: Whether the strong model's answer is the same as that of each cheap one; None where not compared.
+    strong_same: tuple[bool | None, bool | None] = (None, None)
+    drawn: bool = False  # for the control share
+    before: int = 0  # disagreements of the session until then
+    elapsed_ms: float = 0.0  # until it was known who serves
+
+    def line(self) -> str:
+        """The same in words, for a person."""
+        pair = " and ".join(self.cheap)
+        others = f"; {self.strong} served" if self.strong else ""
+        return f"agreement ({self.rule}): {pair}: {self.result}: {self.detail}{others}"
+
+
 class PassedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A request that was passed on to an upstream as it came. No decision belongs to it."""
 
@@ -204,7 +236,7 @@ class PolicyUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     has_text: bool  # False: only its version is known
 
 
-Shadow = ShadowDecision | ShadowAnswer
+Shadow = ShadowDecision | ShadowAnswer | ComparedAnswers
 Entry = Decision | Attempt | Outcome | PromptText | Shadow | PassedRequest | RunEntry | Owner | PolicyText
 
 
@@ -290,7 +322,7 @@ class Ledger(Protocol):
         ...
 
     def shadows(self, decision_id: str, /) -> tuple[Shadow, ...]:
-        """Return what other policies and models said beside a decision, in order of arrival."""
+        """Return what other policies and models said beside a decision, and what was compared, in order."""
         ...
 
     def text(self, decision_id: str, /) -> str | None:

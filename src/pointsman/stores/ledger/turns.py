@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from pointsman.decision.decision import Decision
 from pointsman.stores.ledger.port import (
+    COMPARED,
     Attempt,
     Outcome,
     Record,
@@ -182,7 +183,7 @@ class TurnSummary:
             domains=tuple(filter(None, domains.effective.domains)) if domains else (),
             signals=(*asked.signals, *_marks(decision)),
             stuck=bool(guidance and guidance.firings),
-            downgraded=bool(answer and first and answer.model != first)
+            downgraded=bool(answer and first and answer.model != first and not _is_agreed(tries))
             or any(reason.code == _LOWER for reason in decision.reasons),
             abstained=bool(decision.abstained),
             label=self.said.label if self.said else "",
@@ -234,6 +235,11 @@ def _marks(decision: Decision) -> Iterator[str]:
         tools = {tool.name for tool in chosen.offered}
         names = [SELECTED + name for name in chosen.selected if name not in tools]
         yield from names[:_MOST_SELECTED]
+
+
+def _is_agreed(tries: Iterable[Attempt]) -> bool:
+    """Whether an answer was compared with another's: a cheap model that serves then is no downgrade."""
+    return any(attempt.error == COMPARED for attempt in tries)
 
 
 def _gap(seconds: float) -> int:

@@ -13,6 +13,7 @@ from pointsman.stores.ledger._decoders import encode
 from pointsman.stores.ledger._earlier import SHAPE
 from pointsman.stores.ledger.port import (
     Attempt,
+    ComparedAnswers,
     Entry,
     Outcome,
     Owner,
@@ -138,7 +139,7 @@ class Rows:
                 self._belongs(entry.decision, entry.started_at, ATTEMPT, step, encode(entry))
             case Outcome():
                 self._belongs(entry.decision, entry.at, OUTCOME, 0, encode(entry))
-            case ShadowDecision() | ShadowAnswer():
+            case ShadowDecision() | ShadowAnswer() | ComparedAnswers():
                 self._belongs(entry.decision, entry.at, SHADOW, 0, encode(entry))
             case PromptText():
                 if (text := kept_text(entry.text, self._mode)) is not None:
