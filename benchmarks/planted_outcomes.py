@@ -4,7 +4,10 @@ Real runs of agents are copied, with the task of each as its project and its suc
 the copies go to a second, cheaper model, whose chance of success is moved by a known difference. Then the
 audit's comparison decides. ``shuffled`` deals the outcomes of all runs anew.
 
-    python benchmarks/planted_outcomes.py RUNS.jsonl.gz [--seeds 1000]
+    python benchmarks/planted_outcomes.py RUNS.jsonl.gz [--seeds 1000] [--sent]
+
+With ``--sent`` it decides about a policy that sends the runs of every second task to the cheaper model, and a
+quarter of the others: only these are compared, as an audit does with a replayed policy.
 
 ``RUNS`` has one JSON object per line with ``task`` and ``success``.
 """
@@ -30,6 +33,9 @@ def main() -> None:
     parser.add_argument("runs", type=Path)
     parser.add_argument("--source", default="tau-bench-airline", help="of the runs, where they have several")
     parser.add_argument("--seeds", type=int, default=1_000)
+    parser.add_argument(
+        "--sent", action="store_true", help="compare what a policy sends to the cheaper model"
+    )
     options = parser.parse_args()
     real = read(options.runs, options.source)
     print(f"{sum(map(len, real.values()))} runs of {len(real)} tasks; {options.seeds} seeds; shares in %")
@@ -37,12 +43,9 @@ def main() -> None:
     for name, difference in DIFFERENCES.items():
         for size in SIZES:
             found = Counter(
-                compare(
-                    planted(real, size, difference, random.Random(seed), shuffled=name == "shuffled"),
-                    "dear",
-                    "cheap",
-                ).verdict
-                for seed in range(options.seeds)
+                compare(sent(runs, real, chance) if options.sent else runs, "dear", "cheap").verdict
+                for chance in map(random.Random, range(options.seeds))
+                for runs in [planted(real, size, difference, chance, shuffled=name == "shuffled")]
             )
             saves, harmful, unknown = (
                 100 * found[each] / options.seeds for each in ("saves", "harmful", "unknown")
@@ -80,6 +83,12 @@ def planted(
         chance.shuffle(outcomes)
         runs = [run._replace(solved=solved) for run, solved in zip(runs, outcomes, strict=True)]
     return runs
+
+
+def sent(runs: list[Run], real: dict[str, list[bool]], chance: random.Random) -> list[Run]:
+    """The runs that a policy sends to the cheaper model: it knows what is asked, and no outcome."""
+    always = set(sorted(real)[::2])
+    return [run for run in runs if run.cluster in always or chance.random() < 0.25]
 
 
 def moved(solved: bool, real: dict[str, list[bool]], difference: float, chance: random.Random) -> bool:

@@ -8,9 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from pointsman.audit import Request, Session, Usage, figures
+from pointsman.audit.money import Pricing
+from pointsman.audit.policies import PolicyVerdict, policy_verdicts
 from pointsman.cli import app
+from pointsman.decision.policy import Policy
+from pointsman.factory import default_policy, read_policy
+from pointsman.vocabulary import Purpose
 from support.agent_logs import ClaudeSession
 
 DEAR, CHEAP = "claude-opus-4-8", "claude-haiku-4-5"
@@ -223,3 +231,88 @@ def test_requests_without_words_are_not_decided(tmp_path: Path) -> None:
     found = audit(tmp_path)["shipped"]
     assert found["decided"] == {"SIMPLE": 1}
     assert found["left_out"] == ["Not decided, for the log holds nobody's words: 1 request."]
+
+
+def test_a_policy_that_raises_the_tier_in_trouble_does_so_in_the_replay(tmp_path: Path) -> None:
+    log = ClaudeSession(tmp_path, "a")
+    log.says("Hello!")
+    for number in range(8):
+        usage = {"input_tokens": 20_000 + 1_000 * number, "cache_read_input_tokens": 0}
+        call = {"type": "tool_use", "id": f"c{number}", "name": "Bash", "input": {"command": "make"}}
+        log.answers(f"m{number}", call, model=DEAR, usage=usage)
+        log.result(f"c{number}", "error: no rule to make the target", error=True)
+    tiers = {"simple": "small", "medium": "small", "complex": "small", "reasoning": "large"}
+    plain, raised = policy(tmp_path, **tiers), policy(tmp_path, name="raised.toml", **tiers)
+    with raised.open("a") as file:
+        file.write('\n[tiers.escalation]\nmode = "on"\n')
+    found = audit(tmp_path, plain, raised)
+    assert found[str(plain)]["moved"] == 8
+    assert 0 < found[str(raised)]["moved"] < 8
+
+
+def replayed(own: Policy, *requests: Request) -> PolicyVerdict:
+    """One session decided again; its source names purposes, as our own ledger's does."""
+    read = Session(id="s", client="claude-code", project="/p", requests=requests)
+    (found,) = policy_verdicts({"own": own}, [read], [figures(read)], Pricing())
+    return found
+
+
+def asked(number: int, model: str, purpose: Purpose, **more: Any) -> Request:
+    tokens = Usage(input_tokens=10_000, output_tokens=100, output_at_most=200)
+    known: dict[str, Any] = {"id": f"r{number}", "at": 1_000.0 + number, "prompt": "Hello!"}
+    known |= {"provider": "anthropic", "model": model, "purpose": purpose, "usage": tokens}
+    return Request(**known | more)
+
+
+def test_titles_alone_are_sure(tmp_path: Path) -> None:
+    small = policy(tmp_path, simple="small", medium="small", complex="small", reasoning="small")
+    found = replayed(
+        read_policy(small, default_policy()),
+        asked(1, DEAR, Purpose.MESSAGE),
+        asked(2, DEAR, Purpose.TITLE),
+        asked(3, DEAR, Purpose.COMPACTION, prompt=None),
+        asked(4, DEAR, Purpose.MESSAGE, agent="sub"),
+    )
+    assert (found.requests, found.moved, found.roles) == (4, 4, 1)
+    assert found.sure == pytest.approx((10_000 * (5 - 1) + 100 * 25 - 200 * 5) / 1e6)
+    assert sum(stake.dollars for stake in found.stakes) == pytest.approx(
+        found.before - found.after - found.sure
+    )
+
+
+def test_titles_on_a_dearer_model_cost_more(tmp_path: Path) -> None:
+    large = policy(tmp_path, simple="large", medium="large", complex="large", reasoning="large")
+    found = replayed(
+        read_policy(large, default_policy()),
+        asked(1, DEAR, Purpose.MESSAGE),
+        asked(2, CHEAP, Purpose.TITLE),
+    )
+    assert (found.moved, found.roles, found.stakes) == (1, 1, ())
+    assert "Titles, topics, summaries and probes cost $0.04 more." in found.sentence
+
+
+@given(
+    models=st.lists(st.sampled_from([DEAR, CHEAP, "claude-sonnet-4-5"]), min_size=1, max_size=12),
+    sizes=st.lists(st.integers(1, 60_000), min_size=12, max_size=12),
+    prompts=st.lists(st.sampled_from([None, "Hello!", HARD]), min_size=12, max_size=12),
+    gaps=st.lists(st.integers(0, 900), min_size=12, max_size=12),
+)
+def test_the_parts_make_up_the_difference_and_nothing_moves_for_nothing(
+    models: list[str], sizes: list[int], prompts: list[str | None], gaps: list[int]
+) -> None:
+    requests, at = [], 1_000.0
+    for number, model in enumerate(models):
+        at += gaps[number]
+        size = sizes[number]
+        read = size // 2 if number else 0
+        usage = Usage(input_tokens=size, cached_tokens=read, written_tokens=size - read, output_tokens=50)
+        prompt = "Hello!" if number == 0 else prompts[number]
+        requests.append(asked(number, model, Purpose.MESSAGE, usage=usage, at=at, prompt=prompt))
+    found = replayed(default_policy(), *requests)
+    assert found.requests == len(models)
+    lost = found.after - found.before
+    staked = sum(stake.dollars for stake in found.stakes)
+    assert found.sure == 0
+    assert found.costs_more - staked >= lost - 1e-9  # a dearer model's gain by caches is claimed by nobody
+    if not found.moved:
+        assert lost == pytest.approx(0)

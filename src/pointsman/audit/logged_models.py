@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from pointsman.audit.figures import SessionFigures
 from pointsman.audit.money import Pricing, maker_of
@@ -12,7 +12,7 @@ from pointsman.errors import PointsmanError
 from pointsman.prices import Prices
 from pointsman.vocabulary import Tier
 
-__all__ = ["LoggedModels", "logged_models"]
+__all__ = ["LoggedModels", "logged_models", "price_order", "spread"]
 
 #: The provider for which a configuration can be written, by its name in logs or by the maker of a model.
 _UPSTREAMS: Final = {each.name: each for each in PROVIDERS}
@@ -34,10 +34,19 @@ class _Model(NamedTuple):
     prices: Prices
     cost: float  # dollars in these logs
 
-    @property
-    def price(self) -> tuple[float, float]:
-        """By which models are ordered: output, then input."""
-        return self.prices.output_per_million or 0.0, self.prices.input_per_million or 0.0
+
+def price_order(prices: Prices) -> tuple[float, float]:
+    """By which models are ordered: the price of output, then that of input."""
+    return prices.output_per_million or 0.0, prices.input_per_million or 0.0
+
+
+_Any = TypeVar("_Any")
+
+
+def spread(models: Sequence[_Any]) -> dict[Tier, _Any]:
+    """Give every tier one of the models, which are ordered: the first is SIMPLE, the last REASONING."""
+    steps = len(Tier) - 1
+    return {tier: models[round(tier.rank * (len(models) - 1) / steps)] for tier in Tier}
 
 
 def logged_models(
@@ -68,7 +77,7 @@ def logged_models(
         names[provider, model] = model
         earlier = known.get(model)
         known[model] = made._replace(cost=cost + earlier.cost) if earlier else made
-    usable = sorted(known.values(), key=lambda each: (each.price, each.id))
+    usable = sorted(known.values(), key=lambda each: (price_order(each.prices), each.id))
     if env is not None:
         usable = list(_with_credential(usable, env, left_out))
     if not usable:
@@ -77,8 +86,7 @@ def logged_models(
             f"these logs name no model that a configuration can have ({why or 'no requests'})",
             hint="pointsman config init writes one for the API keys in the environment",
         )
-    steps = len(Tier) - 1
-    tiers = tuple(usable[round(tier * (len(usable) - 1) / steps)].id for tier in range(len(Tier)))
+    tiers = tuple(each.id for each in spread(usable).values())
     return LoggedModels(tuple(_founds(usable, str(pricing.as_of or ""))), tiers, names, left_out)
 
 

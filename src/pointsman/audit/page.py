@@ -210,6 +210,12 @@ def _computed(report: AuditReport, found: Verdict) -> Iterator[str]:
         "was used. It is the most that could be saved.</li>"
         "<li>Labels: outcomes that would show a difference of ten points.</li>"
     )
+    if report.policies:
+        yield (
+            "<li>Policies: the engine of the gateway decides every logged request again. Both amounts are "
+            "list prices for the same tokens, with a simulated prompt cache for each model of a session. "
+            "What other models would have written is not known.</li>"
+        )
     for line in report.caveats():
         yield f"<li>{_text(line)}</li>"
     yield "</ul>"

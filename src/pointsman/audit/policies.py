@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pointsman.audit.collect import Collection
 from pointsman.audit.compared import Comparison, Run, compare
 from pointsman.audit.figures import SessionFigures
 from pointsman.audit.money import Pricing
 from pointsman.audit.replay import Moved, PolicyReplay
+from pointsman.audit.session import Session
 from pointsman.audit.tables import counted
 from pointsman.audit.verdict import (
     Stake,
@@ -124,7 +124,7 @@ def policy_blocks(found: Sequence[PolicyVerdict]) -> Iterator[Block]:
 
 def policy_verdicts(
     policies: Mapping[str, Policy],
-    collection: Collection,
+    logged: Iterable[Session],
     sessions: Sequence[SessionFigures],
     pricing: Pricing,
 ) -> tuple[PolicyVerdict, ...]:
@@ -132,12 +132,12 @@ def policy_verdicts(
 
     Args:
         policies: By the name that a person is shown.
-        collection: The logs, of which nothing was read yet.
+        logged: The sessions of the logs, one at a time.
         sessions: Their figures, with labels.
         pricing: What tokens cost.
     """
     replays = [PolicyReplay(name, policy, sessions, pricing) for name, policy in policies.items()]
-    for session, _ in collection.sessions():
+    for session in logged:
         for each in replays:
             each.add(session)
     runs = {of.id: run for of in sessions if (run := run_of(of, pricing))}

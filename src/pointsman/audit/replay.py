@@ -17,6 +17,7 @@ import msgspec
 from pointsman.audit.caches import Call, calls, paid, reads
 from pointsman.audit.conversations import Conversations
 from pointsman.audit.figures import SessionFigures, role_of
+from pointsman.audit.logged_models import price_order, spread
 from pointsman.audit.money import Pricing
 from pointsman.audit.session import HOUSEKEEPING, Request, Session
 from pointsman.audit.sure import is_work
@@ -48,8 +49,6 @@ class Moved(NamedTuple):
 def tiers_of(models: Iterable[tuple[str, str]], pricing: Pricing) -> dict[str, dict[Tier, ModelSpec]]:
     """Give the tiers models of logs, by provider: the cheapest is SIMPLE, the dearest REASONING.
 
-    Models are ordered by the sum of their prices of input and output. Of two, MEDIUM is the cheaper.
-
     Args:
         models: Provider and id of every model in the logs; those without a price serve no tier.
         pricing: Their prices.
@@ -71,12 +70,10 @@ def tiers_of(models: Iterable[tuple[str, str]], pricing: Pricing) -> dict[str, d
                     cache_seconds=prices.cache_seconds,
                 )
             )
-    tiers = {}
-    for provider, specs in found.items():
-        specs.sort(key=lambda spec: ((spec.input_per_million or 0) + (spec.output_per_million or 0), spec.id))
-        steps = len(specs) - 1
-        tiers[provider] = {tier: specs[round(tier.rank * steps / (len(Tier) - 1))] for tier in Tier}
-    return tiers
+    return {
+        provider: spread(sorted(specs, key=lambda spec: (*price_order(spec), spec.id)))
+        for provider, specs in found.items()
+    }
 
 
 class PolicyReplay:

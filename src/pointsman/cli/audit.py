@@ -135,7 +135,7 @@ def audit(
         again = read_logs(files or (), home, since=began)
         with progress("pointsman audit, policies", len(again.logs)) as shown:
             again.on_log = shown.advance if shown else None
-            replayed = policy_verdicts(policies, again, of, pricing)
+            replayed = policy_verdicts(policies, (read.session for read in again.sessions()), of, pricing)
     report = AuditReport(
         place=str(collection.home.path) if collection.home else ", ".join(map(str, files or ())),
         sessions=of,
