@@ -55,6 +55,14 @@ def edit(path: str = "/w/stock.py") -> dict[str, Any]:
     return call("Edit", file_path=path, old_string="a", new_string="b")
 
 
+def changed(old: str, new: str) -> dict[str, Any]:
+    return call("Edit", file_path="/w/stock.py", old_string=old, new_string=new)
+
+
+def patched(lines: str) -> dict[str, Any]:
+    return bash(f"apply_patch <<'E'\n*** Begin Patch\n*** Update File: a.py\n@@\n{lines}\n*** End Patch\nE")
+
+
 def ran(output: str, command: str = "python3 -m pytest tests") -> dict[str, Any]:
     return bash(command, output, failed="FAILED" in output)
 
@@ -106,6 +114,12 @@ ALL = {"name": "unfinished", "evidence": ["tests_fail", "edited_after_tests", "c
         ([ran(RED), edit()], "edited after the last test run"),
         ([edit(), ran(GREEN), bash("sed -i s/a/b/ stock.py")], "edited after the last test run"),
         ([edit(), ran(GREEN), edit("/w/README.md")], None),  # no test reads it
+        ([edit(), ran(GREEN), changed("x = 1", "# one\nx = 1")], None),  # a comment alone
+        ([edit(), ran(GREEN), changed("// a\nx();", "x();")], None),
+        ([edit(), ran(GREEN), changed("int a;", "#include <x>\nint a;")], "edited after the last test run"),
+        ([edit(), ran(GREEN), changed("x = 1", "    x = 1")], "edited after the last test run"),
+        ([edit(), ran(GREEN), patched("-x = 1\n+x = 1\n+# one")], None),
+        ([edit(), ran(GREEN), patched("-x = 1\n+x = 2\n+# two")], "edited after the last test run"),
         ([edit(), ran(GREEN), REJECTED], None),
         ([edit(), ran(GREEN), bash("python3 -m pytest > /tmp/out.txt")], None),
         ([edit(), ran(GREEN), edit(), WORKED], None),  # a program shows that it works

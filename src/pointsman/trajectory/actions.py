@@ -68,6 +68,13 @@ _PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MU
 _PROSE: Final = re.compile(
     r"\.(?:md|mdx|rst|adoc)$|(?:^|[\\/])(?:LICEN[CS]E|CHANGELOG|README|AUTHORS)$", re.IGNORECASE
 )
+_OLD_KEYS: Final = ("old_string", "oldString", "old_str")
+_NEW_KEYS: Final = ("new_string", "newString", "new_str")
+#: A line that no program runs: blank, or a comment alone. "#include" and "#[derive" are no comments.
+_COMMENT: Final = re.compile(
+    r"\s*(?:$|//|<!--|\#(?!\s*(?:include|define|undef|if|ifdef|ifndef|else|elif|endif|pragma)\b|!|\[))"
+)
+_CHANGED_LINE: Final = re.compile(r"^([+-])(?![+-]{2} )(.*)$", re.MULTILINE)
 #: Names of failed tests in the output of unittest, pytest, go, cargo and TAP.
 _FAILED: Final = re.compile(
     r"^(?:FAIL|ERROR): (\S+)|^(?:FAILED|ERROR) (\S+::\S+)|^\s*--- FAIL: (\S+)|^test (\S+) \.\.\. FAILED"
@@ -120,7 +127,7 @@ def action_of(name: str, arguments: str) -> Action:
     if any(_TESTS.search(part) for part in parts):
         return Action.TEST
     if _EDITS.search(command):
-        return _prose_or_edit(_PATCHED.findall(command))
+        return _patch(command)
     if _COMMITS.search(command):
         return Action.COMMIT
     return Action.RUN if _RUNS.search(command) else Action.OTHER
@@ -202,11 +209,33 @@ def _is_editor(name: str) -> bool:
 def _edit(arguments: str) -> Action:
     values = _decoded(arguments)
     if values is None:
-        return _prose_or_edit(_PATCHED.findall(arguments))
+        return _patch(arguments)
     if values.get("command") in _SHOWS:
         return Action.OTHER
+    old, new = _text_at(values, _OLD_KEYS), _text_at(values, _NEW_KEYS)
+    if old is not None and new is not None and _code(old.splitlines()) == _code(new.splitlines()):
+        return Action.PROSE
     paths = [str(values[key]) for key in _PATH_KEYS if values.get(key)]
-    return _prose_or_edit(paths or _PATCHED.findall("\n".join(map(str, values.values()))))
+    return _prose_or_edit(paths) if paths else _patch("\n".join(map(str, values.values())))
+
+
+def _text_at(values: dict[str, object], keys: tuple[str, ...]) -> str | None:
+    return next((found for key in keys if isinstance(found := values.get(key), str)), None)
+
+
+def _patch(text: str) -> Action:
+    """What a patch does; a text that is none is an edit."""
+    paths = _PATCHED.findall(text)
+    lines = _CHANGED_LINE.findall(text)
+    old = _code([line for sign, line in lines if sign == "-"])
+    if paths and lines and old == _code([line for sign, line in lines if sign == "+"]):
+        return Action.PROSE
+    return _prose_or_edit(paths)
+
+
+def _code(lines: list[str]) -> list[str]:
+    """Lines without those that no program runs; their indentation counts."""
+    return [line.rstrip() for line in lines if not _COMMENT.match(line)]
 
 
 def _prose_or_edit(paths: list[str]) -> Action:

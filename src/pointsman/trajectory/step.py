@@ -32,7 +32,7 @@ class Action(StrEnum):
     """What a call does, as far as outcomes are concerned."""
 
     EDIT = "edit"
-    PROSE = "prose"  # an edit of files that no test reads: documentation
+    PROSE = "prose"  # an edit that no test can notice: of documentation, or of comments alone
     TEST = "test"  # a test runner
     RUN = "run"  # another program, which shows whether something works
     COMMIT = "commit"
