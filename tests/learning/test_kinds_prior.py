@@ -109,3 +109,30 @@ def test_a_file_needs_its_encoder_and_whole_arrays(fitted: Fit) -> None:
 def test_a_short_text_is_no_evidence(fitted: Fit) -> None:
     scorer = LearnedScorer(fitted.learned_router, StaticEncoder())
     assert scorer.score("go on").source is ScoreSource.PRIOR
+
+
+def sources_of_own_traffic(fitted: Fit, count: int = 100) -> list[ScoreSource]:
+    scorer = LearnedScorer(fitted.learned_router, encoder_of(fitted.learned_router))
+    return [scorer.score(persons_text(row.prompt)).source for row in made_up(count, seed=7)]
+
+
+def test_labels_that_help_on_every_cluster_count_on_most_own_traffic(fitted: Fit) -> None:
+    """With a gate at the median, what was learned counted for half of the traffic it was learned on."""
+    assert sources_of_own_traffic(fitted).count(ScoreSource.NGRAMS) >= 65
+
+
+def test_an_error_is_stated_by_the_careful_gate(fitted: Fit) -> None:
+    router = fitted.learned_router
+    assert router.error_similarity
+    assert router.similarity[1] < router.error_similarity[0]
+    scorer = LearnedScorer(router, encoder_of(router))
+    said = [scorer.score(persons_text(row.prompt)) for row in made_up(100, seed=7)]
+    strange = [each for each in said if each.similarity < router.error_similarity[0]]
+    assert strange
+    assert all(each.weak_error >= 0.5 for each in strange)
+
+
+def test_where_nothing_is_learned_the_gate_stays_careful() -> None:
+    few = read(made_up(LEAST_LABELS - 1))
+    unseen = held_out(few, seed=0, fit=fitter(few))
+    assert unseen.bounds == unseen.careful

@@ -166,6 +166,7 @@ def _learned_router(
         rules_mean=0.0,
         rules_slope=0.0,
         similarity=unseen.bounds,
+        error_similarity=unseen.careful,
         weak_calibration=calibrations[0],
         strong_calibration=calibrations[1],
         claim=shown,

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from sklearn.cluster import KMeans
 
+from pointsman.learning._centres import vector_centres
 from pointsman.learning.learning import LENGTH_SLOPE, Corpus, Fitted, Floats, Rows, fit_weights
 from pointsman.tiers.kinds import SCALE, Kinds, PromptKinds
 from pointsman.tiers.learned_router import KindsHead, LearnedRouter
@@ -28,10 +28,6 @@ LEAST_LABELS: Final = 300
 #: Ratio of noise to signal, in units of the variance of the vectors. Between 10 and 40 the APGR moves by at
 #: most .014 with 500 labels or more (docs/decisions/0152).
 SHRINKAGE: Final = 20.0
-
-#: Centres that likeness is judged by, at most, and training prompts for each at least.
-CENTRES: Final = 64
-ROWS_PER_CENTRE: Final = 8
 
 
 @dataclass(frozen=True)
@@ -88,7 +84,7 @@ def fit_prior(corpus: Corpus, rows: Rows, *, residual: bool = True) -> PriorWeig
         squares = apart.T @ apart + noise * np.eye(apart.shape[1])
         coefficients = np.linalg.solve(squares, apart.T @ _targets(corpus, rows).T).T
     return PriorWeights(
-        coefficients, coefficients @ middle, _centres(vectors), float(corpus.log_length[rows].mean())
+        coefficients, coefficients @ middle, vector_centres(vectors), float(corpus.log_length[rows].mean())
     )
 
 
@@ -107,9 +103,3 @@ def _prior(corpus: Corpus, rows: Rows) -> Floats:
 def _vectors(corpus: Corpus, rows: Rows) -> Floats:
     assert corpus.vectors is not None  # noqa: S101 - kinds bring them
     return corpus.vectors[rows]
-
-
-def _centres(vectors: Floats) -> Floats:
-    count = max(1, min(CENTRES, len(vectors) // ROWS_PER_CENTRE, len(np.unique(vectors, axis=0))))
-    found = KMeans(count, n_init=1, max_iter=30, random_state=0).fit(vectors).cluster_centers_
-    return np.asarray(found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12))

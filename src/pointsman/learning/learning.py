@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
-from pointsman.learning._centres import find_centres
+from pointsman.learning._centres import find_centres, vector_centres
 from pointsman.learning.datasets import PromptOutcome
+from pointsman.learning.metrics import gap_curve
 from pointsman.learning.rankers import alike, by_rules, persons_text
 from pointsman.tiers.ngrams import BUCKETS, ngrams
 
@@ -58,8 +59,10 @@ SHRINKAGE: Final = 10.0
 #: docs/decisions/0061).
 TRUST_QUANTILES: Final = (0.05, 0.40)
 
-#: The same over cosines of vectors (docs/decisions/0152): wider trust does harm on unseen tasks here too.
-VECTOR_TRUST_QUANTILES: Final = (0.50, 0.80)
+#: The same over cosines of vectors, the most careful gate first. Which one is used is chosen by cross-fit: a
+#: careful gate costs half of what was learned on one's own traffic, a wide one does harm on unseen tasks
+#: (docs/decisions/0212).
+VECTOR_GATES: Final = ((0.50, 0.80), (0.20, 0.50), (0.05, 0.20))
 
 #: Where prompts are all alike (GSM8K) the two quantiles meet and tell no strangers; the first then stays this
 #: far below the second. Data of many subjects has them this far apart by itself (MMLU, nine_models).
@@ -227,33 +230,90 @@ class HeldOut:
 
     raw: Floats  # (2, n) weak and strong, prior included, before calibration
     similarity: Floats  # (n,)
-    bounds: tuple[float, float]
+    bounds: tuple[float, float]  # of the gate chosen on all prompts
+    careful: tuple[float, float]  # of the most careful gate
+
+
+@dataclass(frozen=True)
+class _CrossFitted:
+    """What routers fitted on the other folds say of each prompt."""
+
+    evidence: Floats  # (2, n)
+    prior: Floats  # (n,)
+    similarity: Floats  # (n,)
+
+    def raw(self, bounds: tuple[float, float]) -> Floats:
+        """Raw values behind a gate. Shape ``(2, n)``."""
+        raw = trust(self.similarity, bounds) * self.evidence
+        raw[0] -= self.prior
+        return raw
 
 
 def held_out(corpus: Corpus, *, seed: int, fit: Callable[[Corpus, Rows], Fitted] = fit_weights) -> HeldOut:
-    """Predict every prompt by a router fitted on the other folds. Duplicate prompts are in the same fold."""
+    """Predict every prompt by a router fitted on the other folds. Duplicate prompts are in the same fold.
+
+    Where there are several gates, the one is used with the highest mean of two APGR: held out by row, as for
+    more of the same traffic, and held out by whole clusters of prompts, as for new traffic. The prompts of a
+    fold are predicted behind the gate that the other folds choose.
+    """
     folds = (np.random.default_rng(seed).permutation(len(corpus)) % FOLDS)[corpus.first]
-    evidence = np.zeros((2, len(corpus)))
-    prior = np.zeros(len(corpus))
-    similarity = np.zeros(len(corpus))
+    by_row = _cross_fitted(corpus, folds, fit)
+    if corpus.shifts is None or corpus.vectors is None:
+        low, high = (float(value) for value in np.quantile(by_row.similarity, TRUST_QUANTILES))
+        bounds = min(low, TRUST_WIDTH * high), high
+        return HeldOut(by_row.raw(bounds), by_row.similarity, bounds, bounds)
+    gates = [_gate(by_row.similarity, quantiles) for quantiles in VECTOR_GATES]
+    nearest = (corpus.vectors @ vector_centres(corpus.vectors).T).argmax(axis=1)[corpus.first]
+    parts = [by_row, _cross_fitted(corpus, _cluster_folds(nearest), fit)] if nearest.any() else [by_row]
+    raw = np.zeros((2, len(corpus)))
     for fold in range(FOLDS):
+        out = folds == fold
+        raw[:, out] = by_row.raw(_best(gates, parts, corpus, ~out))[:, out]
+    every = np.ones(len(corpus), dtype=np.bool_)
+    return HeldOut(raw, by_row.similarity, _best(gates, parts, corpus, every), gates[0])
+
+
+def _cross_fitted(corpus: Corpus, folds: Rows, fit: Callable[[Corpus, Rows], Fitted]) -> _CrossFitted:
+    found = _CrossFitted(np.zeros((2, len(corpus))), np.zeros(len(corpus)), np.zeros(len(corpus)))
+    for fold in np.unique(folds):
         out, kept = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
         weights = fit(corpus, kept)
-        evidence[:, out] = weights.evidence(corpus, out)
-        prior[out] = weights.prior(corpus, out)
-        similarity[out] = weights.similarity(corpus, out)
-    bounds = _bounds(similarity, vectors=corpus.shifts is not None)
-    raw = trust(similarity, bounds) * evidence
-    raw[0] -= prior
-    return HeldOut(raw, similarity, bounds)
+        found.evidence[:, out] = weights.evidence(corpus, out)
+        found.prior[out] = weights.prior(corpus, out)
+        found.similarity[out] = weights.similarity(corpus, out)
+    return found
 
 
-def _bounds(similarity: Floats, *, vectors: bool) -> tuple[float, float]:
-    quantiles = VECTOR_TRUST_QUANTILES if vectors else TRUST_QUANTILES
+def _cluster_folds(nearest: Rows) -> Rows:
+    """Folds of whole clusters, as even as they can be; all 0 where there is one cluster. Shape ``(n,)``."""
+    sizes = np.bincount(nearest)
+    fold, filled = np.zeros(len(sizes), dtype=np.intp), np.zeros(FOLDS)
+    for cluster in np.argsort(-sizes, kind="stable"):
+        fold[cluster] = filled.argmin()
+        filled[fold[cluster]] += sizes[cluster]
+    return fold[nearest]
+
+
+def _best(
+    gates: Sequence[tuple[float, float]],
+    parts: Sequence[_CrossFitted],
+    corpus: Corpus,
+    rows: NDArray[np.bool_],
+) -> tuple[float, float]:
+    """The gate with the highest mean APGR; of equals, or where nothing is gained, the most careful one."""
+    weak, strong = corpus.weak[rows], corpus.strong[rows]
+
+    def worth(bounds: tuple[float, float]) -> float:
+        raws = (part.raw(bounds) for part in parts)
+        return sum(gap_curve((raw[1] - raw[0])[rows], weak, strong).apgr for raw in raws)
+
+    return max(gates, key=worth) if strong.mean() > weak.mean() else gates[0]
+
+
+def _gate(similarity: Floats, quantiles: tuple[float, float]) -> tuple[float, float]:
+    """The two similarities of a gate."""
     low, high = (float(value) for value in np.quantile(similarity, quantiles))
-    if vectors:
-        return low, max(high, low + 1e-6)  # all alike: nothing is stranger than the rest
-    return min(low, TRUST_WIDTH * high), high
+    return low, max(high, low + 1e-6)  # all alike: nothing is stranger than the rest
 
 
 def group_offsets(corpus: Corpus, unseen: HeldOut, groups: Sequence[str]) -> dict[str, tuple[float, float]]:

@@ -150,6 +150,8 @@ class LearnedRouter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     similarity: tuple[
         float, float
     ]  # up to the first the prior speaks alone, from the second the learned router
+    #: The same for the stated error of a probability, which asks for more likeness; None: ``similarity``.
+    error_similarity: tuple[float, float] | None = None
     weak_calibration: Calibration
     strong_calibration: Calibration
     offsets: dict[str, tuple[float, float]] = {}  # domain -> added to the raw weak and strong value
@@ -222,8 +224,8 @@ class LearnedScorer:
         if self._kinds:
             prior += learned_router.length_slope * self._kinds.shift(text)
         weak, strong, similarity = self._evidence(text)
-        low, high = learned_router.similarity
-        trust = min(max((similarity - low) / (high - low), 0.0), 1.0)
+        trust = _trust(similarity, learned_router.similarity)
+        known = _trust(similarity, learned_router.error_similarity or learned_router.similarity)
         more_weak, more_strong = learned_router.offsets.get(domain, (0.0, 0.0))
         weak = trust * weak - prior + more_weak
         strong = trust * strong + more_strong
@@ -235,8 +237,8 @@ class LearnedScorer:
             p_strong=p_strong,
             similarity=similarity,
             source=ScoreSource.NGRAMS if trust == 1.0 else ScoreSource.BLEND if trust else ScoreSource.PRIOR,
-            weak_error=round(learned_router.weak_calibration.stated_error(p_weak, trust), _DIGITS),
-            strong_error=round(learned_router.strong_calibration.stated_error(p_strong, trust), _DIGITS),
+            weak_error=round(learned_router.weak_calibration.stated_error(p_weak, known), _DIGITS),
+            strong_error=round(learned_router.strong_calibration.stated_error(p_strong, known), _DIGITS),
         )
 
     def _evidence(self, text: str) -> tuple[float, float, float]:
@@ -256,6 +258,12 @@ class LearnedScorer:
             more_weak, more_strong = self._dense.evidence(text)
             weak, strong = weak + more_weak, strong + more_strong
         return weak, strong, similarity
+
+
+def _trust(similarity: float, bounds: tuple[float, float]) -> float:
+    """How much of what was learned counts, 0..1."""
+    low, high = bounds
+    return min(max((similarity - low) / (high - low), 0.0), 1.0)
 
 
 class _Vector:
