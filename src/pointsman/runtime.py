@@ -137,9 +137,10 @@ class Payer(Protocol):
 class _Replies:
     """Answers the model queries of one decision: from memory, by the budget's refusal, or by a model."""
 
-    __slots__ = ("_ahead", "_payer", "_questions", "waited")
+    __slots__ = ("_ahead", "_payer", "_questions", "decision", "waited")
 
-    def __init__(self, questions: Questions, payer: Payer | None = None) -> None:
+    def __init__(self, questions: Questions, payer: Payer | None = None, decision: str = "") -> None:
+        self.decision = decision  # its id; empty where none is recorded
         self._questions = questions
         self._payer = payer
         self._ahead: dict[ModelQuery, ModelReply] = {}  # to queries that were asked beside an earlier one
@@ -182,7 +183,8 @@ class _Replies:
             said = repr(reply.text[:_SHOWN]) if reply.ok else f"nothing: {reply.error}"
             asked = query.model or "the default model"
             about = f"{query.kind}({query.about})" if query.about else query.kind
-            decisions_log.debug("%s: %s said %s in %.0f ms", about, asked, said, seconds * 1e3)
+            whose = f"{self.decision} {about}" if self.decision else about
+            decisions_log.debug("%s: %s said %s in %.0f ms", whose, asked, said, seconds * 1e3)
         self._questions.keep(query, reply)
         return reply
 
@@ -277,7 +279,7 @@ class Runtime:
             request = self.client_texts.with_repeated(request)
         memory = self.memories.load(request.session)
         started, replies = time.perf_counter(), self._begin(request.arrived_at)
-        decided = drive(self.engine.decide(request, memory, self._new_id()), partial(replies.ask, ask))
+        decided = drive(self.engine.decide(request, memory, replies.decision), partial(replies.ask, ask))
         decision = self._record(request, decided, time.perf_counter() - started - replies.waited)
         self.memories.save(request.session, decided.memory)
         return decision
@@ -294,7 +296,7 @@ class Runtime:
         in_thread = request.size > LARGE or self.memories.store.waits
         memory = await _in_thread(self.memories.load, session) if in_thread else self.memories.load(session)
         started, replies = time.perf_counter(), self._begin(request.arrived_at, payer)
-        steps = self.engine.decide(request, memory, self._new_id())
+        steps = self.engine.decide(request, memory, replies.decision)
         ask = self.ask if payer is None else partial(payer.ask, self.ask)
         waits = request.size > LARGE or not self.engine.is_prepared(request)
         run = _beside_the_loop(request.size) if waits else None
@@ -332,7 +334,7 @@ class Runtime:
         """
         started, replies = time.perf_counter(), self._begin(event.arrived_at)
         reading = self.engine.read_event(event, memory, then)
-        decided = drive(self.engine.decide(reading, memory, self._new_id()), partial(replies.ask, ask))
+        decided = drive(self.engine.decide(reading, memory, replies.decision), partial(replies.ask, ask))
         spent = time.perf_counter() - started - replies.waited
         return self._record(reading.request, decided, spent), decided.memory
 
@@ -383,7 +385,7 @@ class Runtime:
     def _begin(self, arrived_at: float, payer: Payer | None = None) -> _Replies:
         if self.questions.is_limited:
             self.questions.count_request(arrived_at)
-        return _Replies(self.questions, payer)
+        return _Replies(self.questions, payer, self._new_id())
 
     def _record(self, request: AgentRequest | None, decided: Decided, seconds: float) -> Decision:
         """Write a decision down, and return it with the time it took."""

@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from pointsman.cli import app
 from pointsman.errors import ConfigError
+from support.learned_routers import blank
 
 
 def classify(
@@ -104,6 +106,22 @@ def test_the_same_words_in_another_turn_are_another_message(tmp_path: Path) -> N
     line = {"text": "investigate Acme", "session": "s"}
     _, answers = classify(tmp_path, {**line, "turn": 1}, {**line, "turn": 1}, {**line, "turn": 2})
     assert [answer["domains"]["momentum"] for answer in answers] == [1, 1, 2]
+
+
+def test_the_score_is_that_of_the_learned_router_where_one_is_given(tmp_path: Path) -> None:
+    """Who sorts by "score" ranks by the router; the rules' own stands beside it, and the tier is theirs."""
+    line = {"text": "Prove step by step that the square root of two is irrational."}
+    _, [rules] = classify(tmp_path, line, args=("--profile", "default"))
+    scores = []
+    for number, slope in enumerate((0.0, 0.5)):
+        file = tmp_path / f"{number}.json"
+        file.write_bytes(msgspec.json.encode(blank(rules_slope=slope, similarity=(-1.0, -0.5))))
+        code, [found] = classify(tmp_path, line, args=("--profile", "default", "--learned-router", str(file)))
+        assert (code, found["tier"], found["rules_score"]) == (0, rules["tier"], rules["score"])
+        assert found["score"] == found["learned_router"]["score"]
+        scores.append(found["score"])
+    assert scores[0] != scores[1]
+    assert "rules_score" not in rules
 
 
 def test_an_unknown_profile_names_the_known_ones(tmp_path: Path) -> None:

@@ -1,15 +1,19 @@
 """The pages with which a person works: Label, Policy with replay, and Try."""
 
+import json
 import time
 from contextlib import closing
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from pointsman.config import load
 from pointsman.console._label import CHOICES
-from pointsman.gateway.build import demo_config
+from pointsman.gateway.app import Gateway
+from pointsman.gateway.build import Builder, demo_config
 from support.consoles import Browser, console_gateway, console_state
 
 #: Near a boundary by the profile ``default``, and so worth a label.
@@ -132,6 +136,28 @@ def test_the_policy_as_a_file_decides_the_same(browser: Browser) -> None:
     text = browser.get("/console/policy.json").json()["toml"]
     page = browser.post(f"{path}/again", {"token": browser.token(path), "policy": text})
     assert (page.status, b"changed</span>" in page.body) == (200, False), page.body.decode()
+
+
+def test_the_policy_in_force_decides_again_where_it_names_a_file_beside_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The configuration names it relatively, the printed policy in full: it is the same file."""
+    monkeypatch.chdir(tmp_path.parent)  # not where the file stands
+    listed = [{"name": "send_mail", "instructions": "Send an e-mail"}]
+    (tmp_path / "caps.json").write_text(json.dumps(listed))
+    (tmp_path / "other.json").write_text(json.dumps(listed))
+    file = tmp_path / "pointsman.toml"
+    file.write_text(f'{POLICY}[capabilities]\nfile = "caps.json"\n[ledger]\npath = "l.sqlite"\n')
+    with closing(Builder(lambda: load(file))) as builder, closing(Browser(Gateway(builder()))) as browser:
+        path = f"/console/decisions/{browser.chat('Hello!')}"
+        token, text = browser.token(path), browser.get("/console/policy.json").json()["toml"]
+        assert str(tmp_path / "caps.json") in text
+        for entered in (text, text.replace(str(tmp_path / "caps.json"), "caps.json")):
+            page = browser.post(f"{path}/again", {"token": token, "policy": entered})
+            assert page.status == 200, page.body.decode()
+        changed = text.replace("caps.json", "other.json")
+        other = browser.post(f"{path}/again", {"token": token, "policy": changed})
+        assert (other.status, b"may name only files" in other.body) == (400, True)
 
 
 @pytest.mark.parametrize(

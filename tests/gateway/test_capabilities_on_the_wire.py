@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,32 @@ def offered(wire: WireFormat) -> list[dict[str, Any]]:
     return [
         {**kind, "name": name, "description": text, key: {"type": "object"}} for name, text in TOOLS.items()
     ]
+
+
+def test_the_log_says_which_signals_scored_and_what_each_judge_was_asked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At the level debug, as ``serve --log-level debug`` sets it: of which decision, and about what."""
+    caplog.set_level(logging.DEBUG, "pointsman.decisions")
+    (tmp_path / "other.toml").write_text(OTHER)
+    with ScriptedUpstream(answer).running() as url:
+        file = tmp_path / "pointsman.toml"
+        file.write_text(CONFIG.format(url=url, folder=tmp_path, more=""))
+        body = {"model": "auto", "messages": [{"role": "user", "content": "mail it, step by step"}]}
+        with gateway(Builder(lambda: load(file))()) as running:
+            sent = {**body, "tools": offered(WireFormat.CHAT)}
+            found = httpx.post(f"{running.url}/v1/chat/completions", json=sent).raise_for_status()
+    decision_id = found.headers["x-pointsman-decision-id"]
+    said = [line.getMessage() for line in caplog.records if line.levelno == logging.DEBUG]
+    for name, word in (("send_mail", '"is_match": true'), ("get_weather", '"is_match": false')):
+        asked = f"{decision_id} judge_capability({name}): judge said "
+        [line] = [each for each in said if each.startswith(asked)]
+        assert word in line
+    [line] = [line.getMessage() for line in caplog.records if line.levelno == logging.INFO]
+    told = dict(part.split("=", 1) for part in line.split())
+    assert told["decision"] == decision_id
+    assert -1 < float(told["score"]) < 1
+    assert "reasoning_(step_by_step)" in told["signals"]
 
 
 @pytest.mark.parametrize("wire", WireFormat)

@@ -1,4 +1,4 @@
-"""``/v1/decide`` and ``/v1/explain``: the decision of a request, and no upstream is sent it."""
+"""``/v1/decide`` and ``/v1/explain``: the decision of a request, which goes to no upstream."""
 
 import asyncio
 import hashlib

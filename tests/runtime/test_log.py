@@ -101,8 +101,9 @@ def test_answers_of_judging_models_are_logged_at_debug(
         return reply
 
     running.questions = type(running.questions)(Verification(share=1.0))
-    running.decide_sync(request_from_text("Write something about the sea for her and me"), ask)
-    assert [r.getMessage().startswith(said) for r in caplog.records if r.levelno == logging.DEBUG] == [True]
+    decision = running.decide_sync(request_from_text("Write something about the sea for her and me"), ask)
+    [line] = [r.getMessage() for r in caplog.records if r.levelno == logging.DEBUG]
+    assert line.startswith(f"{decision.id} {said}")
 
 
 class BrokenMatcher:

@@ -334,13 +334,13 @@ class BodyReservation:
         """The request is over."""
         self._budget.held -= self._held
         self._held = 0
-        self.give_answer()
+        if self._answer:
+            self.give_answer()
 
     def give_answer(self) -> None:
         """A large answer, or a large event, is held no longer."""
-        if self._answer:
-            self._budget.answers.give(self._answer)
-            self._answer = 0
+        self._budget.answers.give(self._answer)
+        self._answer = 0
 
 
 class DisconnectWatch:

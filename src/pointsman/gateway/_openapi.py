@@ -164,7 +164,9 @@ def _session(operation: dict[str, Any]) -> dict[str, Any]:
 
 def _decisions() -> dict[str, Any]:
     asked = _either(_ref("RequestBody"), _ref("TextRequest"))
-    decide = _operation("Decide a request; no upstream is sent it.", _ref("DecisionPage"), body=asked)
+    decide = _operation(
+        "Decide a request, without sending it to an upstream.", _ref("DecisionPage"), body=asked
+    )
     explain = _operation(
         "Explain what would be decided; nothing is recorded or remembered.", _ref("Explained"), body=asked
     )
