@@ -253,9 +253,11 @@ def _beside(file: Path, suffix: str) -> Path:
 
 def is_in_use(config: Config) -> bool:
     """Whether a configuration is what a fit wrote, and what was before it is known."""
+    if not config.source:  # the demo's stands in no file
+        return False
     file = Path(config.source)
     files = (file, _beside(file, _WRITTEN), _beside(file, _BEFORE))
-    return bool(config.source) and all(map(Path.is_file, files)) and read(file) == read(files[1])
+    return all(map(Path.is_file, files)) and read(file) == read(files[1])
 
 
 def can_fit() -> bool:
