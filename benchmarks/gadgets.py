@@ -70,6 +70,7 @@ def gadgets(words: Sequence[str]) -> dict[str, Gadget]:
     return {
         "3 after": lambda text, draw: f"{text} {some(draw, 3)}",
         "6 before": lambda text, draw: f"{some(draw, 6)}. {text}",
+        "6 ahead": lambda text, draw: f"{some(draw, 6)} {text}",
         "12 before": lambda text, draw: f"{some(draw, 12)}. {text}",
         "3 quoted": lambda text, draw: f'{text} "{some(draw, 3)}"',
         "6 in code": lambda text, draw: f"{text}\n```\n{some(draw, 6)}\n```",
