@@ -1,4 +1,4 @@
-"""``pointsman report``: savings, roles, projects, kinds, escalation, drift, shadow and guidance."""
+"""``pointsman report``: savings, roles, projects, kinds, escalation, drift, shadows, agreement, guidance."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from pointsman.cli.decisions import opened
 from pointsman.cli.options import ConfigOption, DemoOption, JsonOption, LedgerOption
 from pointsman.cli.output import Group, config_file, echo, print_blocks, print_json
+from pointsman.cli.report_agreement import agreement
 from pointsman.cli.report_drift import report_drift
 from pointsman.cli.report_escalation import escalation
 from pointsman.cli.report_judge import judge
@@ -37,7 +38,7 @@ __all__ = ["register"]
 _report: Final = typer.Typer(
     cls=Group,
     no_args_is_help=True,
-    help="Report savings, roles, projects, kinds, escalation, drift, shadow and guidance.",
+    help="Report savings, roles, projects, kinds, escalation, drift, shadow, agreement and guidance.",
 )
 
 
@@ -50,6 +51,7 @@ def register(app: typer.Typer) -> None:
     _report.command("projects")(projects)
     _report.command("roles")(roles)
     _report.command("shadow")(shadow)
+    _report.command("agreement")(agreement)
     app.add_typer(_report, name="report")
 
 
