@@ -1,5 +1,7 @@
 """Short final answers: hits beside near misses."""
 
+import warnings
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,11 +37,21 @@ from pointsman.agreement.answers import final_answer, same_answer
         ("Paris is the capital of France.", "Paris is the capital of France.", False),  # free text
         ("", "", False),
         ("yes\nno", "yes\nno", False),
+        ("3in", "3 in", True),  # of which Python would warn
+        ("'3in'", '"3in"', True),
     ],
 )
 def test_pairs(first: str, second: str, same: bool) -> None:
     assert same_answer(final_answer(first), final_answer(second)) is same
     assert same_answer(final_answer(second), final_answer(first)) is same
+
+
+@pytest.mark.parametrize("text", ["3in", "0xfor 1", "1or 2", "Answer: 5if"])
+def test_no_answer_makes_python_warn(text: str) -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        final_answer(text)
+    assert told == []
 
 
 @given(st.text(max_size=400))

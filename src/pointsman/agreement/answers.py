@@ -32,6 +32,8 @@ _FRACTION: Final = re.compile(r"(-?)\\[dt]?frac\{(-?\d+)\}\{(-?\d+)\}")
 _NUMBER: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d{1,3})?|[-+]?\d+/\d+")
 _UNIT: Final = re.compile(r"[-+$€£]?\s*\d[\d,.]*(?:/\d+)?\s*[^\W\d_]{0,12}[%°]?[.!]?")
 _BOX: Final = "\\boxed{"
+_QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
+_GLUED: Final = re.compile(r"[\w.](?:and|else|for|if|in|is|not|or)")
 _CONTAINERS: Final = (list, tuple, dict, set)
 
 
@@ -88,8 +90,11 @@ def normalised(text: str) -> str:
 
 
 def _literal(text: str) -> object:
-    """The value of a Python or JSON literal; None if the text is none. A backslash in a string may warn."""
-    if "\\" in text:
+    """The value of a Python or JSON literal; None if the text is none.
+
+    Python warns of a backslash in a string, and of a number with a keyword right behind it: "3in".
+    """
+    if "\\" in text or _GLUED.search(_QUOTED.sub("", text)):
         return None
     try:
         return ast.literal_eval(text.strip())
