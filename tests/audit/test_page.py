@@ -157,6 +157,39 @@ def test_every_command_runs_as_it_is_printed(name: str) -> None:
     assert all(len(words) == 3 for words in others)  # what logs name is one word of the shell
 
 
+def test_one_cheaper_model_is_one_change() -> None:
+    """Asked in the background it shows what it makes of the work of both others."""
+    stakes = (STAKE, STAKE._replace(dear="dearer", dollars=2.0), STAKE._replace(cheap="other", dollars=1.0))
+    both, other = changes(found(stakes=stakes), [of("codex")])
+    assert "would do the work of dear and dearer" in both.what
+    assert both.worth == "unknown, $6.00 at stake"
+    assert other.command.endswith("--shadow other && pointsman serve")
+
+
+def test_days_without_a_request_have_a_place_too(tmp_path: Path) -> None:
+    for name, day in (("s1", "2026-11-01"), ("s2", "2026-11-04")):
+        session = ClaudeSession(tmp_path, name, day=day)
+        session.says("Mend it.")
+        session.answers(name, stop="end_turn")
+    audit(tmp_path, "--html", str(tmp_path / "a.html"))
+    page = (tmp_path / "a.html").read_text()
+    assert 'aria-label="Money by day, 4 days"' in page
+    assert re.findall(r'class="bar" x="([\d.]+)"', page) == ["1.0", "121.0"]
+    assert "<span>2026-11-01</span><span>2026-11-04</span>" in page
+
+
+def test_only_a_quarter_has_bars(tmp_path: Path) -> None:
+    for name, day in (("s1", "2026-01-01"), ("s2", "2026-11-04")):
+        session = ClaudeSession(tmp_path, name, day=day)
+        session.says("Mend it.")
+        session.answers(name, stop="end_turn")
+    audit(tmp_path, "--html", str(tmp_path / "a.html"))
+    page = (tmp_path / "a.html").read_text()
+    assert 'aria-label="Money by day, 92 days"' in page
+    assert "216 days before are left out." in page
+    assert page.count('class="bar"') == 1
+
+
 def test_a_command_that_does_not_parse_is_found() -> None:
     with pytest.raises(Exception, match="No such option"):
         parse("pointsman config init --frm-audit")

@@ -6,25 +6,32 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ClaudeSession", "CodexSession"]
+__all__ = ["ClaudeSession", "CodexSession", "month"]
 
-_DAY = "2026-11-20T10:"
+_DAY = "2026-11-20"
 
 
-def _time(minute: float) -> str:
-    return f"{_DAY}{int(minute):02d}:{int(minute * 60) % 60:02d}.000Z"
+def _time(minute: float, day: str = _DAY) -> str:
+    return f"{day}T10:{int(minute):02d}:{int(minute * 60) % 60:02d}.000Z"
 
 
 class ClaudeSession:
     """One session file of Claude Code."""
 
     def __init__(
-        self, home: Path, name: str = "s1", project: str = "/home/ana/code/shop", *, file: str = ""
+        self,
+        home: Path,
+        name: str = "s1",
+        project: str = "/home/ana/code/shop",
+        *,
+        file: str = "",
+        day: str = _DAY,
     ) -> None:
         folder = home / ".claude/projects" / project.replace("/", "-")
         self.file = folder / (file or f"{name}.jsonl")
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.name, self.project = name, project
+        self.day = day
         self.common: dict[str, Any] = {"isSidechain": False}
         self._count = 0
 
@@ -36,7 +43,7 @@ class ClaudeSession:
             "sessionId": self.name,
             "cwd": self.project,
             "version": "2.1.330",
-            "timestamp": _time(self._count / 10),
+            "timestamp": _time(self._count / 10, self.day),
         }
         with self.file.open("a") as out:
             out.write(json.dumps(whole | self.common | fields) + "\n")
@@ -73,10 +80,18 @@ class ClaudeSession:
         self.line(type="user", message={"role": "user", "content": [block]}, **fields)
 
     def calls(
-        self, id_: str, tool: str, result: str | None, *, error: bool = False, **arguments: Any
+        self,
+        id_: str,
+        tool: str,
+        result: str | None,
+        *,
+        error: bool = False,
+        answer: dict[str, Any] | None = None,
+        **arguments: Any,
     ) -> None:
-        """Write an answer with one call, and its result."""
-        self.answers(id_, {"type": "tool_use", "id": f"call_{id_}", "name": tool, "input": arguments})
+        """Write an answer with one call, and its result; ``answer`` has more for ``answers``."""
+        block = {"type": "tool_use", "id": f"call_{id_}", "name": tool, "input": arguments}
+        self.answers(id_, block, **(answer or {}))
         if result is not None:
             self.result(f"call_{id_}", result, error=error)
 
@@ -119,3 +134,51 @@ class CodexSession:
         """Write the cumulative counts once more."""
         info = {"total_token_usage": self.total, "last_token_usage": last or self.total}
         self.line("event_msg", type="token_count", info=info, rate_limits={"plan_type": None})
+
+
+#: Sessions of a month: day, project, model, calls that work, calls that fail alike at the end.
+_MONTH = (
+    ("2026-10-23", "shop", "claude-sonnet-4-5", 14, 0),
+    ("2026-10-26", "shop", "claude-opus-5-5", 22, 0),
+    ("2026-10-27", "billing-service", "claude-sonnet-4-5", 9, 7),
+    ("2026-10-30", "shop", "claude-haiku-4-5", 11, 0),
+    ("2026-11-03", "billing-service", "claude-opus-5-5", 31, 12),
+    ("2026-11-05", "docs", "claude-haiku-4-5", 6, 0),
+    ("2026-11-09", "shop", "claude-sonnet-4-5", 18, 0),
+    ("2026-11-11", "billing-service", "claude-haiku-4-5", 16, 0),
+    ("2026-11-12", "shop", "claude-opus-5-5", 41, 0),
+    ("2026-11-16", "infra", "claude-sonnet-4-5", 12, 9),
+    ("2026-11-18", "shop", "claude-haiku-4-5", 8, 0),
+    ("2026-11-20", "billing-service", "claude-sonnet-4-5", 20, 0),
+)
+
+
+def month(home: Path) -> None:
+    """Write a month of sessions, invented: what an audit has something to say about."""
+    for number, (day, project, model, good, bad) in enumerate(_MONTH):
+        session = ClaudeSession(home, f"session-{number + 1:02d}", f"/home/ana/code/{project}", day=day)
+        session.says("Mend the failing tests of the basket.")
+        for at in range(good + bad):
+            usage = {
+                "input_tokens": 900,
+                "cache_read_input_tokens": 21_000 + 2_400 * at,
+                "cache_creation_input_tokens": 1_500,
+                "output_tokens": 420,
+            }
+            answer = {"model": model, "usage": usage}
+            if at < good:
+                path = f"/home/ana/code/{project}/part_{at}.py"
+                done = "The file was updated."
+                session.calls(f"{number}-{at}", "Edit", done, answer=answer, file_path=path)
+            else:
+                failed = "Exit code 1\nno such file"
+                session.calls(
+                    f"{number}-{at}", "Bash", failed, error=True, answer=answer, command="make test"
+                )
+            if at in {good // 3, 2 * good // 3}:
+                session.says("Go on.")
+        if not bad and number % 3:
+            session.calls(
+                f"{number}-t", "Bash", "8 passed in 1.2s", answer={"model": model}, command="pytest"
+            )
+        session.answers(f"{number}-last", model=model, stop="end_turn")

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pointsman.audit.figures import SessionFigures
 from pointsman.audit.sure import HOUSEKEEPING_CHANGE, MOVES_CHANGE, STUCK_CHANGE, TOOLS_CHANGE
-from pointsman.audit.verdict import Verdict, amount, amounts
+from pointsman.audit.verdict import Stake, Verdict, amount, amounts
 from pointsman.printable import Block
 
 __all__ = ["Change", "changes", "changes_blocks"]
@@ -122,9 +122,14 @@ def _outcomes(found: Verdict, arguments: str) -> Iterator[Change]:
 
 
 def _unknown(found: Verdict, arguments: str) -> Iterator[Change]:
+    """Yield one change for every cheaper model, whichever models did the work."""
+    stakes: dict[str, list[Stake]] = {}
     for each in found.stakes:
+        stakes.setdefault(each.cheap, []).append(each)
+    for cheap, own in stakes.items():
+        dear = " and ".join(each.dear for each in own)
         yield Change(
-            f"learn whether {each.cheap} would do the work of {each.dear}: ask it in the background",
-            f"unknown, {amount(each.dollars, each.worth)} at stake",
-            _gateway(f"{arguments} --shadow {shlex.quote(each.cheap)}"),
+            f"learn whether {cheap} would do the work of {dear}: ask it in the background",
+            f"unknown, {amount(sum(each.dollars for each in own), sum(each.worth for each in own))} at stake",
+            _gateway(f"{arguments} --shadow {shlex.quote(cheap)}"),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
 from html import escape
 from types import MappingProxyType
 from typing import Final
@@ -28,17 +29,23 @@ _STYLE: Final = """
 *{box-sizing:border-box}body{margin:0 auto;padding:1.5rem 1rem 3rem;max-width:64rem;background:var(--bg);
 color:var(--text);font:15px/1.5 system-ui,sans-serif}h1{font-size:1.35rem;line-height:1.4;margin:0 0 1rem}
 h2{font-size:1.05rem;margin:2rem 0 .4rem}.dim{color:var(--dim)}p{margin:.4rem 0}
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nums}
-th,td{text-align:left;padding:.2rem .9rem .2rem 0;border-bottom:1px solid var(--line);vertical-align:top}
+.scroll{overflow-x:auto;margin:.3rem 0 1.1rem}.session .scroll{margin:.2rem 0 0}
+table{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nums}
+th,td{text-align:left;padding:.2rem .9rem .2rem 0;border-bottom:1px solid var(--line);vertical-align:top;
+white-space:nowrap}td:last-child{white-space:normal;min-width:5rem}td.r:last-child{white-space:nowrap}
 th{font-weight:600;color:var(--dim)}.r{text-align:right}svg{display:block;max-width:100%}
+.days{width:100%;max-width:920px;height:110px}
 svg text{font:11px system-ui,sans-serif;fill:var(--dim)}.bar{fill:var(--bar)}.rail{stroke:var(--line)}
 .m{fill:var(--bar)}.u{fill:var(--text)}.o{fill:var(--ok)}.x{fill:var(--bad)}
 .s{stroke:var(--bad);stroke-dasharray:3 2}
 li{margin:.35rem 0}
-code{overflow-wrap:anywhere}.session svg{max-width:none}
+code{display:block;white-space:nowrap;overflow-x:auto;padding:.3rem .5rem;margin:.2rem 0;
+border:1px solid var(--line);border-radius:4px}.ends{display:flex;justify-content:space-between;
+max-width:920px;font-size:.8rem}.session svg{max-width:none}
 .session{break-inside:avoid;border-top:1px solid var(--line);padding:.5rem 0}
 @media print{body{max-width:none;padding:0}.session svg{max-width:100%}
-.scroll{overflow:visible}table{font-size:.72rem}}
+.scroll,code{overflow:visible}table{font-size:.72rem}
+td,th,code{white-space:normal;overflow-wrap:anywhere}}@media (max-width:32rem){h1{font-size:1.15rem}}
 """
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 _END: Final = {"unknown": "outcome unknown"}
@@ -80,7 +87,7 @@ def page(report: AuditReport, prompts: Mapping[tuple[str, str], Sequence[str]] =
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f"<title>Audit: {sentence.split('. ')[0]}</title><style>{_STYLE}</style></head>"
-        f"<body>{body}</body></html>\n"
+        f"<body><main>{body}</main></body></html>\n"
     )
 
 
@@ -100,27 +107,40 @@ def _policies(report: AuditReport) -> Iterator[str]:
 
 
 def _bars(report: AuditReport) -> Iterator[str]:
-    groups = by(report.sessions, report.pricing, "day")
-    days = groups[-_DAYS:]
-    most = max((day.money.total for day in days), default=0.0)
+    groups = {group.name: group for group in by(report.sessions, report.pricing, "day")}
+    every = _calendar(groups)
+    days = every[-_DAYS:]
+    most = max((groups[day].money.total for day in days if day in groups), default=0.0)
     if not most:
         return
-    width = min(40.0, 900 / len(days))
-    left_out = f" The {len(groups) - len(days)} days before are left out." if len(groups) > len(days) else ""
+    width = min(40.0, 920 / len(days))
+    older = len(every) - len(days)
+    left_out = f" {counted(older, 'day')} before {'is' if older == 1 else 'are'} left out." if older else ""
     yield f"<h2>Money by day</h2><p class=dim>The highest bar is {dollars(most)}.{left_out}</p>"
-    yield f'<svg viewBox="0 0 920 130" role="img" aria-label="Money by day, {counted(len(days), "day")}">'
+    yield '<svg class="days" viewBox="0 0 920 104" preserveAspectRatio="none" role="img" '
+    yield f'aria-label="Money by day, {counted(len(days), "day")}">'
     for at, day in enumerate(days):
-        tall = round(100 * day.money.total / most, 1)
-        title = f"{_text(day.name)}: {_text(cost(day.money))}"
+        if day not in groups:
+            continue
+        money = groups[day].money
+        tall = round(100 * money.total / most, 1)
         yield (
-            f'<rect class="bar" x="{at * width + 2:.1f}" y="{102 - tall}" width="{width * 0.8:.1f}" '
-            f'height="{tall}"><title>{title}</title></rect>'
+            f'<rect class="bar" x="{at * width + 1:.1f}" y="{102 - tall:.1f}" width="{width * 0.85:.1f}" '
+            f'height="{tall}"><title>{_text(day)}: {_text(cost(money))}</title></rect>'
         )
-    yield f'<text x="2" y="120">{_text(days[0].name)}</text>'
-    if len(days) > 1:
-        right = min(920.0, max(len(days) * width, 160))
-        yield f'<text x="{right:.0f}" y="120" text-anchor="end">{_text(days[-1].name)}</text>'
-    yield "</svg>"
+    last = f"<span>{_text(days[-1])}</span>" if len(days) > 1 else ""
+    yield f'</svg><div class="ends dim"><span>{_text(days[0])}</span>{last}</div>'
+
+
+def _calendar(known: Iterable[str]) -> list[str]:
+    """All days from the first to the last, in order; a name that is no day stands as it is."""
+    names = sorted(known)
+    days = [date.fromisoformat(name) for name in names if name[:1].isdigit()]
+    if not days:
+        return names
+    between = (days[-1] - days[0]).days + 1
+    dated = [(days[0] + timedelta(at)).isoformat() for at in range(between)]
+    return [*(name for name in names if not name[:1].isdigit()), *dated]
 
 
 def _changes(found: Verdict, report: AuditReport) -> Iterator[str]:
@@ -129,7 +149,7 @@ def _changes(found: Verdict, report: AuditReport) -> Iterator[str]:
         yield "<h2>The changes worth most on these logs</h2><ol>"
         for each in made:
             what, worth, command = map(_text, each)
-            yield f"<li><b>{what}</b> ({worth})<br><code>{command}</code></li>"
+            yield f"<li><b>{what}</b> ({worth})<code tabindex=0>{command}</code></li>"
         yield "</ol>"
 
 
@@ -174,7 +194,9 @@ def _lane(lane: str) -> str:
     width = 60 + len(lane) * _STEP
     events = counted(len(lane) - lane.count(".") - lane.count("s"), "event")
     sign = ", with the first sign of being stuck" if "s" in lane else ""
-    drawn = [f'<div class="scroll"><svg width="{width}" height="60" viewBox="0 0 {width} 60" role="img"']
+    drawn = [
+        f'<div class="scroll" tabindex=0><svg width="{width}" height="60" viewBox="0 0 {width} 60" role="img"'
+    ]
     drawn.append(f' aria-label="{events} of the session{sign}">')
     for name, letters, y in _RAILS:
         drawn.append(f'<text x="0" y="{y + 4}">{name}</text>')
@@ -243,7 +265,8 @@ def _table(table: TextTable) -> str:
         + "</tr>"
         for row in table.rows
     )
-    return f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+    inner = f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
+    return f'<div class="scroll" tabindex=0><table>{inner}</table></div>'
 
 
 def _text(text: str) -> str:
