@@ -4,9 +4,10 @@
 
 A scripted client stands for the providers: each model answers a question, named by its row, as recorded.
 Printed for each pair of ``agreement.PAIRS`` and each set: share agreed, success minus strong and cost over
-strong's by the gateway and by ``evaluate_agreement``, which must be equal; the gateway's own milliseconds to
-the first byte; and the tokens that are written before the first byte, beside those of the strong model alone
-(a stream of which sends its first token at once, a whole answer all of them). No model's speed is in it.
+strong's by the gateway and by ``evaluate_agreement``. They are equal but for strings with escapes, of which
+the data do not say how they were written: in one of the fourteen by one question. Then the gateway's own
+milliseconds to the first byte; and the tokens that are written before it, beside those of the strong model
+alone (a stream sends its first token at once, a whole answer all of them). No model's speed is in it.
 """
 
 import argparse

@@ -112,6 +112,10 @@ def test_the_command(tmp_path: Path) -> None:
     assert "agreement (tools): 4 requests asked of two models" in text
     assert "agreed: 50.0% (agreed 1, control 1, different 2, skipped 1)" in text
     assert "saved $2.00 (5%)" in text
+    shown = " ".join(
+        CliRunner().invoke(app, ["decisions", "show", "d1", "--ledger", str(file)]).output.split()
+    )
+    assert "agreement (tools): a and b: different: ; s served" in shown
     [rule] = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)["rules"]
     assert rule["cost"]["saved"] == pytest.approx(2)
     assert rule["results"]["late"] == 0
