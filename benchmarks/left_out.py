@@ -4,8 +4,9 @@
 
 Reads ../shared/data/tiers (or $POINTSMAN_SHARED/data/tiers); needs the extras ``static`` and ``fit``. Prints
 the APGR of random, length, both rule profiles, kinds beside length and beside ``default``: with each source
-left out of the kinds, and with each task left out (the same task of another source too). ``nine_models`` and
-``agent_tasks`` are means over the pairs of models whose stronger one gains at least .05.
+left out of the kinds, and with each task left out (the same task of another source too). Copies of what is
+left out are left out as well, whichever source has them. ``nine_models`` and ``agent_tasks`` are means over
+the pairs of models whose stronger one gains at least .05.
 
 Heads are learned routers of ``fit tiers --features kinds`` with so many labels. Where a source is left out of
 the kinds, the labels are of the task itself, and the other prompts are ranked; where a task is left out, they

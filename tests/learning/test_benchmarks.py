@@ -58,3 +58,26 @@ def test_a_run_in_two_files_counts_once(tmp_path: Path) -> None:
             file.writelines(json.dumps(row) + "\n" for row in kept)
     files = [tmp_path / f"{name}.jsonl.gz" for name in ("one", "two", "three")]
     assert [run.source for run in escalation.read(files)] == ["s", "s", "s", "other"]
+
+
+def test_kinds_are_made_without_copies_of_what_they_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome_tasks: Any = benchmark("outcome_tasks")
+    used: list[tuple[str, float]] = []
+
+    def fit_double(texts: list[str], failed: list[float], *_: object, **__: object) -> None:
+        used.extend(zip(texts, failed, strict=True))
+
+    monkeypatch.setattr(outcome_tasks, "fit_kinds", fit_double)
+    monkeypatch.setattr(outcome_tasks, "Kinds", lambda *_: None)
+
+    def a_task(source: str, *prompts: str) -> Any:
+        outcomes = [{"m": number % 2} for number in range(len(prompts))]
+        return outcome_tasks.task(source, "gsm", [{"prompt": each} for each in prompts], outcomes, learn=True)
+
+    every = [
+        a_task("ranked", "How many eggs are left?", "How far is it?"),
+        a_task("other", "How  many eggs are left ?", "how many eggs are left", "How many eggs are there?"),
+    ]
+    encoder = SimpleNamespace(table="")
+    outcome_tasks.kinds_without(every, lambda one: one.source == "ranked", encoder)
+    assert used == [("How many eggs are there?", 1.0)]
