@@ -64,7 +64,9 @@ def test_every_decision_is_read_with_everything_it_held(file: Path) -> None:
     same |= {"signals", "characters", "tokens", "utf16_units", "questions", "steps"}
     for decision in found.values():
         body, now = old[decision.id], json.loads(msgspec.json.encode(decision))
-        assert {name: now["input"][name] for name in same} == {name: body[name] for name in same}
+        then = {name: body[name] for name in same}
+        then["steps"] = [[*step, []] for step in then["steps"]]  # type: ignore[attr-defined]  # what a call did
+        assert {name: now["input"][name] for name in same} == then
         assert now["input"]["features"] == body["abilities"]
         assert now["chain"] == body["chain"]
         assert len(decision.injections) == len(body["additions"])  # type: ignore[arg-type]
