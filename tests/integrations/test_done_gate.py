@@ -85,6 +85,7 @@ def answers(tmp_path: Path, of: GuidancePolicy, *events: dict[str, Any], session
     return [answer_event(read_event(each), state, guide) for each in sent]
 
 
+BOTH = {"name": "unfinished", "evidence": ["tests_fail", "edited_after_tests"]}
 ALL = {"name": "unfinished", "evidence": ["tests_fail", "edited_after_tests", "command_failed", "not_run"]}
 
 
@@ -153,12 +154,12 @@ def test_what_is_told_at_a_stop(events: list[dict[str, Any]], told: str | None, 
     ("events", "told"),
     [
         ([edit(), ran(RED)], True),
-        ([edit(), ran(GREEN), edit()], True),
+        ([edit(), ran(GREEN), edit()], False),
         ([edit()], False),
         ([edit(), BROKE], False),
     ],
 )
-def test_by_default_only_a_test_run_is_evidence(
+def test_by_default_only_failed_tests_are_evidence(
     events: list[dict[str, Any]], told: bool, tmp_path: Path
 ) -> None:
     assert bool(answers(tmp_path, policy(), PROMPT, *events, STOP)[-1]) is told
@@ -173,7 +174,7 @@ def test_a_reason_is_told_once_and_there_is_a_limit(tmp_path: Path) -> None:
         ([edit(), ran(RED_BOTH)], False),  # the limit of three in a conversation
     ]
     events = [[PROMPT, *calls, STOP] for calls, _ in turns]
-    found = answers(tmp_path, policy(), *itertools.chain(*events))
+    found = answers(tmp_path, policy(classifier=BOTH), *itertools.chain(*events))
     ends = list(itertools.accumulate(len(each) for each in events))
     assert [bool(found[end - 1]) for end in ends] == [told for _, told in turns]
 
@@ -314,12 +315,12 @@ def test_a_transcript_adds_what_no_event_told_and_nothing_twice(tmp_path: Path) 
     log.calls("m1", "Edit", "updated", file_path="/w/stock.py")
     log.calls("m2", "Bash", RED, error=True, command="python3 -m pytest tests")
     reported = [PROMPT, edit(), ran(RED), stop]  # the log holds no more than the events
-    assert answers(tmp_path, policy(), *reported)[-1]["decision"] == "block"
+    assert answers(tmp_path, policy(classifier=BOTH), *reported)[-1]["decision"] == "block"
     log.calls("m3", "Edit", "updated", file_path="/w/stock.py")
     log.calls("m4", "Bash", GREEN, command="python3 -m pytest tests")
-    assert answers(tmp_path, policy(), stop) == [None]
+    assert answers(tmp_path, policy(classifier=BOTH), stop) == [None]
     log.calls("m5", "Edit", "updated", file_path="/w/stock.py")
-    (answer,) = answers(tmp_path, policy(), stop)
+    (answer,) = answers(tmp_path, policy(classifier=BOTH), stop)
     assert "edited after the last test run" in answer["reason"]
 
 

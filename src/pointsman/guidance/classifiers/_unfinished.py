@@ -17,7 +17,7 @@ __all__ = ["DEFAULT_EVIDENCE", "Evidence", "UnfinishedClassifier"]
 Evidence: TypeAlias = Literal["tests_fail", "edited_after_tests", "command_failed", "not_run"]
 
 #: "The last program failed" and "nothing was run" are as frequent in good runs as in failed ones.
-DEFAULT_EVIDENCE: Final[tuple[Evidence, ...]] = ("tests_fail", "edited_after_tests")
+DEFAULT_EVIDENCE: Final[tuple[Evidence, ...]] = ("tests_fail",)
 _REASONS: Final = {
     Unfinished.TESTS_FAIL: "the last test run failed",
     Unfinished.EDITED_AFTER_TESTS: "files were edited after the last test run, and nothing was run since",
