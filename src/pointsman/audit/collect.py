@@ -66,6 +66,8 @@ class Collection:
         self.logs: Final = [
             log for source in sources for log in (source.find(home) if home else ()) if _changed(log, since)
         ]
+        for note in home.left_out if home else ():
+            self.note(note)
         for file in files:
             source = source_of(file)
             self.sources[source.name] = source

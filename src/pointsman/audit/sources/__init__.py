@@ -52,6 +52,8 @@ def source_of(file: Path) -> Source:
         PointsmanError: it cannot be read, or is neither a ledger nor an export that is known.
     """
     try:
+        if file.name == Aider.FILE:
+            return Aider()
         with file.open("rb") as opened:
             is_database = opened.read(len(_SQLITE)) == _SQLITE
         if is_database:

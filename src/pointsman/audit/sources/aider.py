@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +18,6 @@ from pointsman.vocabulary import Purpose
 
 __all__ = ["Aider"]
 
-_FILE: Final = ".aider.chat.history.md"
 #: Folders below the home directory that are looked into, and how deep: a home may hold millions of files.
 _DEPTH: Final = 5
 _MOST_FOLDERS: Final = 20_000
@@ -31,21 +31,27 @@ _TOKENS: Final = re.compile(
 )
 _MODEL: Final = re.compile(r"> (?:Main model|Model|Architect model): (\S+)")
 _VERSION: Final = re.compile(r"> Aider v(\S+)")
+#: Characters of a line that are read at once, and of an answer's lines that are kept.
+_LONGEST: Final = 1_000_000
 _UNIT: Final = {"k": 1_000, "M": 1_000_000}
 
 
 class Aider:
     """Reads the chat histories of all projects below the home directory."""
 
+    FILE: Final = ".aider.chat.history.md"
     name: Final = "aider"
     versions: Final = "0.86.2"
 
     def places(self, home: Home) -> tuple[Path, ...]:
         """The home directory: every project may have a history."""
-        return (home.path / "**" / _FILE,)
+        return (home.path / "**" / self.FILE,)
 
     def find(self, home: Home) -> Iterator[Log]:
-        """Yield one log per project, without hidden folders and those of dependencies."""
+        """Yield one log per project, without hidden folders and those of dependencies.
+
+        A history that another user wrote, or that git tracks, came with a clone: it is left out and named.
+        """
         left = _MOST_FOLDERS
         folders = [(home.path, 0)]
         while folders and left:
@@ -56,8 +62,8 @@ class Aider:
             except OSError:
                 continue  # nobody's project
             for each in inside:
-                if each.name == _FILE:
-                    yield Log(self.name, (each,))
+                if each.name == self.FILE:
+                    yield from (Log(self.name, (file,)) for file in _own(each, home))
                 elif depth < _DEPTH and each.name not in _SKIPPED and not each.name.startswith("."):
                     folders += [(each, depth + 1)] if each.is_dir() and not each.is_symlink() else []
 
@@ -71,7 +77,7 @@ class Aider:
         chat: _Chat | None = None
         try:
             with file.open(encoding="utf-8", errors="replace") as lines:
-                for number, line in enumerate(lines, start=1):
+                for number, line in enumerate(iter(lambda: lines.readline(_LONGEST), ""), start=1):
                     if line.startswith(_STARTED):
                         if chat is not None and chat.requests:
                             yield chat.session()
@@ -84,6 +90,75 @@ class Aider:
             yield chat.session()
 
 
+def _own(file: Path, home: Home) -> list[Path]:
+    """The file, if the owner of the home directory wrote it; else nothing, and a note."""
+    try:
+        found = home.regular([file])
+        others = bool(found) and file.stat().st_uid != home.path.stat().st_uid
+        tracked = bool(found) and not others and _is_tracked(file, home.path)
+    except OSError as error:
+        home.left_out.append(f"left out: {file}: {error.strerror or error}")
+        return []
+    if others or tracked:
+        why = "another user owns it" if others else "git tracks it, so anyone may have written it"
+        home.left_out.append(f"left out: {file}: {why} (name the file to read it)")
+        return []
+    return found
+
+
+def _is_tracked(file: Path, top: Path) -> bool:
+    """Whether the index of the repository around a file has it. Git is not run: it may run other programs."""
+    for folder in file.parents:
+        git = folder / ".git"
+        if git.is_file():  # of a submodule or a second work tree
+            with git.open(encoding="utf-8", errors="replace") as opened:
+                git = folder / opened.readline(4_096).removeprefix("gitdir:").strip()
+        if git.is_dir():
+            name = file.relative_to(folder).as_posix().encode(errors="surrogateescape")
+            indexes = [each for each in (git / "index", *git.glob("sharedindex.*")) if each.is_file()]
+            return any(_lists(each.read_bytes(), name) for each in indexes)
+        if folder == top:
+            break
+    return False
+
+
+#: Bytes of an entry of git's index before its name, in repositories with SHA-1, and where its flags begin.
+_ENTRY, _FLAGS = 62, 60
+_EXTENDED: Final = 0x4000  # two more bytes of flags follow
+
+
+def _lists(index: bytes, name: bytes) -> bool:
+    """Whether an index of git has a path; True where it cannot be read. Source: git's index-format."""
+    try:
+        version, count = struct.unpack_from(">4xLL", index)
+        at, path = 12, b""
+        for _ in range(count):
+            (flags,) = struct.unpack_from(">H", index, at + _FLAGS)
+            start = at + _ENTRY + (2 if flags & _EXTENDED else 0)
+            if version == 4:  # a name is what it has more than the one before
+                dropped, start = _offset(index, start)
+                path = path[: len(path) - dropped]
+            else:
+                path = b""
+            end = index.index(b"\0", start)
+            path += index[start:end]
+            if path == name:
+                return True
+            at = end + 1 if version == 4 else at + (end - at + 8) // 8 * 8
+    except (struct.error, IndexError, ValueError):
+        return True
+    return False
+
+
+def _offset(index: bytes, at: int) -> tuple[int, int]:
+    """A number of variable length, and where it ends."""
+    value = index[at] & 127
+    while index[at] & 128:
+        at += 1
+        value = (value + 1) << 7 | (index[at] & 127)
+    return value, at + 1
+
+
 class _Chat:
     """One start of the program."""
 
@@ -93,14 +168,16 @@ class _Chat:
         self._model = self._version = ""
         self._prompt: list[str] = []
         self._answer: list[str] = []
+        self._kept = 0  # characters of both
         self.requests: list[Request] = []
 
     def take(self, line: str) -> None:
         """Take the next line."""
-        if line.startswith("#### "):
-            self._prompt.append(line[5:].strip())
-        elif not line.startswith("> "):
-            self._answer.append(line)
+        said = line.startswith("#### ")
+        if said or not line.startswith("> "):
+            self._kept += len(line)
+            if self._kept <= _LONGEST:
+                (self._prompt if said else self._answer).append(line[5:].strip() if said else line)
         elif found := _TOKENS.match(line):
             self._answered(found)
         elif found := _MODEL.match(line):
@@ -130,7 +207,7 @@ class _Chat:
                 cost=float(cost.replace(",", "")) if cost else None,
             )
         )
-        self._prompt, self._answer = [], []
+        self._prompt, self._answer, self._kept = [], [], 0
 
     def _edited(self, line: str, *, failed: bool) -> None:
         if not self.requests:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -18,11 +19,13 @@ __all__ = ["Home", "Lines", "Log", "Source", "seconds"]
 Line = TypeVar("Line")
 
 
-class Home(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Home:
     """A home directory, and the variables that move the folders of clients out of it."""
 
     path: Path
     environment: Mapping[str, str]
+    left_out: list[str] = field(default_factory=list)  # files that are not read, each with the reason
 
     @classmethod
     def at(cls, folder: Path | None) -> Home:
@@ -33,6 +36,23 @@ class Home(NamedTuple):
         """The folder that a variable names, else the default under the home directory."""
         named = self.environment.get(variable, "")
         return Path(named) if named else self.path / default
+
+    def regular(self, files: Iterable[Path]) -> list[Path]:
+        """Sort files, and leave out what is none, or a link out of the home directory and the file's folder.
+
+        A clone may hold links, and reading a pipe or a device may never end.
+        """
+        found = []
+        for file in sorted(files):
+            if not file.is_file():
+                self.left_out.append(f"left out: {file}: not a regular file")
+            elif file.is_symlink() and not any(
+                file.resolve().is_relative_to(place.resolve()) for place in (self.path, file.parent)
+            ):
+                self.left_out.append(f"left out: {file}: a link to a file outside of {self.path}")
+            else:
+                found.append(file)
+        return found
 
 
 class Log(NamedTuple):

@@ -108,7 +108,7 @@ class ClaudeCode:
         logs: list[tuple[float, Log]] = []
         for place in self.places(home):
             for folder in sorted(place.glob("*/")):
-                logs += _sessions(folder)
+                logs += _sessions(folder, home)
         yield from (log for _, log in sorted(logs))
 
     def read(self, log: Log) -> Iterator[Session]:
@@ -119,14 +119,14 @@ class ClaudeCode:
             yield session
 
 
-def _sessions(folder: Path) -> Iterator[tuple[float, Log]]:
-    files = sorted(folder.glob("*.jsonl"))
+def _sessions(folder: Path, home: Home) -> Iterator[tuple[float, Log]]:
+    files = home.regular(folder.glob("*.jsonl"))
     own = {file.stem: [file] for file in files if not file.name.startswith("agent-")}
     for file in files:
         if file.name.startswith("agent-"):  # until 2.0 the files of sub-agents lay beside the sessions
             own.setdefault(_session_of(file), []).append(file)
     for stem in {*own, *(each.parent.name for each in folder.glob("*/subagents"))}:
-        parts = [*own.get(stem, ()), *sorted((folder / stem).glob("subagents/**/*.jsonl"))]
+        parts = [*own.get(stem, ()), *home.regular((folder / stem).glob("subagents/**/*.jsonl"))]
         if parts:
             changed = max(part.stat().st_mtime for part in parts)
             yield changed, Log(ClaudeCode.name, tuple(parts))

@@ -115,7 +115,7 @@ class Codex:
         """Yield one log per session: the file of its own thread, then those of its sub-agents."""
         sessions: dict[str, list[tuple[bool, Path]]] = {}
         for place in self.places(home):
-            for file in sorted(place.glob("**/rollout-*.jsonl")):
+            for file in home.regular(place.glob("**/rollout-*.jsonl")):
                 meta = _meta(file)
                 session = meta.session_id or meta.id or file.stem
                 sessions.setdefault(session, []).append((meta.id not in (session, None), file))

@@ -131,7 +131,7 @@ class GeminiCli:
     def find(self, home: Home) -> Iterator[Log]:
         """Yield one log per chat."""
         for place in self.places(home):
-            for file in sorted(place.glob("*/chats/**/session-*.json*")):
+            for file in home.regular(place.glob("*/chats/**/session-*.json*")):
                 yield Log(self.name, (file,))
 
     def read(self, log: Log) -> Iterator[Session]:
@@ -274,7 +274,7 @@ class QwenCode:
     def find(self, home: Home) -> Iterator[Log]:
         """Yield one log per chat."""
         for place in self.places(home):
-            for file in sorted(place.glob("*/chats/*.jsonl")):
+            for file in home.regular(place.glob("*/chats/*.jsonl")):
                 yield Log(self.name, (file,))
 
     def read(self, log: Log) -> Iterator[Session]:

@@ -123,10 +123,10 @@ class OpenCode:
     def find(self, home: Home) -> Iterator[Log]:
         """Yield the database, or the sessions in JSON files where there is none."""
         for place in self.places(home):
-            files = sorted(place.glob("opencode*.db"))
+            files = home.regular(place.glob("opencode*.db"))
             yield from (Log(self.name, (file,)) for file in files)
             if not files:
-                storage = sorted((place / "storage/session").glob("*/ses_*.json"))
+                storage = home.regular((place / "storage/session").glob("*/ses_*.json"))
                 yield from [Log(self.name, tuple(storage))] if storage else []
 
     def read(self, log: Log) -> Iterator[Session]:
@@ -207,12 +207,14 @@ class _Files:
     def messages(self, session: str) -> Iterator[tuple[str, bytes]]:
         """Id and data of every message: ids rise with time."""
         for file in sorted((self._storage / "message" / session).glob("*.json")):
-            yield file.stem, file.read_bytes()
+            if file.is_file():
+                yield file.stem, file.read_bytes()
 
     def parts(self, message: str) -> Iterator[bytes]:
         """Data of the parts of a message."""
         for file in sorted((self._storage / "part" / message).glob("*.json")):
-            yield file.read_bytes()
+            if file.is_file():
+                yield file.read_bytes()
 
 
 def _sessions(rows: _Database | _Files, file: str) -> Iterator[Session]:
