@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Final
 
 import typer
@@ -158,6 +157,8 @@ def audit(
     print_report(report, as_json=as_json)
     if ledger is None and not opens:
         return
+    from tempfile import TemporaryDirectory  # nobody else needs it
+
     with ExitStack() as stack:
         file = (
             ledger

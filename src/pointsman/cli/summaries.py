@@ -53,7 +53,9 @@ HEADINGS: Final = {
         "replay": (
             "Decide recorded requests again under another policy, oldest first, and report the changes."
         ),
-        "report": "Report savings, roles, projects, kinds, escalation, drift, shadow and guidance.",
+        "report": (
+            "Report savings, roles, projects, kinds, escalation, drift, shadow, agreement and guidance."
+        ),
     },
     "Patterns and descriptions": {
         "lexicon": "Check the patterns of a lexicon, a tier profile or a domain file.",
