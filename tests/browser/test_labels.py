@@ -50,6 +50,7 @@ def test_the_last_label_fit_use_it_and_take_back(browser: Browser, tmp_path: Pat
             expect(back).to_be_visible()
             until(lambda: gateway.served(hard) == "large")
             back.click()
-            expect(use).to_be_visible()
+            expect(page.get_by_role("heading", name="Label", exact=True)).to_be_visible()
+            expect(back).to_be_hidden()
             assert gateway.file.read_text() == CONFIG
             until(lambda: gateway.served(hard) == "small")
