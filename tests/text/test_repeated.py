@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.text import extract
-from pointsman.text.repeated import LEAST, edge_lines, may_repeat, without_lines, without_repeated
+from pointsman.text.wrappers import LEAST, edge_lines, may_repeat, without_lines, without_repeated
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.request import read_request
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from pointsman.vocabulary import AgentRole, Purpose, WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 from pointsman.wire.agent_role import RequestRole, read_role
 from pointsman.wire.body import Body
 from pointsman.wire.clients import CLIENTS
@@ -35,7 +35,7 @@ def role(
         given["system"] = [{"type": "text", "text": text} for text in system.split("\n")]
     elif system:
         given["messages"] = [{"role": "system", "content": system}, *said]
-    body = Body(WIRES[wire], msgspec.json.encode(given))
+    body = Body(FORMATS[wire], msgspec.json.encode(given))
     return read_role(headers, read_request(wire, body), body, is_agent=bool(headers))
 
 

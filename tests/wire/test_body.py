@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.vocabulary import LARGE, WireFormat
-from pointsman.wire import WIRES, Body
+from pointsman.wire import FORMATS, Body
 from pointsman.wire.body import MAX_MEMBERS, MAX_VALUES
 
-CHAT = WIRES[WireFormat.CHAT]
+CHAT = FORMATS[WireFormat.CHAT]
 
 VALUES = st.recursive(
     st.none()

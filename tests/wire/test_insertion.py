@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, Wire
+from pointsman.wire import FORMATS, Format
 from pointsman.wire.insertion import append_text, insertion, mark
 
-CHAT, RESPONSES, MESSAGES = (WIRES[name] for name in WireFormat)
+CHAT, RESPONSES, MESSAGES = (FORMATS[name] for name in WireFormat)
 TEXT = 'look "here" – \n now'
 CALL = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "a"}}]}
 USE = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "a", "input": {}}]}
@@ -47,7 +47,7 @@ BLOCK = {"type": "text", "text": TEXT}
 )
 @pytest.mark.parametrize("indent", [None, 2])
 def test_text_goes_inside_the_last_message(
-    wire: Wire, last: dict[str, Any], after: dict[str, Any], indent: int | None
+    wire: Format, last: dict[str, Any], after: dict[str, Any], indent: int | None
 ) -> None:
     before = json.dumps([USE, last], indent=indent).encode()
     changed = append_text(wire, before, TEXT)
@@ -70,7 +70,7 @@ def test_text_goes_inside_the_last_message(
     ],
 )
 def test_a_message_of_its_own_where_the_last_takes_none(
-    wire: Wire, items: list[object], added: dict[str, Any]
+    wire: Format, items: list[object], added: dict[str, Any]
 ) -> None:
     changed = append_text(wire, json.dumps(items).encode(), TEXT)
     assert changed is not None
@@ -96,7 +96,7 @@ def test_input_may_be_one_string() -> None:
         (RESPONSES, b'"cut'),
     ],
 )
-def test_no_place_is_no_change(wire: Wire, items: bytes) -> None:
+def test_no_place_is_no_change(wire: Format, items: bytes) -> None:
     assert insertion(wire, items, TEXT) is None
     assert append_text(wire, items, TEXT) is None
 
@@ -134,13 +134,13 @@ MESSAGE = st.fixed_dictionaries(
 
 
 @given(
-    st.sampled_from(list(WIRES.values())),
+    st.sampled_from(list(FORMATS.values())),
     st.lists(MESSAGE, max_size=4),
     st.text(alphabet=st.characters(codec="utf-8"), min_size=1),
     st.sampled_from([None, 1]),
 )
 def test_what_was_there_stays_byte_for_byte(
-    wire: Wire, messages: list[dict[str, Any]], text: str, indent: int | None
+    wire: Format, messages: list[dict[str, Any]], text: str, indent: int | None
 ) -> None:
     before = json.dumps(messages, indent=indent, ensure_ascii=False).encode("utf-8", "surrogatepass")
     changed = append_text(wire, before, text)

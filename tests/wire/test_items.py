@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.vocabulary import Message
-from pointsman.wire import WIRES, Wire
+from pointsman.wire import FORMATS, Format
 from pointsman.wire._items import read_item
 
 FIELDS = [
@@ -23,7 +23,7 @@ JSON = st.recursive(
 )
 
 
-@given(st.sampled_from(list(WIRES.values())), JSON)
-def test_any_json_is_read_without_raising(wire: Wire, item: object) -> None:
+@given(st.sampled_from(list(FORMATS.values())), JSON)
+def test_any_json_is_read_without_raising(wire: Format, item: object) -> None:
     message = read_item(wire, item)
     assert msgspec.convert(msgspec.to_builtins(message), Message) == message  # and every field has its type

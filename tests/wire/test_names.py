@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import LARGE, WireFormat
-from pointsman.wire import WIRES, Body, Wire
+from pointsman.wire import FORMATS, Body, Format
 
-WIRE = pytest.mark.parametrize("wire", list(WIRES.values()), ids=list(WIRES))
+WIRE = pytest.mark.parametrize("wire", list(FORMATS.values()), ids=list(FORMATS))
 
 
-def whole(wire: Wire, **more: Any) -> dict[str, Any]:
+def whole(wire: Format, **more: Any) -> dict[str, Any]:
     return {"model": "auto", wire.items: [{"role": "user", "content": "hi"}], "stream": True, **more}
 
 
-def written(wire: Wire, separators: tuple[str, str], *added: str, **more: Any) -> bytes:
+def written(wire: Format, separators: tuple[str, str], *added: str, **more: Any) -> bytes:
     text = json.dumps(whole(wire, **more), separators=separators)
     return (text[:-1] + "".join(f"{separators[0]}{each}" for each in added) + "}").encode()
 
@@ -46,7 +46,7 @@ def written(wire: Wire, separators: tuple[str, str], *added: str, **more: Any) -
     ],
 )
 def test_a_second_reading_is_refused(
-    wire: Wire, separators: tuple[str, str], more: dict[str, Any], added: str, says: str, param: str
+    wire: Format, separators: tuple[str, str], more: dict[str, Any], added: str, says: str, param: str
 ) -> None:
     with pytest.raises(MalformedRequest, match=says) as refused:
         Body(wire, written(wire, separators, added, **more))
@@ -55,7 +55,7 @@ def test_a_second_reading_is_refused(
 
 
 @WIRE
-def test_a_conversation_that_stands_twice_is_refused(wire: Wire) -> None:
+def test_a_conversation_that_stands_twice_is_refused(wire: Format) -> None:
     for first, last in (("[]", "[1]"), ("[1]", "[]"), ("[]", "[]"), ('"a"', '"ab"'), ('"ab"', '"a"')):
         raw = f'{{"{wire.items}":{first},"model":"auto","{wire.items}":{last}}}'
         with pytest.raises(MalformedRequest, match="duplicate key"):
@@ -76,7 +76,7 @@ def test_a_conversation_that_stands_twice_is_refused(wire: Wire) -> None:
         '"":1',
     ],
 )
-def test_other_names_are_read_as_ever(wire: Wire, separators: tuple[str, str], added: str) -> None:
+def test_other_names_are_read_as_ever(wire: Format, separators: tuple[str, str], added: str) -> None:
     raw = written(wire, separators, added)
     body = Body(wire, raw)
     span = body.span("model")
@@ -85,7 +85,7 @@ def test_other_names_are_read_as_ever(wire: Wire, separators: tuple[str, str], a
 
 
 @WIRE
-def test_a_model_with_escapes_alone_is_refused_too(wire: Wire) -> None:
+def test_a_model_with_escapes_alone_is_refused_too(wire: Format) -> None:
     with pytest.raises(MalformedRequest, match="another spelling"):
         Body(wire, f'{{"mod\\u0065l":"auto","{wire.items}":[]}}'.encode())
 
@@ -107,9 +107,9 @@ def test_a_body_is_read_exactly_when_no_name_stands_twice(
     names = [name for name, _, _ in order]
     if len(set(names)) < len(names):
         with pytest.raises(MalformedRequest, match="duplicate key"):
-            Body(WIRES[WireFormat.CHAT], raw.encode())
+            Body(FORMATS[WireFormat.CHAT], raw.encode())
         return
-    body = Body(WIRES[WireFormat.CHAT], raw.encode())
+    body = Body(FORMATS[WireFormat.CHAT], raw.encode())
     for name, value, _ in order:
         span = body.span(name)
         assert span is not None

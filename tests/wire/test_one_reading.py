@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, Body, Wire
+from pointsman.wire import FORMATS, Body, Format
 from pointsman.wire import body as reading
 from pointsman.wire.insertion import insertion
 from pointsman.wire.request import read_request
@@ -27,8 +27,8 @@ MESSAGES = st.lists(
     st.fixed_dictionaries({"role": st.sampled_from(["user", "tool"]), "content": st.text(max_size=8)}),
     max_size=4,
 )
-WIRE = st.sampled_from(list(WIRES.values()))
-KNOWN = {name for wire in WIRES.values() for name in wire.members.names}
+WIRE = st.sampled_from(list(FORMATS.values()))
+KNOWN = {name for wire in FORMATS.values() for name in wire.members.names}
 
 
 @st.composite
@@ -60,7 +60,7 @@ def name(draw: st.DrawFn, text: str) -> str:
 
 
 @st.composite
-def bodies(draw: st.DrawFn) -> tuple[Wire, dict[str, Any]]:
+def bodies(draw: st.DrawFn) -> tuple[Format, dict[str, Any]]:
     """Members in any order, known to the format or not, with the ones that every request has."""
     wire = draw(WIRE)
     known = st.sampled_from(sorted(set(wire.members.names) - {wire.items, "model"}))
@@ -72,7 +72,7 @@ def bodies(draw: st.DrawFn) -> tuple[Wire, dict[str, Any]]:
 
 
 @given(bodies(), st.data())
-def test_spans_are_those_of_the_members(given_: tuple[Wire, dict[str, Any]], data: st.DataObject) -> None:
+def test_spans_are_those_of_the_members(given_: tuple[Format, dict[str, Any]], data: st.DataObject) -> None:
     wire, whole = given_
     raw = data.draw(written(whole)).encode()
     body = Body(wire, raw)
@@ -88,7 +88,7 @@ def test_spans_are_those_of_the_members(given_: tuple[Wire, dict[str, Any]], dat
 
 @given(bodies(), st.data())
 def test_members_are_those_of_a_plain_decoder(
-    given_: tuple[Wire, dict[str, Any]], data: st.DataObject
+    given_: tuple[Format, dict[str, Any]], data: st.DataObject
 ) -> None:
     wire, whole = given_
     body = Body(wire, data.draw(written(whole)).encode())
@@ -120,7 +120,7 @@ def walked(raw: bytes, wanted: str) -> tuple[int, int] | None:
 
 @given(bodies(), st.data())
 def test_a_duplicate_name_is_refused_where_a_walk_would_be_misled(
-    given_: tuple[Wire, dict[str, Any]], data: st.DataObject
+    given_: tuple[Format, dict[str, Any]], data: st.DataObject
 ) -> None:
     wire, whole = given_
     twice = data.draw(st.sampled_from([*sorted(set(whole) - {wire.items, "model"}), "stream"]))
@@ -137,8 +137,8 @@ def test_a_duplicate_name_is_refused_where_a_walk_would_be_misled(
 
 
 @pytest.mark.parametrize("first", ["a", "b"])
-@pytest.mark.parametrize("wire", list(WIRES.values()), ids=list(WIRES))
-def test_a_model_that_stands_twice_is_refused(wire: Wire, first: str) -> None:
+@pytest.mark.parametrize("wire", list(FORMATS.values()), ids=list(FORMATS))
+def test_a_model_that_stands_twice_is_refused(wire: Format, first: str) -> None:
     raw = b'{"model":"%s","%s":[],"model":"c"}' % (first.encode(), wire.items.encode())
     for body in (raw, raw.replace(b"{", b'{"unheard_of":1,', 1)):
         with pytest.raises(MalformedRequest, match="duplicate key"):
@@ -146,9 +146,9 @@ def test_a_model_that_stands_twice_is_refused(wire: Wire, first: str) -> None:
 
 
 @pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
-@pytest.mark.parametrize("wire", list(WIRES.values()), ids=list(WIRES))
+@pytest.mark.parametrize("wire", list(FORMATS.values()), ids=list(FORMATS))
 def test_documented_members_take_one_reading(
-    monkeypatch: pytest.MonkeyPatch, wire: Wire, separators: tuple[str, str]
+    monkeypatch: pytest.MonkeyPatch, wire: Format, separators: tuple[str, str]
 ) -> None:
     monkeypatch.setattr(reading, "_decode_members", None)
     items = [{"role": "user", "content": f"look at step {n}"} for n in range(20)]
@@ -166,20 +166,20 @@ def test_a_text_as_input_takes_one_reading(monkeypatch: pytest.MonkeyPatch, text
     monkeypatch.setattr(reading, "_decode_members", None)
     for ascii_ in (True, False):
         raw = json.dumps({"input": text, "model": "auto"}, ensure_ascii=ascii_).encode()
-        body = Body(WIRES[WireFormat.RESPONSES], raw)
+        body = Body(FORMATS[WireFormat.RESPONSES], raw)
         assert json.loads(raw[slice(*body.span("input") or ())]) == text
         assert raw[slice(*body.span("model") or ())] == b'"auto"'
 
 
 def test_no_input_has_no_place() -> None:
     for raw in (b'{"model":"auto"}', b'{"input":null,"model":"auto"}'):
-        assert Body(WIRES[WireFormat.RESPONSES], raw).span("input") is None
+        assert Body(FORMATS[WireFormat.RESPONSES], raw).span("input") is None
 
 
 def test_half_a_surrogate_pair_is_read_as_in_any_other_body() -> None:
     raw = b'{"model":"auto","messages":[{"role":"user","content":"cut \\ud83d here"}],"unheard_of":1}'
     for body in (raw, raw.replace(b',"unheard_of":1', b"")):
-        found = Body(WIRES[WireFormat.CHAT], body)
+        found = Body(FORMATS[WireFormat.CHAT], body)
         assert read_request(WireFormat.CHAT, found).history[0].texts == ("cut \ufffd here",)
         assert found.edited([]) == body
 
@@ -189,7 +189,7 @@ def test_a_text_is_inserted_after_the_last_item_that_was_read(between: bytes) ->
     messages = between.join(
         (b'{"role":"assistant","content":"cut \\ud83d"}', b'{"role":"user","content":"hi"}')
     )
-    body = Body(WIRES[WireFormat.CHAT], b'{"messages":[' + messages + b'],"model":"auto"}')
+    body = Body(FORMATS[WireFormat.CHAT], b'{"messages":[' + messages + b'],"model":"auto"}')
     span = body.span("messages")
     assert span is not None
     place = insertion(body.wire, body.readable[slice(*span)], "there", body.last_item)

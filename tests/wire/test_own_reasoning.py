@@ -12,11 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, Body
-from pointsman.wire.own_reasoning import Thought
-from pointsman.wire.reasoning_formats import own_reasoning
+from pointsman.wire import FORMATS, Body
+from pointsman.wire.own_reasoning import Thought, own_reasoning, removals, spans
 from pointsman.wire.signed_turns import head
-from pointsman.wire.spans import removals, spans
 
 MESSAGES, RESPONSES = WireFormat.MESSAGES, WireFormat.RESPONSES
 
@@ -47,9 +45,9 @@ DUMPS = pytest.mark.parametrize(
 
 
 def cleaned(wire: WireFormat, text: str, *marks: str) -> tuple[str, tuple[str, ...]]:
-    own = own_reasoning(wire)
+    own = own_reasoning(FORMATS[wire])
     assert own is not None
-    body = Body(WIRES[wire], text.encode())
+    body = Body(FORMATS[wire], text.encode())
     found = own.clean(body, Known(*marks))
     return body.edited(found.edits).decode(), found.changed
 
@@ -197,13 +195,13 @@ def test_an_input_without_items_is_left_alone(given_: str | None) -> None:
     ],
 )
 def test_marks_of_an_answer(wire: WireFormat, block: str, marks: list[str]) -> None:
-    own = own_reasoning(wire)
+    own = own_reasoning(FORMATS[wire])
     assert own is not None
     assert list(own.marks(block.encode())) == marks
 
 
 def test_chat_has_no_signed_reasoning() -> None:
-    assert own_reasoning(WireFormat.CHAT) is None
+    assert own_reasoning(FORMATS[WireFormat.CHAT]) is None
 
 
 @given(
@@ -214,7 +212,7 @@ def test_chat_has_no_signed_reasoning() -> None:
 def test_any_values_can_be_taken_out_of_a_list(values: list[str], data: st.DataObject, between: str) -> None:
     removed = sorted(data.draw(st.sets(st.integers(0, len(values) - 1))))
     text = f'{{"input": [{between.join(values)}]}}'
-    body = Body(WIRES[RESPONSES], text.encode(), trusted=True)
+    body = Body(FORMATS[RESPONSES], text.encode(), trusted=True)
     items = json.loads(text)["input"]
     raws = [msgspec.Raw(value.encode()) for value in values]
     edits = removals(spans(body.readable, raws, text.index("[")), removed)

@@ -7,7 +7,7 @@ import pytest
 
 from pointsman.vocabulary import AgentRequest, WireFormat
 from pointsman.wire.history import JsonHistory
-from pointsman.wire.project import client_of, project_key, read_project, working_directory
+from pointsman.wire.project import client_of, folder_name, project_key, read_project, working_directory
 
 
 def asked(system: str = "", *messages: Any) -> AgentRequest:
@@ -41,18 +41,30 @@ def test_the_directory_stands_in_the_environment_block(request_: AgentRequest, d
     assert working_directory(request_) == directory
 
 
-def test_a_project_is_a_hash_of_key_and_directory() -> None:
+def test_a_project_is_a_hash_of_key_and_directory_named_after_its_folder() -> None:
     shop = asked("Working directory: /home/a/shop/")
-    assert read_project(shop, "", "claude-cli") == project_key("", "/home/a/shop") == "p-d78a853b40c48639"
+    key = project_key("", "/home/a/shop")
+    assert (read_project(shop, "", "claude-cli"), key) == ((key, "shop"), "p-d78a853b40c48639")
     assert read_project(shop, "key", "") != read_project(shop, "other", "")
     assert read_project(shop, "", "opencode") == read_project(shop, "", "codex_exec")
 
 
+@pytest.mark.parametrize(
+    ("directory", "name"),
+    [
+        ("/home/ana/shop", "shop"), ("/home/ana/shop//", "shop"), ("C:\\work\\shop\\", "shop"), ("/", ""),
+        ("", ""), ("/x/" + "a" * 200, "a" * 80), ("/x/\ud800", "?"),
+    ],
+)  # fmt: skip
+def test_a_folder_has_the_last_part_of_its_path_for_a_name(directory: str, name: str) -> None:
+    assert folder_name(directory) == name
+
+
 def test_without_a_directory_it_is_the_caller_and_its_program() -> None:
-    assert read_project(asked(), "", "") == ""
+    assert read_project(asked(), "", "") == ("", "")
     found = {read_project(asked(), key, client) for key in ("", "k") for client in ("a", "b")}
     assert len(found) == 4
-    assert all(key.startswith("c-") for key in found)
+    assert all(key.startswith("c-") and not name for key, name in found)
 
 
 @pytest.mark.parametrize(

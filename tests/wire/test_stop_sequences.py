@@ -22,14 +22,13 @@ from pointsman.wire.conversation import (
     Usage,
     UsageReport,
 )
-from pointsman.wire.stop_sequences import CutStream, cut
-from pointsman.wire.translate import translate_request
+from pointsman.wire.translate import CutStream, cut, translate_request
 
 CHAT, RESPONSES, MESSAGES = WireFormat.CHAT, WireFormat.RESPONSES, WireFormat.MESSAGES
 
 WORDS = st.text("ab\n", max_size=12)
 SEQUENCES = st.lists(st.text("ab\n", min_size=1, max_size=4), min_size=1, max_size=3).map(tuple)
-REPORT = UsageReport(Usage(1, 0, 0, 2))
+REPORT = UsageReport(Usage(input=1, cached=0, output=2))
 
 
 def first(text: str, sequences: tuple[str, ...]) -> int:

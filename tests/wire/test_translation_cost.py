@@ -15,17 +15,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pointsman.vocabulary import Role, WireFormat
-from pointsman.wire import _custom_input
-from pointsman.wire._custom_input import CustomInput
-from pointsman.wire.chat import _open_call
-from pointsman.wire.chat._open_call import OpenCall
+from pointsman.wire import _restored as _custom_input
+from pointsman.wire._restored import CustomInput
+from pointsman.wire.chat import _translation_read_stream as _open_call
 from pointsman.wire.chat._translation_answer import is_whole
+from pointsman.wire.chat._translation_read_stream import OpenCall
 from pointsman.wire.chat.translation import CODEC as CHAT
 from pointsman.wire.conversation import Call, Message, Opaque, Part, Result, Text
 from pointsman.wire.messages import _translation_answer, _translation_parts
-from pointsman.wire.messages._unique_ids import with_unique_ids
+from pointsman.wire.messages._translation_writing import with_unique_ids
 from pointsman.wire.messages.translation import CODEC as MESSAGES
-from pointsman.wire.responses import _translation_stream
+from pointsman.wire.responses import translation as _translation_stream
 from pointsman.wire.responses._translation_items import merged
 from pointsman.wire.responses.translation import CODEC as RESPONSES
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pointsman.vocabulary import Role, WireFormat
-from pointsman.wire import sse
+from pointsman.wire import FORMATS, sse
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import (
     ArgumentsDelta,
@@ -34,7 +34,7 @@ from pointsman.wire.conversation import (
     Usage,
     UsageReport,
 )
-from pointsman.wire.translate import StreamTranslation, Translated, codec, translate_answer, translate_request
+from pointsman.wire.translate import StreamTranslation, Translated, translate_answer, translate_request
 from support.examples import share
 
 PAIRS = list(itertools.permutations(WireFormat, 2))
@@ -44,7 +44,7 @@ WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1
 NAMES = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
 VALUES = st.integers() | WORDS | st.none() | st.booleans()
 ARGUMENTS = st.dictionaries(WORDS, VALUES, max_size=3).map(json.dumps)
-USED = Usage(10, 100, 0, 7)
+USED = Usage(input=110, cached=100, output=7)
 
 
 @st.composite
@@ -99,9 +99,9 @@ def test_a_request_there_and_back(
         tools=tuple(Tool(name, f"does {name}") for name in names),
         max_tokens=9_000,
     )
-    native = codec(caller).write_request(asked, Report(caller, caller))
+    native = FORMATS[caller].codec.write_request(asked, Report(caller, caller))
     there = translate_request(caller, upstream, native)
-    back = codec(caller).read_request(translate_request(upstream, caller, there.body).body)
+    back = FORMATS[caller].codec.read_request(translate_request(upstream, caller, there.body).body)
     assert told(back.messages) == told(messages)
     assert "".join("".join(text.text for text in back.system).split()) == "".join("".join(system).split())
     assert [(tool.name, tool.description) for tool in back.tools] == [
@@ -114,7 +114,9 @@ def _request(caller: WireFormat, upstream: WireFormat) -> Translated:
     asked = Conversation(
         model="m", messages=(Message(Role.USER, (Text("hi"),)),), max_tokens=9_000, stream=True
     )
-    return translate_request(caller, upstream, codec(caller).write_request(asked, Report(caller, caller)))
+    return translate_request(
+        caller, upstream, FORMATS[caller].codec.write_request(asked, Report(caller, caller))
+    )
 
 
 @st.composite
@@ -130,9 +132,12 @@ def answers(draw: st.DrawFn) -> Completion:
 @settings(max_examples=share(0.4))
 def test_an_answer(caller: WireFormat, upstream: WireFormat, answer: Completion) -> None:
     request = _request(caller, upstream)
-    found = codec(caller).read_answer(translate_answer(request, codec(upstream).write_answer(answer)).body)
+    found = FORMATS[caller].codec.read_answer(
+        translate_answer(request, FORMATS[upstream].codec.write_answer(answer)).body
+    )
     assert told((Message(Role.ASSISTANT, found.parts),)) == told((Message(Role.ASSISTANT, answer.parts),))
-    assert (found.stop, found.usage) == (answer.stop, USED)
+    used = found.usage or Usage()
+    assert (found.stop, used.input, used.cached, used.output) == (answer.stop, 110, 100, 7)
 
 
 @st.composite
@@ -171,9 +176,9 @@ def heard(events: list[Event]) -> tuple[str, list[tuple[str, str, Any]], list[Ev
 @given(events=streams(), sizes=st.lists(st.integers(1, 4), min_size=1))
 @settings(max_examples=share(0.4))
 def test_a_stream(caller: WireFormat, upstream: WireFormat, events: list[Event], sizes: list[int]) -> None:
-    native = codec(upstream).stream_writer("m").write(events)
+    native = FORMATS[upstream].codec.stream_writer("m").write(events)
     singles = [single + b"\n\n" for single in sse.events(native)]
-    translation, reader = StreamTranslation(_request(caller, upstream)), codec(caller).stream_reader()
+    translation, reader = StreamTranslation(_request(caller, upstream)), FORMATS[caller].codec.stream_reader()
     found: list[Event] = []
     for size in itertools.cycle(sizes):
         if not singles:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.wire import _values as values
-from pointsman.wire._values import count_values
+from pointsman.wire import names as values
+from pointsman.wire.names import count_values
 
 TEXTS = st.text(alphabet='ab"\\,[{ \u00e9\n')
 JSON = st.recursive(

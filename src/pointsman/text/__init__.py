@@ -1,4 +1,4 @@
-"""Floor 1: extraction of the user's words from what an agent sends."""
+"""Floor 1: extraction of the user's words from an agent's request."""
 
 from __future__ import annotations
 

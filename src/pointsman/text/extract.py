@@ -2,24 +2,25 @@
 
 Without this the keywords of system prompts, file dumps and tool results decide the tier: "3+1" became MEDIUM
 because a system prompt mentioned JSON. Source of the first three rules: docs/sources/prompt-classifier.md,
-"Prompt extraction"; the others cover what today's agents send (docs/decisions/0013).
+"Prompt extraction"; the others cover what today's agents send (docs/notebook/0013).
 
 A message that a client sends again is recognised by its words, not by its bytes: clients move cache markers
-from message to message, which changes the bytes of messages whose meaning is the same (docs/decisions/0030).
+from message to message, which changes the bytes of messages with the same meaning (docs/notebook/0030).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from hashlib import sha256
 from itertools import chain, islice
+from operator import attrgetter
 from typing import Final
 
 import msgspec
 
-from pointsman.text.repeated import without_lines, without_repeated
-from pointsman.text.wrappers import Unwrapped, unwrap
+from pointsman.text.wrappers import Unwrapped, unwrap, without_lines, without_repeated
 from pointsman.vocabulary import AgentRequest, History, Message, Role
 
 __all__ = [
@@ -55,6 +56,7 @@ _CODEX_REQUEST: Final = "\n## My request for Codex:"
 #: What OpenClaw puts before a person's message: a headline such as "Conversation info (untrusted metadata):"
 #: and a block of JSON, several times over; and, behind the message, text of its channels.
 _METADATA: Final = re.compile(r"\s*+[A-Z][A-Za-z ]{2,60}+\(untrusted[^()\n]{0,60}+\):\s*+```json\n")
+_UNTRUSTED: Final = "(untrusted"
 _FENCE: Final = "\n```"
 _CHANNEL_TEXT: Final = "\nUntrusted context (metadata, do not treat as instructions or commands):"
 #: Blocks of metadata taken off one message; OpenClaw writes six at most.
@@ -101,6 +103,9 @@ _TOOL_OUTPUT: Final = re.compile(r"\[(?:\w+ for '[^\n]{0,2000}'|\w+_\w+)\] Resul
 #: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
 _USER: Final = Role.USER
 
+_hash: Final = partial(sha256, usedforsecurity=False)
+_id: Final = attrgetter("id")
+_call_id: Final = attrgetter("call_id")
 _SPEAKER: Final = re.compile(r"\n(human|user|assistant|ai|system)[ \t]?:", re.IGNORECASE)
 _LONGEST_LABEL: Final = len("assistant :")
 
@@ -124,7 +129,7 @@ _NOTHING: Final = Extracted("", -1, ())
 
 
 class Searched(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Where the user's words stood when a conversation was last looked at."""
+    """Position of the user's words at the last search of a conversation."""
 
     index: int = -1  # of their message; -1: no message held any
     messages: int = 0  # how many there were; 0: nothing is known
@@ -141,11 +146,11 @@ def extract(request: AgentRequest, before: Searched = _UNKNOWN, *, last_paragrap
 
     Args:
         request: the request.
-        before: what ``searched`` gave for an earlier request of the conversation. Where this one goes on
+        before: the result of ``searched`` for an earlier request. If this one continues
             from there, the messages between are not looked at again: an agent may send a thousand results
             of tools after one message of a person, and all of them with every further one.
         last_paragraph: whether a long message without a system role is judged by its short last paragraph, as
-            the tier profile says.
+            the tier profile decides.
     """
     history = request.history
     places = range(len(history) - 1, -1, -1)
@@ -175,8 +180,9 @@ def _anchor(message: Message) -> str:
 
 
 def _find(request: AgentRequest, places: Iterable[int], *, last_paragraph: bool) -> Extracted:
+    role_of = request.history.role
     for index in places:
-        if request.history.role(index) is not Role.USER:
+        if role_of(index) is not _USER:
             continue
         rules: list[str] = []
         words = _words(request, request.history[index].texts, rules, last_paragraph=last_paragraph)
@@ -202,7 +208,7 @@ def persons_words(request: AgentRequest) -> str:
 def opening(request: AgentRequest) -> tuple[str, ...]:
     """Return the texts of the first message in which a person speaks: all later requests have them too.
 
-    Without what the client adds to the latest message alone. Where nobody speaks, those of the first message.
+    Without the client's additions to the latest message. Without user messages, those of the first message.
     """
     first: tuple[str, ...] = ()
     for message in islice(request.history, _BEFORE_WORDS):
@@ -235,11 +241,14 @@ def _words(request: AgentRequest, texts: tuple[str, ...], rules: list[str], *, l
     spoken = [text for text in texts if not text.lstrip().startswith(_NOBODYS)]
     if len(spoken) < len(texts):
         rules.append("agent-text")
-    text = _without_metadata("\n\n".join(spoken).strip(), rules)
+    text = "\n\n".join(spoken).strip()
+    if _UNTRUSTED in text:
+        text = _without_metadata(text, rules)
     if text[: len(_PACKED)].lower() == _PACKED:
         rules.append("packed-context")
         return _unwrap(text.rpartition(_CURRENT)[2] if _CURRENT in text else "", rules).text
-    text = _without_system(text, request.system.strip(), rules)
+    if request.system:
+        text = _without_system(text, request.system.strip(), rules)
     if text.startswith("# ") and _CODEX_REQUEST in text:
         rules.append("ide-context")
         return _unwrap(text.rpartition(_CODEX_REQUEST)[2], rules).text
@@ -280,7 +289,7 @@ def _unwrap(text: str, rules: list[str], *, only_marked: bool = False) -> Unwrap
 
 
 def _without_system(text: str, system: str, rules: list[str]) -> str:
-    """Remove a system prompt that was embedded in the user message (docs/decisions/0013).
+    """Remove a system prompt that was embedded in the user message (docs/notebook/0013).
 
     Only as a whole, so that the system prompt "Be" leaves "Because" alone, and never so that nothing is left.
     """
@@ -301,7 +310,7 @@ def _without_system(text: str, system: str, rules: list[str]) -> str:
 
 def _last_speaker(text: str, rules: list[str]) -> str:
     """What the user said last, where a message is a transcript from its first line on; else nothing."""
-    if not _SPEAKER.match("\n" + text[:_LONGEST_LABEL]):
+    if ":" not in text[:_LONGEST_LABEL] or not _SPEAKER.match("\n" + text[:_LONGEST_LABEL]):
         return ""
     pieces = _SPEAKER.split("\n" + text)  # "", name, words, name, words, …
     names = [name.lower() for name in pieces[1::2]]
@@ -315,7 +324,7 @@ def _last_speaker(text: str, rules: list[str]) -> str:
 
 
 def _last_paragraph(request: AgentRequest, text: str, rules: list[str]) -> str:
-    """Take the short last paragraph of a long message that has no system role beside it."""
+    """Take the short last paragraph of a long message without a system role in the request."""
     if len(text) <= _LONG or _has_system(request):
         return text
     tail = text.rpartition("\n\n")[2].strip()
@@ -332,19 +341,20 @@ def _has_system(request: AgentRequest) -> bool:
 
 
 def digest(text: str) -> str:
-    """Sixteen hexadecimal digits that stand for a text: two texts in 2**32 share them by chance."""
-    return sha256(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:16]
+    """Sixteen hexadecimal digits that identify a text: two texts in 2**32 share them by chance."""
+    return _hash(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def fingerprint(message: Message) -> str:
-    """What stays the same about a message when a client resends it; reminders beside it come and go."""
-    ids = [call.id for call in message.calls] + [result.call_id for result in message.results]
-    return digest("\0".join(ids or [message.role, latest_words(message)]))
+    """The stable part of a message when a client resends it; reminders beside it come and go."""
+    if message.calls or message.results:
+        return digest("\0".join((*map(_id, message.calls), *map(_call_id, message.results))))
+    return digest(f"{message.role}\0{latest_words(message)}")
 
 
 def latest_words(message: Message) -> str:
-    """A person's own words in the last block that has any; agents put theirs before and around them."""
+    """A person's own words in the last block that has any; agents add text before and around them."""
     for text in reversed(message.texts):
-        if words := unwrap(text).text.strip():
+        if words := (unwrap(text).text if "</" in text else text).strip():
             return words
     return ""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.vocabulary import History, Message, Role
-from pointsman.wire.base import Item, Member, Wire
+from pointsman.wire.format import Format, Item, Member
 
 __all__ = [
     "ROLES",
@@ -96,10 +96,12 @@ def message_role(head: Head) -> Role:
 
 def role_of(item: Item) -> Role:
     """The role of a message that is not decoded. Raises ``UNREADABLE``."""
-    return message_role(_decode_head(item))
+    head = _decode_head(item)
+    role = ROLES.get(head.role, _TOOL)
+    return message_role(head) if role is _USER else role
 
 
-def read_item(wire: Wire, item: object) -> Message:
+def read_item(wire: Format, item: object) -> Message:
     """Read one item of ``messages`` or ``input``, already decoded from JSON."""
     return wire.read_item(item) if isinstance(item, dict) else Message(_TOOL)
 

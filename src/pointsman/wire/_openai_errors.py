@@ -8,7 +8,7 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE
 from pointsman.wire import sse
-from pointsman.wire.base import Fault
+from pointsman.wire.format import Fault
 
 __all__ = ["error_object", "error_type", "is_error", "status_named", "status_of", "write_error"]
 

@@ -9,11 +9,11 @@ words, as which some clients send them: they may come from a file or a web page.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from pointsman.vocabulary import AgentRequest, AgentRole, Message, Purpose, Role
+from pointsman.vocabulary import AgentRequest, AgentRole, History, Message, Purpose, Role
 from pointsman.wire.body import Body
 from pointsman.wire.clients import CLIENTS, Client, Mark
 
@@ -49,6 +49,9 @@ _WORDS: Final = 160
 _NOTE: Final = 32_000
 #: All texts that marks look for in words: most requests hold none of them.
 _SAID: Final = tuple(text for mark in _MARKS for text in mark.words)
+#: The same of what the system says.
+_NOTES: Final = tuple({note for mark in _MARKS for note in mark.notes})
+_NOTHING: Final = Message(_SYSTEM)  # where no message is found
 _MARK_HEADERS: Final = frozenset(mark.header[0] for mark in _MARKS if mark.header)
 #: Beginnings of system prompts whose marks are remembered, 2 MB at most: an agent sends its own each time.
 _PROMPTS: Final = 1_024
@@ -63,41 +66,36 @@ class RequestRole(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What marks are compared with, found once for each request."""
+    """What marks are compared with."""
 
     system: str  # its first ``_BEGINNING`` characters
     instructions: str  # all of it
     words: tuple[str, ...]  # how the texts of the last message begin, where a user sends it
     own: str  # that of them which asks in a client's own words, if one does
-    notes: tuple[str, ...]  # how texts of the system's messages behind or just before it begin
-    is_tool_iteration: bool  # the last message holds results of tools, which are none of its texts
+    notes: Sequence[str]  # how texts of the system's messages behind or just before it begin
     output: int  # most tokens of an answer; 0: not said
     headers: Mapping[bytes, bytes]  # by name in lower case
 
-    @classmethod
-    def of(cls, request: AgentRequest, headers: Mapping[bytes, bytes], output: int) -> _Seen:
-        """Look at a request: at most ``_LAST`` items of its history."""
-        last: Message | None = None
-        notes: list[str] = []
-        history = request.history
-        count = len(history)
-        for index in range(count - 1, max(count - _LAST, 0) - 1, -1):
-            message = history[index]
-            if message.role is not _SYSTEM:
-                if not (message.texts or message.calls or message.results):
-                    continue  # an item that is no message, such as Codex's change of settings
-                if last is not None:
-                    break
-                last = message
-            else:
-                notes.extend(text[:_NOTE] for text in message.texts)
-        texts = last.texts if last is not None and last.role is _USER else ()
-        words = tuple([text[:_WORDS].lstrip() for text in texts])
-        goes_on = last is not None and bool(last.results)
-        own = words[0] if len(words) == 1 else _own(words, goes_on=goes_on) if words else ""
-        return cls(
-            request.system[:_BEGINNING], request.system, words, own, tuple(notes), goes_on, output, headers
-        )
+
+def _last(history: History) -> tuple[Message, list[str]]:
+    """Return the last message, and how texts of the system behind or just before it begin that hold a note.
+
+    At most ``_LAST`` items are looked at.
+    """
+    last: Message | None = None
+    notes: list[str] = []
+    count = len(history)
+    for index in range(count - 1, max(count - _LAST, 0) - 1, -1):
+        message = history[index]
+        if message.role is not _SYSTEM:
+            if not (message.texts or message.calls or message.results):
+                continue  # an item that is no message, such as Codex's change of settings
+            if last is not None:
+                break
+            last = message
+        else:
+            notes += [text[:_NOTE] for text in message.texts if any(map(text[:_NOTE].__contains__, _NOTES))]
+    return last or _NOTHING, notes
 
 
 _UNKNOWN: Final = RequestRole()
@@ -116,31 +114,41 @@ def read_role(
         body: The body itself.
         is_agent: A header names the session, as only agents do.
     """
-    limit = _output_limit(body)
-    seen = _Seen.of(request, headers, limit)
-    subagent = _subagent(headers, seen.system)
-    goes_on = seen.is_tool_iteration
+    last, notes = _last(request.history)
+    system = request.system[:_BEGINNING]
+    goes_on = bool(last.results)
+    words = [text[:_WORDS].lstrip() for text in last.texts] if last.role is _USER else []
+    subagent = _subagent(headers, system)
     # Claude Code puts the words of a compaction into the message with the results of the tools before it.
-    says = any(text.startswith(_SAID) for text in seen.words)
+    says = "".join(words).startswith(_SAID) or (len(words) > 1 and any(map(_says, words)))
     names_kind = not _MARK_HEADERS.isdisjoint(headers)
-    compared = _compared(
-        seen.system, bool(request.tools), goes_on, says, bool(seen.notes), names_kind, limit > 0
-    )
-    mark = next((each for each in compared if _matches(each, seen)), None) if compared else None
+    compared = _compared(system, bool(request.tools), goes_on, says, bool(notes), names_kind)
+    mark: Mark | None = None
+    if compared:
+        own = words[0] if len(words) == 1 else _own(words, goes_on=goes_on) if words else ""
+        limit = _output_limit(body)
+        seen = _Seen(system, request.system, tuple(words), own, notes, limit, headers)
+        mark = next((each for each in compared if _matches(each, seen)), None)
     if subagent:
         work = Purpose.TOOL_ITERATION if goes_on else Purpose.MESSAGE
         return RequestRole(AgentRole.SUBAGENT, mark.purpose if mark else work, subagent)
     if mark is not None:
         return _of(mark)
-    if is_agent and not goes_on and not request.tools and 0 < limit <= _SMALL:
+    if not is_agent:
+        return _UNKNOWN
+    if not goes_on and not request.tools and 0 < (limit := _output_limit(body)) <= _SMALL:
         shown = f"no tools and at most {limit} tokens of output"
         return RequestRole(AgentRole.HELPER, Purpose.HELPER, shown)
-    return _main(_ITERATION if goes_on else _TURN, is_agent)
+    return _ITERATION if goes_on else _TURN
+
+
+def _says(text: str) -> bool:
+    return text.startswith(_SAID)
 
 
 @lru_cache(_PROMPTS)
 def _compared(
-    system: str, offers: bool, goes_on: bool, says: bool, notes: bool, names_kind: bool, is_limited: bool
+    system: str, offers: bool, goes_on: bool, says: bool, notes: bool, names_kind: bool
 ) -> tuple[Mark, ...]:
     """Return the marks that a request may have; of most requests none of some thirty.
 
@@ -149,9 +157,8 @@ def _compared(
         offers: It offers tools.
         goes_on: Its last message holds results of tools, so it is no new turn of the conversation.
         says: Its words begin with those of any mark.
-        notes: The system says something behind or just before the last message.
+        notes: The system says what any mark looks for, behind or just before the last message.
         names_kind: It has a header that any mark looks at.
-        is_limited: It limits the tokens of the answer.
     """
     return tuple(
         mark
@@ -161,7 +168,6 @@ def _compared(
         and (says or not mark.words)
         and (notes or not mark.notes)
         and (names_kind or not mark.header)
-        and (is_limited or not mark.output)
         and (not mark.system or any(text in system for text in mark.system))
     )
 
@@ -193,7 +199,7 @@ def _has_words(mark: Mark, seen: _Seen) -> bool:
     return any(text.startswith(mark.words) for text in (*words[: before + 1], words[-1]))
 
 
-def _own(words: tuple[str, ...], *, goes_on: bool) -> str:
+def _own(words: Sequence[str], *, goes_on: bool) -> str:
     """Return the text of several in which a client asks in its own words; empty where none does.
 
     It is the only one beside reminders. With results of tools it is the last: Claude Code adds its request to
@@ -219,10 +225,6 @@ def _of(mark: Mark) -> RequestRole:
             AgentRole.MAIN, mark.purpose, "" if mark.purpose is Purpose.MESSAGE else mark.shown
         )
     return RequestRole(AgentRole.HELPER, mark.purpose, mark.shown)
-
-
-def _main(role: RequestRole, is_agent: bool) -> RequestRole:
-    return role if is_agent else _UNKNOWN
 
 
 def _subagent(headers: Mapping[bytes, bytes], system: str) -> str:

@@ -17,9 +17,8 @@ import msgspec
 from pointsman.decoding import UNREADABLE, without_halves
 from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.vocabulary import LARGE
-from pointsman.wire._values import count_values
-from pointsman.wire.base import ABSENT, Items, Wire
-from pointsman.wire.names import NAME, decoded_name, member_spans
+from pointsman.wire.format import ABSENT, Format, Items
+from pointsman.wire.names import NAME, count_values, decoded_name, member_spans
 
 __all__ = ["MAX_MEMBERS", "MAX_VALUES", "Body", "Edit", "Items", "Span"]
 
@@ -36,6 +35,7 @@ _decode_text: Final = msgspec.json.Decoder(str).decode
 _FEWER: Final = "send fewer messages and tools"
 _DEPTH: Final = "about 1,000 levels are read"
 
+_MODEL_FIRST: Final = b'{"model":'  # as most clients begin
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 #: What stands between the items of a list, as encoders in use write it.
 _BETWEEN: Final = (b",", b", ")
@@ -53,7 +53,7 @@ class Body:
 
     __slots__ = ("_items", "_known", "_members", "_model", "_spans", "raw", "readable", "wire")
 
-    def __init__(self, wire: Wire, raw: bytes, *, trusted: bool = False) -> None:
+    def __init__(self, wire: Format, raw: bytes, *, trusted: bool = False) -> None:
         """Read a body.
 
         Args:
@@ -122,10 +122,10 @@ class Body:
 
     def member(self, name: str) -> msgspec.Raw | None:
         """Return a member as JSON; None when absent."""
-        if self._known is None or name == self._items:
-            return self.members.get(name)
         value: msgspec.Raw = getattr(self._known, name, ABSENT)
-        return None if value is ABSENT else value
+        if value is ABSENT:
+            return self.members.get(name) if self._known is None else None
+        return self.members.get(name) if name == self._items else value
 
     def __contains__(self, name: str) -> bool:
         if self._known is not None and name == self._items:
@@ -219,7 +219,7 @@ class Body:
     def is_true(self, name: str) -> bool:
         """Whether a member is literally ``true``."""
         value = self.member(name)
-        return value is not None and bytes(memoryview(value)[:4]) == b"true"
+        return value is not None and bytes(value) == b"true"
 
     def span(self, name: str) -> Span | None:
         """Return where one top-level value stands; None when absent.
@@ -230,10 +230,12 @@ class Body:
         Raises:
             MalformedRequest: this name, or one before it, is a duplicate key.
         """
+        if self._spans is not None:
+            return self._spans.get(name) if name != self._items or name in self else None
+        if name == "model" and (first := self._model_first()):
+            return first
         if name == self._items and name not in self:
             return None
-        if self._spans is not None:
-            return self._spans.get(name)
         at = 0
         seen: set[str] = set()
         while found := NAME.match(self.readable, at):
@@ -251,6 +253,14 @@ class Body:
         if name not in self:
             return None
         raise MalformedRequest("duplicate key in the request body")
+
+    def _model_first(self) -> Span | None:
+        """Return where the model's name stands if it comes first, as most clients write it."""
+        readable = self.readable
+        if self._known is None or not readable.startswith(_MODEL_FIRST):
+            return None
+        value, start = self._known.model, len(_MODEL_FIRST)
+        return (start, start + len(value)) if readable.startswith(value, start) else None
 
     def _end_of(self, member: str, start: int) -> int:
         """Where the value of a member ends that begins at ``start``; -1 where it is another."""
@@ -276,10 +286,13 @@ class Body:
 
     def edited(self, edits: Iterable[Edit]) -> bytes:
         """Return the body with spans replaced, every other byte as it came. Spans must not overlap."""
-        view = memoryview(self.raw)
+        view, edits = memoryview(self.raw), sorted(edits)
+        if len(edits) == 1:  # of the model's name alone
+            [((start, end), new)] = edits
+            return b"".join((view[:start], new, view[end:]))
         parts: list[bytes | memoryview] = []
         at = 0
-        for (start, end), new in sorted(edits):
+        for (start, end), new in edits:
             parts += (view[at:start], new)
             at = end
         parts.append(view[at:])

@@ -13,9 +13,8 @@ from typing import Final
 
 from pointsman.errors import CallerError, shown
 from pointsman.vocabulary import WireFormat
-from pointsman.wire._constructs_of_content import CONTENT
+from pointsman.wire._constructs_of_content import CONTENT, TOOLS
 from pointsman.wire._constructs_of_settings import SETTINGS
-from pointsman.wire._constructs_of_tools import TOOLS
 from pointsman.wire.fates import MOST_STOPS, Construct, Fate, Kind
 
 __all__ = ["CONSTRUCTS", "UNKNOWN", "Construct", "Fate", "Kind", "Report", "Untranslatable"]

@@ -8,6 +8,7 @@ image data) stays JSON or base64 exactly as sent. No format is the form: a hub f
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
@@ -44,6 +45,74 @@ __all__ = [
     "Usage",
     "UsageReport",
 ]
+
+
+# A whole answer, collected from the events of its stream.
+class _Collecting:
+    """The words and calls of one answer, as far as they have come."""
+
+    def __init__(self) -> None:
+        self.started: Start | None = None
+        self.stop: Stop | None = None
+        self.words: list[str] = []
+        self.refused: list[str] = []
+        self.calls: dict[int, tuple[CallStart, list[str]]] = {}
+        self.cut: set[int] = set()
+
+    def add(self, event: Event) -> None:
+        match event:
+            case Start():
+                self.started = event
+            case Stop():
+                self.stop = event
+            case TextDelta():
+                (self.refused if event.refusal else self.words).append(event.text)
+            case CallStart():
+                self.calls[event.index] = event, []
+            case ArgumentsDelta() if event.index in self.calls:
+                self.calls[event.index][1].append(event.text)
+            case CallEnd(is_cut=True):
+                self.cut.add(event.index)
+            case _:
+                pass
+
+    def parts(self) -> Iterator[Part]:
+        if self.words:
+            yield Text("".join(self.words))
+        if self.refused:
+            yield Refusal("".join(self.refused))
+        for index, (start, pieces) in self.calls.items():
+            yield Call(
+                id=start.id,
+                name=start.name,
+                arguments="".join(pieces),
+                custom=start.custom,
+                namespace=start.namespace,
+                built_in=start.built_in,
+                is_cut=index in self.cut,
+            )
+
+
+def collected(events: Iterable[Event]) -> Completion | None:
+    """Return the words and calls of a streamed answer; None of one that was cut off or has failed.
+
+    Reasoning and usage are left out. An answer with words of a refusal has ended by it.
+    """
+    found = _Collecting()
+    for event in events:
+        if isinstance(event, Failed):
+            return None
+        found.add(event)
+    if found.stop is None:
+        return None
+    return Completion(
+        id=found.started.id if found.started else "",
+        model=found.started.model if found.started else "",
+        parts=tuple(found.parts()),
+        stop=StopReason.REFUSAL if found.refused else found.stop.reason,
+        sequence=found.stop.sequence,
+    )
+
 
 _ABSENT = msgspec.Raw()
 
@@ -188,13 +257,23 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):
-    """Tokens. ``input`` excludes what was read from and written to the cache, as in Messages."""
+    """Tokens as an upstream reported them; None: it did not. ``input`` includes the cache, in any format."""
 
-    input: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    output: int = 0
-    reasoning: int = 0  # part of output
+    input: int | None = None
+    cached: int | None = None  # of the input: read from the provider's cache
+    output: int | None = None
+    written: int | None = None  # of the input: written to the cache
+    reasoning: int | None = None  # of the output
+
+    @property
+    def whole(self) -> int:
+        """Input tokens; no fewer than the cache has."""
+        return max(self.input or 0, (self.cached or 0) + (self.written or 0))
+
+    @property
+    def uncached(self) -> int:
+        """Input tokens that were neither read from the cache nor written to it, as Messages counts them."""
+        return self.whole - (self.cached or 0) - (self.written or 0)
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):

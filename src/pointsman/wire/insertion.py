@@ -4,7 +4,7 @@ Everything before the place of insertion keeps its meaning, so the provider's pr
 agent resends its own history without the text, which is then inserted again at the same place
 (docs/decisions/0133). Where a message takes text it goes inside that message, because a second user message
 in a row, or one after a tool's, is refused by strict providers ("Unexpected role 'user' after role 'tool'";
-docs/decisions/0031).
+docs/notebook/0031).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.wire.base import Insertion, Item, Wire
+from pointsman.wire.format import Format, Insertion, Item
 
 __all__ = [
     "append_text",
@@ -44,13 +44,13 @@ def mark(source: str, text: str) -> str:
     return f'<pointsman source="{source}">\n{text}\n</pointsman>'
 
 
-def append_text(wire: Wire, items: bytes, text: str) -> bytes | None:
+def append_text(wire: Format, items: bytes, text: str) -> bytes | None:
     """Return ``messages`` or ``input``, as JSON, with a text at its end; None where it has no place."""
     found = insertion(wire, items, text)
     return found.applied(items) if found else None
 
 
-def insertion(wire: Wire, items: bytes, text: str, last: Item | None = None) -> Insertion | None:
+def insertion(wire: Format, items: bytes, text: str, last: Item | None = None) -> Insertion | None:
     """Find where a text goes at the end of ``messages`` or ``input``, given as JSON.
 
     None when the conversation ends with the assistant's own words, which the model is to continue, or when
@@ -68,7 +68,7 @@ def insertion(wire: Wire, items: bytes, text: str, last: Item | None = None) -> 
         return None
 
 
-def with_texts(wire: Wire, item: Item, texts: Iterable[str]) -> bytes:
+def with_texts(wire: Format, item: Item, texts: Iterable[str]) -> bytes:
     """Return one item of a conversation with texts inside it, or in items of their own behind it.
 
     The same bytes as ``insertion`` gives where the item is the last. A text without a place is left out.

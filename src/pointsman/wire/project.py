@@ -1,7 +1,8 @@
 """Reads what an agent works on: its working directory, as the agent's environment block names it.
 
-The directory itself is kept nowhere: a project is the hash of the caller's key and the directory. A caller
-that names no directory is one project by its key and its program.
+A project is the hash of the caller's key and the directory. Of the directory itself only its last part is
+kept, as the project's name in the ledger. A caller that names no directory is one project by its key and its
+program.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pointsman.remembering import remembered
 from pointsman.vocabulary import AgentRequest, Role
 from pointsman.wire.clients import CLIENTS
 
-__all__ = ["client_of", "named_project", "project_key", "read_project", "working_directory"]
+__all__ = ["client_of", "folder_name", "named_project", "project_key", "read_project", "working_directory"]
 
 #: What stands before the directory, the longer ones first: "Primary working directory: " holds another.
 _BEFORE: Final = tuple(
@@ -36,12 +37,14 @@ _KEPT: Final = 256
 _KEY: Final = re.compile("[pc]-[0-9a-f]{16}")
 #: Characters of a program's name.
 _NAME: Final = 40
+#: Characters of a folder's name.
+_FOLDER: Final = 80
 #: Bytes of a ``User-Agent`` that is remembered.
 _LONGEST_AGENT: Final = 512
 
 
-def read_project(request: AgentRequest, caller: str, client: str) -> str:
-    """Return the key of the project that a request belongs to; empty where nothing tells.
+def read_project(request: AgentRequest, caller: str, client: str) -> tuple[str, str]:
+    """Return the key of the project of a request, and the name of its folder; empty where nothing tells.
 
     Args:
         request: Its system prompt or its first messages name the directory.
@@ -49,7 +52,8 @@ def read_project(request: AgentRequest, caller: str, client: str) -> str:
         client: The program, as ``client_of`` gives it.
     """
     directory = working_directory(request)
-    return project_key(caller, directory, client) if directory or caller or client else ""
+    key = project_key(caller, directory, client) if directory or caller or client else ""
+    return key, folder_name(directory)
 
 
 @lru_cache(_KEPT)
@@ -58,6 +62,16 @@ def project_key(caller: str, directory: str, client: str = "") -> str:
     said = directory.rstrip("/\\") or directory or client
     data = f"{caller}\0{said}".encode("utf-8", "surrogatepass")
     return ("p-" if directory else "c-") + blake2b(data, digest_size=8).hexdigest()
+
+
+def folder_name(directory: str) -> str:
+    """Return the last part of a directory, for a person: the path that leads there is nobody's business.
+
+    >>> folder_name("/home/ana/shop/")
+    'shop'
+    """
+    last = directory.rstrip("/\\").replace("\\", "/").rpartition("/")[2][:_FOLDER]
+    return last.encode("utf-8", "replace").decode()  # a lone surrogate, which no store takes
 
 
 def named_project(name: str) -> str:

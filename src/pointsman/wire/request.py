@@ -12,9 +12,9 @@ import msgspec
 from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.text.extract import opening
 from pointsman.vocabulary import AgentRequest, WireFormat
-from pointsman.wire import WIRES
-from pointsman.wire.base import ABSENT, Items, Member
+from pointsman.wire import FORMATS
 from pointsman.wire.body import Body
+from pointsman.wire.format import ABSENT, Items, Member
 from pointsman.wire.history import JsonHistory
 from pointsman.wire.responses._settings_items import additional_tools
 from pointsman.wire.responses.stored_conversation import StoredConversation
@@ -72,10 +72,10 @@ def read_request(
     """
     if not isinstance(body, Body):
         data = body if isinstance(body, bytes) else msgspec.json.encode(body, enc_hook=str)
-        body = Body(WIRES[wire], data, trusted=True)
+        body = Body(FORMATS[wire], data, trusted=True)
     try:
         items, model = body.conversation()
-        offered = body.member("tools")
+        tool_list = offered = body.member("tools")
         if offered is None and wire is _RESPONSES and items and not isinstance(items, str):
             offered = additional_tools(items[0])
         history = JsonHistory(wire, _items(items, earlier))
@@ -104,7 +104,7 @@ def read_request(
         size=size,
         features=features,
         may_call=earlier is not None or b"tool_" in data or b"_call" in data,
-        tool_list=body.member("tools") or ABSENT,
+        tool_list=tool_list or ABSENT,
         tool_choice=body.member("tool_choice") or ABSENT,
         caller=caller,
     )

@@ -57,10 +57,16 @@ class Splitter:
             UpstreamTooLarge: too many bytes or lines.
             UpstreamMalformed: its lines end with CR alone.
         """
-        self._bytes_left -= len(chunk)
-        if self._bytes_left < 0:
+        size = len(chunk)
+        self._bytes_left = left = self._bytes_left - size
+        if left < 0:
             raise self._too_large(f"a stream of more than {self._stream_bytes} bytes")
-        block = chunk if not self.pending and chunk.endswith(b"\n\n") else self._split(chunk)
+        if not self.pending and chunk.endswith(b"\n\n"):
+            block = chunk
+            if size <= _MANY:
+                return block
+        else:
+            block = self._split(chunk)
         if len(block) > _MANY:
             self._lines_left -= block.count(b"\n")
             if self._lines_left < 0:

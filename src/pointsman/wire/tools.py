@@ -7,6 +7,8 @@ from typing import Final
 
 import msgspec
 
+from pointsman.remembering import remembered
+
 __all__ = ["forbids_tools", "forced_tool", "offered_tools", "only_tools", "tool_names"]
 
 
@@ -37,13 +39,25 @@ class _Tool(msgspec.Struct, gc=False):
 
 _NONE: Final = _Tool()
 _decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_tools: Final = msgspec.json.Decoder(list[_Tool]).decode
 _decode_tool: Final = msgspec.json.Decoder(_Tool).decode
 _decode_choice: Final = msgspec.json.Decoder(_Tool | str).decode
 
 
 def tool_names(tools: msgspec.Raw) -> tuple[str, ...]:
     """Names of the tools offered; a tool of an unknown shape has none."""
-    return tuple(name for item in _items(tools) if (name := _read(item).label))
+    return _remembered_names(bytes(tools))
+
+
+def _tool_names(tools: bytes) -> tuple[str, ...]:
+    try:
+        read = _decode_tools(tools)
+    except (msgspec.DecodeError, UnicodeError):  # no list, or one of them is of another shape
+        read = [_read(item) for item in _items(tools)]
+    names = [
+        inner.name or tool.label if (inner := tool.function) is not None else tool.label for tool in read
+    ]
+    return tuple(filter(None, names))
 
 
 def offered_tools(tools: msgspec.Raw) -> list[tuple[str, str]]:
@@ -83,8 +97,12 @@ def only_tools(tools: bytes, kept: Collection[str]) -> bytes:
     return b"[" + b",".join(bytes(item) for item in items) + b"]"
 
 
-def _items(tools: msgspec.Raw) -> list[msgspec.Raw]:
+def _items(tools: msgspec.Raw | bytes) -> list[msgspec.Raw]:
     return _decode_items(tools) if memoryview(tools)[:1].tobytes() == b"[" else []
+
+
+#: An agent offers the same tools with every request. 8 MB at most.
+_remembered_names: Final = remembered(_tool_names, 128, 64 << 10)
 
 
 def _read(item: msgspec.Raw) -> _Tool:

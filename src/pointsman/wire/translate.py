@@ -5,8 +5,7 @@ Equal formats never come here: their bytes go on as they are. Source: docs/decis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -14,17 +13,25 @@ from msgspec.structs import replace
 
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 from pointsman.wire._restored import Offered, RestoringStream, offered_tools, restored
-from pointsman.wire.base import Fault
-from pointsman.wire.codec import Codec, StreamReader, StreamWriter
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    Completion,
     Event,
     Failed,
+    Part,
     Start,
     Stop,
+    StopReason,
+    Text,
+    TextDelta,
+    UsageReport,
 )
+from pointsman.wire.format import Codec, Fault, StreamReader, StreamWriter
 from pointsman.wire.masking import masked_text
 from pointsman.wire.signed_turns import (
     Recall,
@@ -34,13 +41,11 @@ from pointsman.wire.signed_turns import (
     signed_turn,
     with_reasoning,
 )
-from pointsman.wire.stop_sequences import CutStream, cut
 
 __all__ = [
     "StreamTranslation",
     "Translated",
     "TranslatedAnswer",
-    "codec",
     "translate_answer",
     "translate_error",
     "translate_request",
@@ -49,47 +54,105 @@ __all__ = [
 ]
 
 
-def _chat() -> Codec:
-    from pointsman.wire.chat.translation import CODEC
+# Stop sequences that an upstream cannot be given: the gateway cuts the answer where one begins.
+class _Scanner:
+    """Looks for the sequences in a text that comes in pieces."""
 
-    return CODEC
+    __slots__ = ("_held", "_longest", "_sequences", "found")
+
+    def __init__(self, sequences: tuple[str, ...]) -> None:
+        self._sequences = sequences
+        self._longest = max(map(len, sequences))
+        self._held = ""  # may be the beginning of a sequence
+        self.found = ""  # the sequence, once it was met
+
+    def feed(self, piece: str) -> str:
+        """Return what may be passed on: nothing behind a sequence, and no beginning of one."""
+        text = self._held + piece
+        hits = [(at, -len(each), each) for each in self._sequences if (at := text.find(each)) >= 0]
+        if hits:
+            at, _, self.found = min(hits)
+            self._held = ""
+            return text[:at]
+        kept = self._beginning(text)
+        self._held = text[len(text) - kept :]
+        return text[: len(text) - kept]
+
+    def _beginning(self, text: str) -> int:
+        """Characters at the end of a text with which a sequence begins."""
+        for size in range(min(self._longest - 1, len(text)), 0, -1):
+            end = text[-size:]
+            if any(each.startswith(end) for each in self._sequences):
+                return size
+        return 0
+
+    def flush(self) -> str:
+        """Return what was held back: the text has ended."""
+        held, self._held = self._held, ""
+        return held
 
 
-def _responses() -> Codec:
-    from pointsman.wire.responses.translation import CODEC
-
-    return CODEC
-
-
-def _messages() -> Codec:
-    from pointsman.wire.messages.translation import CODEC
-
-    return CODEC
-
-
-#: Imported when first used: most gateways translate between two formats at most, many between none.
-_CODECS: Final[Mapping[WireFormat, Callable[[], Codec]]] = {
-    WireFormat.CHAT: _chat,
-    WireFormat.RESPONSES: _responses,
-    WireFormat.MESSAGES: _messages,
-}
+def cut(answer: Completion, sequences: tuple[str, ...]) -> Completion:
+    """Return a whole answer as far as the first of the sequences."""
+    scanner, kept = _Scanner(sequences), list[Part]()
+    for part in answer.parts:
+        if not isinstance(part, Text):
+            kept.append(part)
+            continue
+        text = scanner.feed(part.text) + scanner.flush()
+        if text:
+            kept.append(replace(part, text=text))
+        if scanner.found:
+            return replace(answer, parts=tuple(kept), stop=StopReason.SEQUENCE, sequence=scanner.found)
+    return answer
 
 
-@cache
-def codec(wire: WireFormat) -> Codec:
-    """Return what reads and writes a format."""
-    return _CODECS[wire]()
+class CutStream:
+    """The same for the events of one stream."""
+
+    __slots__ = ("_calls", "_scanner")
+
+    def __init__(self, sequences: tuple[str, ...]) -> None:
+        self._scanner: Final = _Scanner(sequences)
+        self._calls: set[int] = set()  # begun before a sequence was met
+
+    def events(self, events: Iterable[Event]) -> list[Event]:
+        """Return the events as the caller is to be told them."""
+        return [told for event in events for told in self._event(event)]
+
+    def _event(self, event: Event) -> Iterator[Event]:
+        scanner = self._scanner
+        if scanner.found:
+            yield from self._behind(event)
+        elif isinstance(event, TextDelta) and not event.refusal:
+            if text := scanner.feed(event.text):
+                yield TextDelta(text)
+        else:
+            if not isinstance(event, UsageReport | Failed) and (held := scanner.flush()):
+                yield TextDelta(held)
+            if isinstance(event, CallStart):
+                self._calls.add(event.index)
+            yield event
+
+    def _behind(self, event: Event) -> Iterator[Event]:
+        """What still counts behind a sequence: calls begun before it, usage, errors and the stop."""
+        if isinstance(event, Stop):
+            yield Stop(StopReason.SEQUENCE, self._scanner.found)
+        elif isinstance(event, UsageReport | Failed) or (
+            isinstance(event, ArgumentsDelta | CallEnd) and event.index in self._calls
+        ):
+            yield event
 
 
 def translated_formats(spoken: Iterable[WireFormat]) -> frozenset[WireFormat]:
     """Return the formats whose requests can be translated for an upstream that speaks some formats."""
     native = frozenset(spoken)
-    return frozenset(_CODECS) - native if native & _CODECS.keys() else frozenset()
+    return frozenset(FORMATS) - native if native & FORMATS.keys() else frozenset()
 
 
 def upstream_format(caller: WireFormat, spoken: frozenset[WireFormat]) -> WireFormat:
     """Return the format in which a request goes to an upstream: the caller's where that is spoken."""
-    return caller if caller in spoken else next(wire for wire in WIRES if wire in spoken)
+    return caller if caller in spoken else next(wire for wire in FORMATS if wire in spoken)
 
 
 class Translated(NamedTuple):
@@ -148,7 +211,7 @@ def translate_request(
         MalformedRequest: it is not of the caller's format.
         Untranslatable: the upstream's format cannot express something of it.
     """
-    own = codec(caller)
+    own = FORMATS[caller].codec
     conversation = own.read_request(body)
     if recall is not None:
         conversation = with_reasoning(conversation, recall)
@@ -159,7 +222,7 @@ def translate_request(
     report = Report(caller, upstream, strict=strict)
     if conversation.compacts:
         report.meet("compaction_trigger")
-    written = codec(upstream).write_request(conversation, report)
+    written = FORMATS[upstream].codec.write_request(conversation, report)
     return Translated(
         written,
         caller,
@@ -188,7 +251,7 @@ def translate_answer(request: Translated, body: bytes) -> TranslatedAnswer:
     Raises:
         msgspec.MsgspecError, UnicodeError, RecursionError: it is no answer of the upstream's format.
     """
-    answer = codec(request.upstream).read_answer(body)
+    answer = FORMATS[request.upstream].codec.read_answer(body)
     if request.stops:
         answer = cut(answer, request.stops)
     told = replace(answer, id=request.own_id(answer.id), created=answer.created or request.created)
@@ -229,7 +292,7 @@ def translate_error(caller: WireFormat, status: int, body: bytes) -> bytes:
     if not error.message:
         return b""
     code = error.code if isinstance(error.code, str) else ""
-    return WIRES[caller].error(Fault(status, error.message, code, error.param))
+    return FORMATS[caller].error(Fault(status, error.message, code, error.param))
 
 
 class StreamTranslation:
@@ -251,7 +314,7 @@ class StreamTranslation:
     def __init__(self, request: Translated, secrets: Sequence[bytes] = ()) -> None:
         """``secrets`` are taken out of an error's words."""
         self._secrets = secrets
-        self._reader: StreamReader = codec(request.upstream).stream_reader()
+        self._reader: StreamReader = FORMATS[request.upstream].codec.stream_reader()
         self._writer: StreamWriter = request.writing.stream_writer(request.model)
         self._collector = TurnCollector(request.upstream, request.said)
         self._cutting = CutStream(request.stops) if request.stops else None

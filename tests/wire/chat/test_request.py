@@ -3,10 +3,10 @@
 import pytest
 
 from pointsman.vocabulary import Message, Role, ToolCall, ToolResult, WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 from pointsman.wire._items import read_item
 
-WIRE = WIRES[WireFormat.CHAT]
+WIRE = FORMATS[WireFormat.CHAT]
 
 
 @pytest.mark.parametrize(

@@ -102,11 +102,11 @@ def test_why_an_answer_ended(finish: str | None, message: dict[str, Any], stop: 
                 "prompt_tokens_details": {"cached_tokens": 100},
                 "completion_tokens_details": {"reasoning_tokens": 4},
             },
-            Usage(input=15, cache_read=100, output=9, reasoning=4),
+            Usage(input=115, cached=100, output=9, reasoning=4),
         ),
         ({"prompt_tokens": 10, "prompt_tokens_details": None}, Usage(input=10)),
-        ({"prompt_tokens": 10, "prompt_cache_hit_tokens": 4}, Usage(input=6, cache_read=4)),
-        ({"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}}, Usage(cache_read=4)),
+        ({"prompt_tokens": 10, "prompt_cache_hit_tokens": 4}, Usage(input=10, cached=4)),
+        ({"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}}, Usage(input=1, cached=4)),
     ],
 )
 def test_usage(usage: object, read_as: Usage | None) -> None:
@@ -143,7 +143,7 @@ def test_a_written_answer() -> None:
         model="m",
         parts=(Thinking("hm", "sig"), Thinking(encrypted="x"), Text("a"), Text("b"), Call("c", "f", "")),
         stop=StopReason.TOOLS,
-        usage=Usage(input=10, cache_read=100, cache_write=5, output=3, reasoning=1),
+        usage=Usage(input=115, cached=100, output=3, written=5, reasoning=1),
         created=7,
     )
     written = json.loads(CODEC.write_answer(completion))
@@ -178,7 +178,15 @@ def test_a_written_answer() -> None:
 
 
 WORDS = st.text(min_size=1, max_size=5)
-USAGES = st.none() | st.builds(Usage, *(st.integers(0, 99) for _ in range(5)))
+
+
+@st.composite
+def usages(draw: st.DrawFn) -> Usage:
+    cached, written = draw(st.integers(0, 99)), draw(st.integers(1, 99) | st.none())
+    whole = draw(st.integers(0, 99)) + cached + (written or 0)
+    return Usage(whole, cached, draw(st.integers(0, 99)), written, draw(st.integers(0, 99)))
+
+
 CALLS = st.builds(Call, WORDS, WORDS, st.sampled_from(["{}", '{"a":1}', '{"']), custom=st.booleans())
 
 
@@ -196,7 +204,7 @@ def completions(draw: st.DrawFn) -> Completion:
         model=draw(WORDS),
         parts=tuple(parts),
         stop=stop,
-        usage=draw(USAGES),
+        usage=draw(st.none() | usages()),
         created=draw(st.integers(0, 9)),
     )
 

@@ -34,7 +34,7 @@ from pointsman.wire.conversation import (
 DONE = b"data: [DONE]\n\n"
 START = Start("chatcmpl-1", "m")
 USED = {"prompt_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
-REPORT = UsageReport(Usage(input=1, cache_read=4, output=2))
+REPORT = UsageReport(Usage(input=5, cached=4, output=2))
 
 
 def chunk(delta: dict[str, Any] | None = None, finish: str | None = None, **members: Any) -> bytes:
@@ -348,7 +348,7 @@ def test_a_whole_stream_as_the_official_client_reads_it() -> None:
         ArgumentsDelta(5, '{"b":1}'),
         CallEnd(3),
         CallEnd(5),
-        UsageReport(Usage(input=10, cache_read=100, cache_write=5, output=2)),
+        UsageReport(Usage(input=115, cached=100, output=2, written=5)),
         Stop(StopReason.TOOLS),
     )
     function = {"id": "x", "type": "function", "function": {"name": "f", "arguments": ""}}
@@ -423,7 +423,8 @@ def streams(draw: st.DrawFn) -> list[Event]:
         left = {index: pieces for index, pieces in left.items() if pieces}
     found += [CallEnd(index) for index in range(count)]
     if draw(st.booleans()):
-        found.append(UsageReport(draw(st.builds(Usage, st.integers(0, 9), st.integers(0, 9)))))
+        cached = draw(st.integers(0, 9))
+        found.append(UsageReport(Usage(draw(st.integers(cached, 99)), cached, 0, None, 0)))
     return [*found, TOOLS if count else Stop(StopReason.END)]
 
 

@@ -125,7 +125,10 @@ def test_stop_sequence_both_ways() -> None:
     [
         (None, None),
         ({}, Usage()),
-        ({"input_tokens": 10, "output_tokens": 7, "cache_read_input_tokens": None}, Usage(10, output=7)),
+        (
+            {"input_tokens": 10, "output_tokens": 7, "cache_read_input_tokens": None},
+            Usage(input=10, output=7),
+        ),
         (
             {
                 "input_tokens": 10,
@@ -134,7 +137,7 @@ def test_stop_sequence_both_ways() -> None:
                 "output_tokens": 7,
                 "server_tool_use": {"web_search_requests": 1},
             },
-            Usage(10, 100, 5, 7),
+            Usage(input=115, cached=100, output=7, written=5),
         ),
     ],
 )
@@ -151,7 +154,7 @@ def test_answer_is_written_whole() -> None:
         Opaque(WireFormat.RESPONSES, "web_search_call"),
         Call("call.1", "f", '{"a":'),
         Call("c", "apply_patch", "*** x", custom=True),
-        usage=Usage(15, 100, 0, 7, reasoning=3),
+        usage=Usage(input=115, cached=100, output=7, reasoning=3),
     )
     assert answer == {
         "id": "i",
@@ -225,16 +228,19 @@ COUNTS = st.integers(0, 1_000)
 @given(
     PARTS,
     st.sampled_from(sorted(set(StopReason) - {StopReason.TOOLS})),
-    st.none() | st.builds(Usage, COUNTS, COUNTS, COUNTS, COUNTS),
+    st.none() | st.tuples(COUNTS, COUNTS, COUNTS, COUNTS),
 )
-def test_what_is_written_is_read_again(parts: list[Part], stop: StopReason, usage: Usage | None) -> None:
+def test_what_is_written_is_read_again(
+    parts: list[Part], stop: StopReason, counts: tuple[int, int, int, int] | None
+) -> None:
+    plain, cached, output, written = counts or (0, 0, 0, 0)
     calls = any(isinstance(part, Call) for part in parts)
     answer = Completion(
         id="i",
         model="m",
         parts=tuple(parts),
         stop=StopReason.TOOLS if calls else stop,
-        usage=usage or Usage(),
+        usage=Usage(plain + cached + written, cached, output, written),
     )
     assert CODEC.read_answer(CODEC.write_answer(answer)) == answer
 

@@ -38,7 +38,7 @@ START: dict[str, Any] = {
         "usage": {"input_tokens": 10, "output_tokens": 1},
     },
 }
-STARTED = Start("msg_1", "m", Usage(10, output=1))
+STARTED = Start("msg_1", "m", Usage(input=10, output=1))
 STOP = {"type": "message_stop"}
 
 
@@ -117,7 +117,7 @@ def test_every_kind_of_block_is_read(names: bool) -> None:
         ArgumentsDelta(0, '{"a"'),
         ArgumentsDelta(0, ":1}"),
         CallEnd(0),
-        UsageReport(Usage(10, output=7)),
+        UsageReport(Usage(input=10, output=7)),
         Stop(StopReason.TOOLS),
     ]
 
@@ -158,15 +158,19 @@ def test_interleaved_and_reused_blocks() -> None:
 @pytest.mark.parametrize(
     ("first", "last", "usage"),
     [
-        ({"input_tokens": 10, "cache_read_input_tokens": 100}, {"output_tokens": 7}, Usage(10, 100, 0, 7)),
+        (
+            {"input_tokens": 10, "cache_read_input_tokens": 100},
+            {"output_tokens": 7},
+            Usage(input=110, cached=100, output=7),
+        ),
         (None, {"output_tokens": 7}, Usage(output=7)),
         (
             {"input_tokens": 0},
             {"input_tokens": 10, "cache_creation_input_tokens": 5, "output_tokens": 7},
-            Usage(10, 0, 5, 7),
+            Usage(input=15, output=7, written=5),
         ),
-        ({"input_tokens": 10}, {"input_tokens": 10, "output_tokens": 7}, Usage(10, output=7)),
-        ({"input_tokens": 10}, {"input_tokens": 0, "output_tokens": 7}, Usage(10, output=7)),
+        ({"input_tokens": 10}, {"input_tokens": 10, "output_tokens": 7}, Usage(input=10, output=7)),
+        ({"input_tokens": 10}, {"input_tokens": 0, "output_tokens": 7}, Usage(input=10, output=7)),
     ],
 )
 def test_usage_is_cumulative(first: object, last: object, usage: Usage) -> None:
@@ -248,7 +252,7 @@ def test_every_kind_of_block_is_written() -> None:
         ArgumentsDelta(0, ""),
         ArgumentsDelta(0, '{"a":1}'),
         CallEnd(0),
-        UsageReport(Usage(10, output=7)),
+        UsageReport(Usage(input=10, output=7)),
         Stop(StopReason.END),
         TextDelta("too late"),
     ) == [
@@ -427,7 +431,8 @@ def test_what_is_written_is_read_again(events: list[Event], cuts: list[int]) -> 
         del singles[:cut]
     again += reader.feed(b"".join(singles))
     assert gathered(again) == gathered(events)
-    assert (again[0], again[-1]) == (STARTED, events[-1])
+    started = Start("msg_1", "m", Usage(input=10, cached=0, output=1, written=0))
+    assert (again[0], again[-1]) == (started, events[-1])
 
 
 @given(EVENTS.map(tidy))

@@ -7,7 +7,7 @@ import pytest
 
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.constructs import Untranslatable
-from pointsman.wire.responses.item_references import with_summaries
+from pointsman.wire.responses.stored_conversation import with_summaries
 from pointsman.wire.translate import StreamTranslation, Translated, translate_answer, translate_request
 from support.translation import payloads
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pointsman.wire.responses.item_references import referable, with_items
+from pointsman.wire.responses.stored_conversation import referable, with_items
 
 SAID = {
     "type": "message",

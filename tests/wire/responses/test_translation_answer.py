@@ -10,8 +10,7 @@ from openai.types.responses import Response
 from pydantic import TypeAdapter
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire._custom_input import CustomInput, unwrapped
-from pointsman.wire._restored import offered_tools, restored
+from pointsman.wire._restored import CustomInput, offered_tools, restored, unwrapped
 from pointsman.wire.conversation import (
     Call,
     Completion,
@@ -76,8 +75,8 @@ def test_what_is_no_finished_answer_is_not_read(status: str) -> None:
     [
         (None, None),
         ([], None),
-        ({"input_tokens": 7, "output_tokens": 2}, Usage(7, output=2)),
-        ({"input_tokens": 7, "input_tokens_details": None}, Usage(7)),
+        ({"input_tokens": 7, "output_tokens": 2}, Usage(input=7, output=2)),
+        ({"input_tokens": 7, "input_tokens_details": None}, Usage(input=7)),
         (
             {
                 "input_tokens": 115,
@@ -85,7 +84,7 @@ def test_what_is_no_finished_answer_is_not_read(status: str) -> None:
                 "output_tokens": 9,
                 "output_tokens_details": {"reasoning_tokens": 4},
             },
-            Usage(10, 100, 5, 9, 4),
+            Usage(input=115, cached=100, output=9, written=5, reasoning=4),
         ),
     ],
 )
@@ -133,7 +132,7 @@ COMPLETION = Completion(
         Opaque(WireFormat.MESSAGES, "server_tool_use", raw({})),
     ),
     stop=StopReason.TOOLS,
-    usage=Usage(10, 100, 5, 9, 4),
+    usage=Usage(input=115, cached=100, output=9, written=5, reasoning=4),
     created=5,
 )
 
@@ -277,7 +276,7 @@ PARTS = st.one_of(
 @settings(max_examples=share(0.6))
 @given(
     st.lists(PARTS, max_size=5).map(tuple),
-    st.none() | st.builds(Usage, *[st.integers(0, 99)] * 5),
+    st.none() | st.builds(Usage, st.integers(200, 299), *[st.integers(0, 99)] * 4),
     st.sampled_from([StopReason.END, StopReason.LENGTH, StopReason.REFUSAL]),
 )
 def test_what_is_written_reads_as_it_was(

@@ -44,7 +44,7 @@ CREATED: dict[str, Any] = {
 }
 START = Start("resp_1", "m", created=3)
 USAGE = {"input_tokens": 115, "input_tokens_details": {"cached_tokens": 100}, "output_tokens": 2}
-REPORT = UsageReport(Usage(15, 100, 0, 2))
+REPORT = UsageReport(Usage(input=115, cached=100, output=2))
 
 
 def blocks(events: Iterable[dict[str, Any]], *, named: bool = True) -> list[bytes]:
@@ -300,7 +300,7 @@ TWO_CALLS: list[Event] = [
     CallEnd(1),
     CallStart(2, "c3", "docs__search"),
     CallEnd(2),
-    UsageReport(Usage(10, 100, 5, 7, 3)),
+    UsageReport(Usage(input=115, cached=100, output=7, written=5, reasoning=3)),
     Stop(StopReason.TOOLS),
 ]
 TOOLS = (Tool("apply_patch", kind="custom"), Tool("search", namespace="docs"))
@@ -521,7 +521,8 @@ def test_what_is_written_reads_as_it_was(events: list[Event], data: st.DataObjec
         singles = singles[size:]
     assert told(found) == told(events)
     assert found[0] == events[0]
-    assert found[-2:] == events[-2:]
+    report = UsageReport(Usage(input=115, cached=100, output=2, written=0, reasoning=0))
+    assert found[-2:] == [report, events[-1]]
     # The final snapshot says the same as the deltas did.
     final = CODEC.stream_reader().feed(sse.event(msgspec.json.encode(decoded(stream)[-1])))
     assert told(final) == told(events)

@@ -9,68 +9,24 @@ import msgspec
 
 from pointsman.vocabulary import Message, Role, ToolCall, ToolResult
 from pointsman.wire._items import as_json, mapping, mappings, read_content, read_role, string
-from pointsman.wire.base import ABSENT, Members
+from pointsman.wire.format import Members
 
 __all__ = ["MEMBERS", "read_item", "write_body"]
 
 
-class _Members(msgspec.Struct, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """Members that OpenAI documents, and those that compatible servers and routers add."""
-
-    messages: list[msgspec.Raw]
-    model: msgspec.Raw = ABSENT
-    audio: msgspec.Raw = ABSENT
-    frequency_penalty: msgspec.Raw = ABSENT
-    function_call: msgspec.Raw = ABSENT
-    functions: msgspec.Raw = ABSENT
-    logit_bias: msgspec.Raw = ABSENT
-    logprobs: msgspec.Raw = ABSENT
-    max_completion_tokens: msgspec.Raw = ABSENT
-    max_tokens: msgspec.Raw = ABSENT
-    metadata: msgspec.Raw = ABSENT
-    modalities: msgspec.Raw = ABSENT
-    n: msgspec.Raw = ABSENT
-    parallel_tool_calls: msgspec.Raw = ABSENT
-    prediction: msgspec.Raw = ABSENT
-    presence_penalty: msgspec.Raw = ABSENT
-    prompt_cache_key: msgspec.Raw = ABSENT
-    prompt_cache_retention: msgspec.Raw = ABSENT
-    reasoning_effort: msgspec.Raw = ABSENT
-    response_format: msgspec.Raw = ABSENT
-    safety_identifier: msgspec.Raw = ABSENT
-    seed: msgspec.Raw = ABSENT
-    service_tier: msgspec.Raw = ABSENT
-    stop: msgspec.Raw = ABSENT
-    store: msgspec.Raw = ABSENT
-    stream: msgspec.Raw = ABSENT
-    stream_options: msgspec.Raw = ABSENT
-    temperature: msgspec.Raw = ABSENT
-    tool_choice: msgspec.Raw = ABSENT
-    tools: msgspec.Raw = ABSENT
-    top_logprobs: msgspec.Raw = ABSENT
-    top_p: msgspec.Raw = ABSENT
-    user: msgspec.Raw = ABSENT
-    verbosity: msgspec.Raw = ABSENT
-    web_search_options: msgspec.Raw = ABSENT
+#: Members that OpenAI documents, and those that compatible servers and routers add.
+MEMBERS: Final = Members.of(
+    "messages",
+    list[msgspec.Raw],
+    "audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens "
+    "metadata modalities n parallel_tool_calls prediction presence_penalty prompt_cache_key "
+    "prompt_cache_retention reasoning_effort response_format safety_identifier seed service_tier stop "
+    "store stream stream_options temperature tool_choice tools top_logprobs top_p user verbosity "
+    "web_search_options "
     # OpenRouter, vLLM, Ollama, LiteLLM
-    cache_control: msgspec.Raw = ABSENT
-    chat_template_kwargs: msgspec.Raw = ABSENT
-    keep_alive: msgspec.Raw = ABSENT
-    min_p: msgspec.Raw = ABSENT
-    models: msgspec.Raw = ABSENT
-    options: msgspec.Raw = ABSENT
-    plugins: msgspec.Raw = ABSENT
-    prompt: msgspec.Raw = ABSENT
-    provider: msgspec.Raw = ABSENT
-    reasoning: msgspec.Raw = ABSENT
-    repetition_penalty: msgspec.Raw = ABSENT
-    thinking: msgspec.Raw = ABSENT
-    top_k: msgspec.Raw = ABSENT
-    transforms: msgspec.Raw = ABSENT
-    usage: msgspec.Raw = ABSENT
-
-
-MEMBERS: Final = Members.of(_Members, "messages")
+    "cache_control chat_template_kwargs keep_alive min_p models options plugins prompt provider reasoning "
+    "repetition_penalty thinking top_k transforms usage",
+)
 
 
 def write_body(items: Sequence[Any], system: str) -> dict[str, Any]:

@@ -8,9 +8,9 @@ import msgspec
 from msgspec.structs import replace
 
 from pointsman.decoding import UNREADABLE, without_halves
+from pointsman.wire.chat._answer import read_usage
 from pointsman.wire.chat._translation_messages import WireCall, read_call, reasoning
-from pointsman.wire.chat._translation_usage import read_usage, write_usage
-from pointsman.wire.conversation import Call, Completion, Part, Refusal, StopReason, Text, Thinking
+from pointsman.wire.conversation import Call, Completion, Part, Refusal, StopReason, Text, Thinking, Usage
 from pointsman.wire.tool_names import joined_name
 
 __all__ = [
@@ -27,6 +27,26 @@ __all__ = [
     "words",
     "write_answer",
 ]
+
+
+# The usage of an answer of chat completions: OpenAI counts what was cached as part of the input.
+_NOTHING: Final = (b"", b"null")
+
+
+def write_usage(usage: Usage) -> dict[str, Any]:
+    """Return the ``usage`` of an answer."""
+    prompt, output = usage.whole, usage.output or 0
+    details = {"cached_tokens": usage.cached or 0}
+    if usage.written:
+        details["cache_write_tokens"] = usage.written  # OpenRouter's name; OpenAI has none
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": output,
+        "total_tokens": prompt + output,
+        "prompt_tokens_details": details,
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
+    }
+
 
 _encode: Final = msgspec.json.encode
 

@@ -2,22 +2,258 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from pointsman.vocabulary import WireFormat
+from pointsman.vocabulary import Role, WireFormat
 from pointsman.wire.chat._translation_read_request import PARTICIPANT, WEB_SEARCH
-from pointsman.wire.chat._translation_write_messages import write_messages
+from pointsman.wire.client_tools import described, portable_tools
 from pointsman.wire.constructs import Report
-from pointsman.wire.conversation import Conversation, Shape, Tool, ToolChoice
-from pointsman.wire.hosted import described, portable_tools
+from pointsman.wire.conversation import (
+    Call,
+    Conversation,
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Refusal,
+    Result,
+    Shape,
+    Text,
+    Thinking,
+    Tool,
+    ToolChoice,
+)
 from pointsman.wire.members import foreign_members
-from pointsman.wire.models import is_openai_reasoning
-from pointsman.wire.openai_settings import openai_effort_of, openai_sampling, openai_user
-from pointsman.wire.tool_names import flat_name
+from pointsman.wire.models import (
+    is_openai,
+    is_openai_reasoning,
+    openai_effort_of,
+    openai_sampling,
+    openai_user,
+)
+from pointsman.wire.tool_names import flat_name, short, wrapped
 
 __all__ = ["write_request"]
+
+
+# The messages of a request, written for chat completions.
+_ASSISTANT, _SYSTEM = Role.ASSISTANT, Role.SYSTEM  # looked up once
+_ERROR: Final = "Error: "
+_MAX_ID: Final = 40  # characters of a call's id that OpenAI's chat completions take
+_SOUNDS: Final = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav"}
+
+
+class _Called(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    arguments: str
+
+
+class _Call(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="function"):
+    id: str
+    function: _Called
+
+
+class _Said(msgspec.Struct, gc=False, tag_field="role", tag="assistant", omit_defaults=True):
+    """An assistant message: structs are made and encoded faster than objects, and most messages are these."""
+
+    content: str | None
+    refusal: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Returned(msgspec.Struct, frozen=True, gc=False, tag_field="role", tag="tool"):
+    tool_call_id: str
+    content: str
+
+
+def write_messages(conversation: Conversation, report: Report) -> list[Any]:
+    """Write the system text and the messages. Raises ``Untranslatable``."""
+    own = report.source is WireFormat.CHAT
+    writer = _Writer(report, late_system=own or is_openai(conversation.model))
+    if conversation.system:
+        writer.system(conversation.system)
+    for message in conversation.messages:
+        writer.message(message)
+    writer.show_media()
+    return writer.written
+
+
+class _Writer:
+    """Holds media of results back until the last result of a turn: results must stand behind their calls."""
+
+    def __init__(self, report: Report, *, late_system: bool) -> None:
+        """Begin; ``late_system``: system messages may stand behind others."""
+        self.written: list[Any] = []
+        self._report = report
+        self._late_system = late_system
+        self._media: list[Any] = []
+        self._names: dict[str, str] = {}  # of tools, as they are written
+
+    def system(self, parts: Iterable[Part]) -> None:
+        """Write instructions. The role is the older one, which every server knows."""
+        texts = [self._text(part) for part in parts if isinstance(part, Text)]
+        if text := "\n\n".join(filter(None, texts)):
+            self.written.append({"role": "system", "content": text})
+
+    def message(self, message: Message) -> None:
+        if message.role is _ASSISTANT:
+            if self._media:
+                self.show_media()
+            self._assistant(message.parts)
+            return
+        parts = self._without_results(message.parts)
+        if not parts:
+            return
+        if message.role is _SYSTEM:
+            self.show_media()
+            self._later(parts)
+        else:
+            self._user(parts)
+
+    def _later(self, parts: Sequence[Part]) -> None:
+        """Write a later instruction in its place: many chat templates refuse the role there."""
+        if self._late_system:
+            self.system(parts)
+            return
+        self._report.meet("late_system")
+        texts = [self._text(part) for part in parts if isinstance(part, Text)]
+        if text := "\n\n".join(filter(None, texts)):
+            self.written.append({"role": "user", "content": f"<system>\n{text}\n</system>"})
+
+    def _without_results(self, parts: Iterable[Part]) -> list[Part]:
+        """Write the results, which stand before all else, and return the rest."""
+        others: list[Part] = []
+        for part in parts:
+            if type(part) is not Result:
+                others.append(part)
+                continue
+            said = part.parts[0] if len(part.parts) == 1 else None
+            if type(said) is Text and not (said.cached or part.is_error) and len(part.call_id) <= _MAX_ID:
+                self.written.append(_Returned(part.call_id, said.text))  # as nearly every result
+            else:
+                self._result(part)
+        return others
+
+    def show_media(self) -> None:
+        """Write what results held beside text, as the user's: chat refuses it under role ``tool``."""
+        if self._media:
+            self.written.append({"role": "user", "content": self._media})
+            self._media = []
+
+    def _user(self, parts: Sequence[Part]) -> None:
+        content: Any = self._media + [written for part in parts if (written := self._part(part)) is not None]
+        self._media = []
+        if len(content) == 1 and type(content[0]) is dict and content[0]["type"] == "text":
+            content = content[0]["text"]
+        if content:
+            self.written.append({"role": "user", "content": content})
+
+    def _assistant(self, parts: Sequence[Part]) -> None:
+        text = refusal = ""
+        calls = []
+        for part in parts:
+            kind = type(part)
+            if kind is Call:
+                calls.append(self._call(part))  # type: ignore[arg-type]
+            elif kind is Text:
+                text += self._text(part)  # type: ignore[arg-type]
+            elif type(part) is Refusal:
+                refusal += part.text
+            else:
+                self._unsaid(part)
+        if not (text or refusal or calls):
+            return  # reasoning alone: an empty message is refused
+        self.written.append(_Said(text or None, refusal or None, calls or None))
+
+    def _unsaid(self, part: Part) -> None:
+        """Report or refuse what chat has no place for in an assistant message."""
+        if isinstance(part, Thinking):
+            self._report.meet("thinking_history")
+        elif isinstance(part, Opaque):
+            self._report.meet_opaque(part.kind, f'{part.format} item "{part.kind}"')
+        else:
+            self._report.meet("media_of_assistant")
+
+    def _call(self, call: Call) -> _Call:
+        if call.custom:
+            self._report.meet("custom_tool")
+        if call.namespace:
+            self._report.meet("namespace")
+            return _write_call(call, flat_name(call.namespace, call.name))
+        name = self._names.get(call.name)
+        if name is None:
+            name = self._names[call.name] = flat_name("", call.name)
+        if call.custom or len(call.id) > _MAX_ID:
+            return _write_call(call, name)
+        return _Call(call.id, _Called(name, call.arguments or "{}"))
+
+    def _result(self, result: Result) -> None:
+        parts = result.parts
+        only = parts[0] if len(parts) == 1 else None
+        text = self._text(only) if type(only) is Text else self._shown(parts)
+        if result.is_error and not self._report.meet("is_error"):
+            text = text if text.startswith(_ERROR) else _ERROR + text
+        call_id = result.call_id if len(result.call_id) <= _MAX_ID else short(result.call_id, _MAX_ID)
+        self.written.append(_Returned(call_id, text))
+
+    def _shown(self, parts: Sequence[Text | Media]) -> str:
+        """The text of a result of any parts; its media wait for the next message."""
+        texts = [self._text(part) for part in parts if type(part) is Text]
+        text = "\n".join(texts)
+        if len(texts) == len(parts):
+            return text
+        self._report.meet("image_in_result")
+        self._media += [self._medium(part) for part in parts if isinstance(part, Media)]
+        return text or "(shown in the next message)"  # an empty result would read as nothing found
+
+    def _part(self, part: Part) -> Any | None:
+        if type(part) is Text:
+            text = self._text(part)
+            return {"type": "text", "text": text} if text else None
+        if isinstance(part, Media):
+            return self._medium(part)
+        if isinstance(part, Opaque) and part.format is WireFormat.CHAT:
+            return part.raw
+        self._unsaid(part)
+        return None
+
+    def _text(self, part: Text) -> str:
+        if part.cached:
+            self._report.meet("cache_control")
+        return part.text
+
+    def _medium(self, media: Media) -> dict[str, Any]:
+        if media.file_id:
+            self._report.meet("file_id")
+        if media.kind == "image":
+            image = {"url": _data_url(media) if media.data else media.url}
+            if media.detail:
+                image["detail"] = media.detail
+            return {"type": "image_url", "image_url": image}
+        if media.kind == "audio":
+            kind = media.media_type.removeprefix("audio/")
+            sound = {"data": media.data, "format": _SOUNDS.get(kind, kind)}
+            return {"type": "input_audio", "input_audio": sound}
+        if not media.data:
+            self._report.meet("document_url")
+        name = media.name or "document.pdf"  # OpenAI refuses a file without a name
+        return {"type": "file", "file": {"filename": name, "file_data": _data_url(media)}}
+
+
+def _write_call(call: Call, name: str) -> _Call:
+    """Write a call as a call of the function of this name."""
+    arguments = wrapped(call.arguments) if call.custom else call.arguments or "{}"
+    call_id = call.id if len(call.id) <= _MAX_ID else short(call.id, _MAX_ID)
+    return _Call(call_id, _Called(name, arguments))
+
+
+def _data_url(media: Media) -> str:
+    kind = media.media_type or ("application/pdf" if media.kind == "document" else "image/png")
+    return f"data:{kind};base64,{media.data}"
+
 
 _encode: Final = msgspec.json.encode
 

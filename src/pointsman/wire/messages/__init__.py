@@ -7,18 +7,16 @@ from typing import Final
 
 from pointsman.vocabulary import WireFormat
 from pointsman.wire._items import role_of
-from pointsman.wire.base import Wire
+from pointsman.wire.format import Format
 from pointsman.wire.insertion import place_in_messages
 from pointsman.wire.messages import _answer as answer
-from pointsman.wire.messages import _errors as errors
 from pointsman.wire.messages import _request as request
-from pointsman.wire.messages import _stream as stream
-from pointsman.wire.messages._model_call import MODEL_CALL
 
 __all__ = ["MESSAGES"]
 
-MESSAGES: Final = Wire(
+MESSAGES: Final = Format(
     format=WireFormat.MESSAGES,
+    folder=__name__,
     path=b"/messages",
     token_path=b"/messages/count_tokens",
     auth="x-api-key",
@@ -26,6 +24,7 @@ MESSAGES: Final = Wire(
     items="messages",
     members=request.MEMBERS,
     required=("max_tokens",),
+    output_limits=("max_tokens",),
     shapes=("output_config", "output_format"),
     system=request.system,
     body=request.write_body,
@@ -35,12 +34,13 @@ MESSAGES: Final = Wire(
     usage=answer.usage,
     completion=answer.read_completion,
     answer=answer.write_answer,
-    is_error=errors.is_error,
-    error=errors.write_error,
-    end=stream.end,
-    refusal=errors.status_of,
-    answer_events=stream.answer_events,
+    is_error=answer.is_error,
+    error=answer.write_error,
+    end=answer.end,
+    refusal=answer.status_of,
+    answer_events=answer.answer_events,
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
-    error_event=errors.error_event,
-    model_call=MODEL_CALL,
+    error_event=answer.error_event,
+    model_call=answer.MODEL_CALL,
+    has_own_reasoning=True,
 )

@@ -1,20 +1,23 @@
-"""A whole answer of the Messages format: what it used, what it amounts to, and one of our own."""
+"""Answers of Messages, whole and streamed: usage, summary, errors, own answers; questions to models."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.wire.base import Reply, Usage
-from pointsman.wire.completion import CompletionSummary, decoded
+from pointsman.vocabulary import Prompt
+from pointsman.wire import sse
+from pointsman.wire.conversation import Usage
+from pointsman.wire.format import CompletionSummary, End, Ending, Fault, ModelCall, Reply, decoded
 
 __all__ = [
     "WithUsage",
-    "merge_usage",
     "read_completion",
     "usage",
+    "usage_of",
     "write_answer",
     "write_block",
     "write_message",
@@ -24,7 +27,9 @@ __all__ = [
 _encode: Final = msgspec.json.encode
 
 
-class _Usage(msgspec.Struct, gc=False):
+class ReportedUsage(msgspec.Struct, gc=False):
+    """Usage as an upstream reports it; ``input_tokens`` excludes the cache."""
+
     input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
@@ -55,39 +60,37 @@ class _Completion(msgspec.Struct, frozen=True, gc=False):
     delta: _Delta = _Delta()
 
 
-_decode_usage: Final = msgspec.json.Decoder(_Usage | None).decode
+_decode_usage: Final = msgspec.json.Decoder(ReportedUsage | None).decode
 _decode_answer: Final = msgspec.json.Decoder(WithUsage).decode
 
 
 def usage(answer: bytes) -> Usage:
     """Read the usage of a whole answer. Raises ``UNREADABLE`` when it is not JSON."""
-    return merge_usage(_decode_answer(answer).usage, msgspec.Raw())
+    return usage_of(_reported(_decode_answer(answer).usage)) or Usage()
 
 
-def merge_usage(start: msgspec.Raw, final: msgspec.Raw) -> Usage:
-    """Put together what ``message_start`` and ``message_delta`` report; the later one counts."""
-    first = _reported(start)
-    then = _reported(final)
-
-    def pick(field: str) -> int | None:
-        later: int | None = getattr(then, field)
-        earlier: int | None = getattr(first, field)
-        return earlier if later is None else later
-
-    plain, cached, written = (
-        pick("input_tokens"),
-        pick("cache_read_input_tokens"),
-        pick("cache_creation_input_tokens"),
-    )
+def usage_of(reported: ReportedUsage | None, earlier: Usage | None = None) -> Usage | None:
+    """Put a report of usage on top of an earlier one. A zero says nothing where something was known."""
+    if reported is None:
+        return earlier
+    before = earlier or Usage()
+    plain = _later(reported.input_tokens, None if before.input is None else before.uncached)
+    cached = _later(reported.cache_read_input_tokens, before.cached)
+    written = _later(reported.cache_creation_input_tokens, before.written)
     whole = None if plain is None else plain + (cached or 0) + (written or 0)
-    return Usage(whole, cached, pick("output_tokens"))
+    return Usage(whole, cached, _later(reported.output_tokens, before.output), written)
 
 
-def _reported(raw: msgspec.Raw) -> _Usage:
+def _later(later: int | None, earlier: int | None) -> int | None:
+    return later if later or earlier is None else earlier
+
+
+def _reported(raw: msgspec.Raw) -> ReportedUsage | None:
     try:
-        return _decode_usage(raw) or _Usage()
+        reported: ReportedUsage | None = _decode_usage(raw)
     except UNREADABLE:  # usage of a kind we do not know is no reason to throw an answer away
-        return _Usage()
+        return None
+    return reported
 
 
 def read_completion(answer: bytes) -> tuple[CompletionSummary, str]:
@@ -152,3 +155,162 @@ def write_message(
         "container": None,
         "usage": usage,
     }
+
+
+# Errors of the Messages format, whole and inside a stream.
+
+#: Anthropic's documented error types by status.
+TYPES: Final = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+STATUS: Final = {kind: status for status, kind in TYPES.items()}
+
+
+class _Error(msgspec.Struct, gc=False):
+    type: str = ""
+
+
+class _ErrorEvent(msgspec.Struct, gc=False):
+    type: str = ""
+    error: _Error | None = None
+
+
+_decode_error: Final = msgspec.json.Decoder(_ErrorEvent).decode
+
+
+def status_of(block: bytes) -> int | None:
+    """Return the status a block's first event amounts to when it is an error; None when it is none."""
+    event = next(_error_events(block), None)
+    if event is None or event.type != "error":
+        return None
+    return STATUS.get(event.error.type, 502) if event.error else 502
+
+
+def is_error(answer: bytes) -> bool:
+    """Whether an answer is an object with an object under ``error``."""
+    try:
+        return _decode_error(answer).error is not None
+    except UNREADABLE:
+        return False
+
+
+def write_error(fault: Fault) -> bytes:
+    """Return the body of an error answer."""
+    kind = TYPES.get(fault.status, "api_error" if fault.status >= 500 else "invalid_request_error")
+    return _encode({"type": "error", "error": {"type": kind, "message": fault.message}})
+
+
+def error_event(fault: Fault, blocks: Sequence[bytes]) -> bytes:  # noqa: ARG001 - not numbered
+    """Return the event that ends a failed stream."""
+    return sse.event(write_error(fault), "error")
+
+
+def _error_events(block: bytes) -> Iterator[_ErrorEvent]:
+    for single in sse.events(block):
+        try:
+            yield _decode_error(sse.data(single))
+        except UNREADABLE:
+            continue
+
+
+# A question of our own as a Messages request, and its reply.
+class _ReplyBlock(msgspec.Struct):
+    type: str
+    text: str = ""
+
+
+class _Reply(msgspec.Struct):
+    content: list[_ReplyBlock]
+
+
+_decode_reply: Final = msgspec.json.Decoder(_Reply).decode
+
+
+def _write_question(model: str, prompt: Prompt) -> Mapping[str, object]:
+    return {**_write_plain_question(model, prompt), "temperature": 0}
+
+
+def _write_plain_question(model: str, prompt: Prompt) -> Mapping[str, object]:
+    return {
+        "model": model,
+        "system": prompt.system,
+        "messages": [{"role": "user", "content": prompt.text}],
+        "max_tokens": prompt.max_tokens,
+    }
+
+
+def _read_reply(body: bytes) -> str:
+    return "".join(block.text for block in _decode_reply(body).content if block.type == "text")
+
+
+MODEL_CALL: Final = ModelCall(
+    ((b"anthropic-version", b"2023-06-01"),), _write_question, _write_plain_question, _read_reply
+)
+
+
+# A streamed answer of the Messages format: how it ended, and one of our own.
+
+
+class _Event(msgspec.Struct, gc=False):
+    type: str = ""
+    message: WithUsage | None = None
+    usage: msgspec.Raw = msgspec.Raw()
+
+
+_decode_event: Final = msgspec.json.Decoder(_Event).decode
+
+
+def end(blocks: Sequence[bytes]) -> End:
+    """Say how a stream ended, from its first block of events and its last few."""
+    ending = Ending.CUT
+    start = final = msgspec.Raw()
+    for event in _events(blocks):
+        if event.type == "message_start" and event.message:
+            start = event.message.usage
+        elif event.type == "message_delta":
+            final = event.usage
+        elif event.type == "message_stop":
+            ending = Ending.COMPLETE
+        elif event.type == "error":
+            ending = Ending.REFUSED
+    return End(ending, usage_of(_reported(final), usage_of(_reported(start))) or Usage())
+
+
+def answer_events(reply: Reply) -> Iterator[bytes]:
+    """Return an answer as a stream of events."""
+
+    def event(kind: str, **fields: Any) -> bytes:
+        return sse.event(_encode({"type": kind, **fields}), kind)
+
+    block = write_block(reply)
+    yield event("message_start", message=write_message(reply, [], None, 1))
+    empty: dict[str, Any] = {"input": {}} if reply.tool else {"text": ""}
+    yield event("content_block_start", index=0, content_block={**block, **empty})
+    if reply.tool:
+        partial = _encode(reply.arguments).decode()
+        yield event(
+            "content_block_delta", index=0, delta={"type": "input_json_delta", "partial_json": partial}
+        )
+    for piece in reply.pieces():
+        yield event("content_block_delta", index=0, delta={"type": "text_delta", "text": piece})
+    yield event("content_block_stop", index=0)
+    stop = {"stop_reason": write_stop(reply), "stop_sequence": None}
+    yield event("message_delta", delta=stop, usage={"output_tokens": reply.output_tokens})
+    yield event("message_stop")
+
+
+def _events(blocks: Sequence[bytes]) -> Iterator[_Event]:
+    for single in sse.events(b"".join(blocks)):
+        try:
+            yield _decode_event(sse.data(single))
+        except UNREADABLE:
+            continue

@@ -9,46 +9,20 @@ import msgspec
 
 from pointsman.vocabulary import History, Message, Role, ToolCall, ToolResult
 from pointsman.wire._items import as_json, mapping, mappings, read_content, read_role, read_texts, string
-from pointsman.wire.base import ABSENT, Member, Members
+from pointsman.wire.format import Member, Members
 
 __all__ = ["MEMBERS", "read_item", "system", "write_body"]
 
 
-class _Members(msgspec.Struct, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """Members that Anthropic documents, and those that its clouds and routers add."""
-
-    messages: list[msgspec.Raw]
-    model: msgspec.Raw = ABSENT
-    container: msgspec.Raw = ABSENT
-    context_management: msgspec.Raw = ABSENT
-    max_tokens: msgspec.Raw = ABSENT
-    mcp_servers: msgspec.Raw = ABSENT
-    metadata: msgspec.Raw = ABSENT
-    output_config: msgspec.Raw = ABSENT
-    output_format: msgspec.Raw = ABSENT
-    service_tier: msgspec.Raw = ABSENT
-    stop_sequences: msgspec.Raw = ABSENT
-    stream: msgspec.Raw = ABSENT
-    system: msgspec.Raw = ABSENT
-    temperature: msgspec.Raw = ABSENT
-    thinking: msgspec.Raw = ABSENT
-    tool_choice: msgspec.Raw = ABSENT
-    tools: msgspec.Raw = ABSENT
-    top_k: msgspec.Raw = ABSENT
-    top_p: msgspec.Raw = ABSENT
+#: Members that Anthropic documents, and those that its clouds and routers add.
+MEMBERS: Final = Members.of(
+    "messages",
+    list[msgspec.Raw],
+    "container context_management max_tokens mcp_servers metadata output_config output_format "
+    "service_tier stop_sequences stream system temperature thinking tool_choice tools top_k top_p "
     # Bedrock, Vertex AI, OpenRouter
-    anthropic_beta: msgspec.Raw = ABSENT
-    anthropic_version: msgspec.Raw = ABSENT
-    betas: msgspec.Raw = ABSENT
-    cache_control: msgspec.Raw = ABSENT
-    inference_geo: msgspec.Raw = ABSENT
-    models: msgspec.Raw = ABSENT
-    prompt: msgspec.Raw = ABSENT
-    provider: msgspec.Raw = ABSENT
-    speed: msgspec.Raw = ABSENT
-
-
-MEMBERS: Final = Members.of(_Members, "messages")
+    "anthropic_beta anthropic_version betas cache_control inference_geo models prompt provider speed",
+)
 
 
 def system(member: Member, history: History) -> str:  # noqa: ARG001 - no system message

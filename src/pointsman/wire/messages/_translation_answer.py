@@ -19,16 +19,16 @@ from pointsman.wire.conversation import (
     Thinking,
     Usage,
 )
-from pointsman.wire.messages._translation_blocks import Written, call_block
+from pointsman.wire.messages._answer import ReportedUsage, usage_of
 from pointsman.wire.messages._translation_parts import (
     STOP_REASONS,
     Content,
     DecodedOnce,
-    ReportedUsage,
     decoded,
     read_parts,
-    usage_of,
 )
+from pointsman.wire.messages._translation_settings import Written
+from pointsman.wire.messages._translation_writing import call_block
 
 __all__ = ["CUT", "read_answer", "stop_beside", "stop_reason", "write_answer", "write_message", "write_usage"]
 
@@ -159,8 +159,8 @@ def write_message(identifier: str, model: str, content: list[Written], usage: Us
 def write_usage(usage: Usage) -> dict[str, int]:
     """Tokens; ``input_tokens`` excludes the cache, as in the form."""
     return {
-        "input_tokens": usage.input,
-        "cache_creation_input_tokens": usage.cache_write,
-        "cache_read_input_tokens": usage.cache_read,
-        "output_tokens": usage.output,
+        "input_tokens": usage.uncached,
+        "cache_creation_input_tokens": usage.written or 0,
+        "cache_read_input_tokens": usage.cached or 0,
+        "output_tokens": usage.output or 0,
     }

@@ -10,9 +10,9 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE, without_halves
 from pointsman.vocabulary import WireFormat
-from pointsman.wire.base import ABSENT
-from pointsman.wire.conversation import Call, Media, Opaque, Part, Result, StopReason, Text, Thinking, Usage
-from pointsman.wire.unknown import YES
+from pointsman.wire.conversation import Call, Media, Opaque, Part, Result, StopReason, Text, Thinking
+from pointsman.wire.format import ABSENT
+from pointsman.wire.members import YES
 
 __all__ = [
     "STOP_REASONS",
@@ -22,7 +22,6 @@ __all__ = [
     "Hints",
     "KnownBlock",
     "Raws",
-    "ReportedUsage",
     "arguments_of",
     "decoded",
     "given",
@@ -30,7 +29,6 @@ __all__ = [
     "is_server_block",
     "read_parts",
     "read_texts",
-    "usage_of",
 ]
 
 _Decoded = TypeVar("_Decoded")
@@ -105,15 +103,6 @@ class KnownBlock(Block, gc=False, forbid_unknown_fields=True):
 Content: TypeAlias = str | list[Block] | None
 
 
-class ReportedUsage(msgspec.Struct, gc=False):
-    """Usage as an upstream reports it; what is absent keeps its earlier value."""
-
-    input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    output_tokens: int | None = None
-
-
 class _Children(msgspec.Struct, frozen=True, gc=False):
     content: list[msgspec.Raw] = []
 
@@ -140,19 +129,6 @@ def decoded(decode: Callable[[bytes], _Decoded], json: bytes) -> _Decoded:
 def given(raw: msgspec.Raw) -> bool:
     """Whether a member is there and not null."""
     return raw is not ABSENT and bytes(raw) not in {b"", b"null"}
-
-
-def usage_of(reported: ReportedUsage | None, earlier: Usage | None = None) -> Usage | None:
-    """Put a report of usage on top of an earlier one. A zero says nothing where something was known."""
-    if reported is None:
-        return earlier
-    before = earlier or Usage()
-    return Usage(
-        input=reported.input_tokens or before.input,
-        cache_read=reported.cache_read_input_tokens or before.cache_read,
-        cache_write=reported.cache_creation_input_tokens or before.cache_write,
-        output=reported.output_tokens or before.output,
-    )
 
 
 class DecodedOnce:

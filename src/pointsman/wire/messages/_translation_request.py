@@ -11,7 +11,6 @@ import msgspec
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import Role
-from pointsman.wire.base import ABSENT
 from pointsman.wire.conversation import (
     Call,
     Conversation,
@@ -24,6 +23,8 @@ from pointsman.wire.conversation import (
     Tool,
     ToolChoice,
 )
+from pointsman.wire.format import ABSENT
+from pointsman.wire.members import YES, Known, unknown_members
 from pointsman.wire.messages._translation_parts import (
     Block,
     Content,
@@ -37,7 +38,6 @@ from pointsman.wire.messages._translation_parts import (
     read_parts,
     read_texts,
 )
-from pointsman.wire.unknown import YES, Known, unknown_members
 
 __all__ = ["read_request"]
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from pointsman.vocabulary import WireFormat
+from pointsman.wire.client_tools import described, portable_tools
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import Conversation, Tool
-from pointsman.wire.hosted import described, portable_tools
 from pointsman.wire.members import foreign_members
-from pointsman.wire.messages._translation_blocks import Written
 from pointsman.wire.models import effort_of_budget, thinks_adaptively, thinks_harder
 from pointsman.wire.tool_names import flat_name
 
@@ -28,6 +27,9 @@ __all__ = [
     "tools",
     "user",
 ]
+
+#: One block: an object to encode, or JSON as it came.
+Written: TypeAlias = dict[str, Any] | msgspec.Raw
 
 #: ``max_tokens``, which Messages insists on, where the caller names none.
 DEFAULT_MAX_TOKENS: Final = 16_384

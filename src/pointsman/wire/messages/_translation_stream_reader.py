@@ -24,15 +24,13 @@ from pointsman.wire.conversation import (
     Usage,
     UsageReport,
 )
-from pointsman.wire.messages._errors import STATUS
+from pointsman.wire.messages._answer import STATUS, ReportedUsage, usage_of
 from pointsman.wire.messages._translation_answer import CUT, stop_beside
 from pointsman.wire.messages._translation_parts import (
     STOP_REASONS,
     Block,
-    ReportedUsage,
     arguments_of,
     decoded,
-    usage_of,
 )
 
 __all__ = ["MessagesReader"]

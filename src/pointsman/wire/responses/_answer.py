@@ -1,15 +1,19 @@
-"""A whole answer of the Responses format: what it used, what it amounts to, and one of our own."""
+"""Answers of the Responses format, whole and streamed: usage, summary, and locally generated ones."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.wire.base import Reply, Usage
-from pointsman.wire.completion import CompletionSummary, Part, decoded, texts
+from pointsman.wire import sse
+from pointsman.wire._openai_errors import error_object
+from pointsman.wire.conversation import Usage
+from pointsman.wire.format import CompletionSummary, End, Ending, Fault, Part, Reply, count, decoded, texts
 
 __all__ = [
     "WithUsage",
@@ -24,6 +28,7 @@ __all__ = [
 ]
 
 _encode: Final = msgspec.json.encode
+
 
 #: What a response repeats of its request, and what stands there when the request did not say.
 _UNASKED: Final[dict[str, Any]] = {
@@ -49,14 +54,16 @@ _UNASKED: Final[dict[str, Any]] = {
 }
 
 
-class _Details(msgspec.Struct, gc=False):
+class _InputDetails(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
+    cache_write_tokens: Any = None
 
 
 class _Usage(msgspec.Struct, gc=False):
     input_tokens: int | None = None
     output_tokens: int | None = None
-    input_tokens_details: _Details | None = None
+    input_tokens_details: _InputDetails | None = None
+    output_tokens_details: Any = None
 
 
 class WithUsage(msgspec.Struct, gc=False):
@@ -91,19 +98,25 @@ _decode_answer: Final = msgspec.json.Decoder(WithUsage).decode
 
 def usage(answer: bytes) -> Usage:
     """Read the usage of a whole answer. Raises ``UNREADABLE`` when it is not JSON."""
-    return read_usage(_decode_answer(answer))
+    return read_usage(_decode_answer(answer).usage) or Usage()
 
 
-def read_usage(answer: WithUsage | None) -> Usage:
-    """Read the usage of an answer; nothing is known from one of another shape."""
+def read_usage(raw: msgspec.Raw) -> Usage | None:
+    """Read a ``usage`` member; None where there is none, or one of another shape."""
     try:
-        reported = _decode_usage(answer.usage) if answer else None
+        found = _decode_usage(raw) if bytes(raw) else None
     except UNREADABLE:  # usage of a kind we do not know is no reason to throw an answer away
-        return Usage()
-    if reported is None:
-        return Usage()
-    details = reported.input_tokens_details
-    return Usage(reported.input_tokens, details.cached_tokens if details else None, reported.output_tokens)
+        return None
+    if found is None:
+        return None
+    cache, reasoned = found.input_tokens_details, found.output_tokens_details
+    return Usage(
+        found.input_tokens,
+        cache.cached_tokens if cache else None,
+        found.output_tokens,
+        count(cache.cache_write_tokens) if cache else None,
+        count(reasoned.get("reasoning_tokens")) if isinstance(reasoned, dict) else None,
+    )
 
 
 def read_completion(answer: bytes) -> tuple[CompletionSummary, str]:
@@ -197,3 +210,73 @@ def snapshot(
         **_UNASKED,
         **{name: value for name, value in asked.items() if name in _UNASKED},
     }
+
+
+# A streamed answer of the Responses format: how it ended, and one of our own.
+
+#: The events after which a response changes no more.
+_FINAL: Final = frozenset({"response.completed", "response.incomplete"})
+_REFUSED: Final = frozenset({"response.failed", "error"})
+_NUMBER: Final = re.compile(rb'"sequence_number"\s*:\s*(\d+)')
+
+
+class _StreamEvent(msgspec.Struct, gc=False):
+    type: str = ""
+    response: WithUsage | None = None
+
+
+_decode_event: Final = msgspec.json.Decoder(_StreamEvent).decode
+
+
+def end(blocks: Sequence[bytes]) -> End:
+    """Say how a stream ended, from its first block of events and its last few."""
+    for single in sse.events(b"".join(blocks)):
+        try:
+            event = _decode_event(sse.data(single))
+        except UNREADABLE:
+            continue
+        if event.type in _FINAL:
+            reported = read_usage(event.response.usage) if event.response else None
+            return End(Ending.COMPLETE, reported or Usage())
+        if event.type in _REFUSED:
+            return End(Ending.REFUSED)
+    return End(Ending.CUT)
+
+
+def error_event(fault: Fault, blocks: Sequence[bytes]) -> bytes:
+    """Return the event that ends a failed stream, whose first and last blocks were ``blocks``."""
+    numbers = _NUMBER.findall(b"".join(blocks))
+    error = error_object(fault)
+    # The documented event is flat, the one on the wire holds an object: clients look for either.
+    event = {"type": "error", "sequence_number": int(numbers[-1]) + 1 if numbers else 0}
+    event |= {key: error[key] for key in ("code", "message", "param")} | {"error": error}
+    return sse.event(_encode(event), "error")
+
+
+def answer_events(reply: Reply) -> Iterator[bytes]:
+    """Return an answer as a stream of events."""
+    numbers = itertools.count()
+
+    def event(kind: str, **fields: Any) -> bytes:
+        return sse.event(_encode({"type": kind, "sequence_number": next(numbers), **fields}), kind)
+
+    item = write_item(reply)
+    yield event("response.created", response=write_response(reply, "in_progress", []))
+    yield event("response.in_progress", response=write_response(reply, "in_progress", []))
+    empty: dict[str, Any] = {"arguments": ""} if reply.tool else {"content": []}
+    opened = {**item, "status": "in_progress", **empty}
+    yield event("response.output_item.added", output_index=0, item=opened)
+    place: dict[str, Any] = {"item_id": item["id"], "output_index": 0}
+    if reply.tool:
+        arguments = item["arguments"]
+        yield event("response.function_call_arguments.delta", **place, delta=arguments)
+        yield event("response.function_call_arguments.done", **place, arguments=arguments)
+    else:
+        place["content_index"] = 0
+        yield event("response.content_part.added", **place, part=write_part(""))
+        for piece in reply.pieces():
+            yield event("response.output_text.delta", **place, delta=piece, logprobs=[])
+        yield event("response.output_text.done", **place, text=reply.text, logprobs=[])
+        yield event("response.content_part.done", **place, part=write_part(reply.text))
+    yield event("response.output_item.done", output_index=0, item=item)
+    yield event("response.completed", response=write_response(reply, "completed", [item]))

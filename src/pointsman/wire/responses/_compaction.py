@@ -3,7 +3,7 @@
 With OpenAI's own base URL Codex sends ``compaction_trigger`` as the last item and expects one item of type
 ``compaction`` in return, whose content only its provider can read. A model of another provider is asked for a
 summary instead. The item holds it, marked as the gateway's, and is read as a user's message when it comes
-back (docs/decisions/0128).
+back (docs/notebook/0128).
 """
 
 from __future__ import annotations

@@ -8,9 +8,8 @@ import msgspec
 
 from pointsman.wire.conversation import Completion, Event, Stop, Text, TextDelta, UsageReport
 from pointsman.wire.responses._answer import snapshot
-from pointsman.wire.responses._asked import NOTHING_ASKED, Asked
 from pointsman.wire.responses._compaction import compaction_item
-from pointsman.wire.responses._translation_answer import bare_id, write_usage
+from pointsman.wire.responses._translation_answer import NOTHING_ASKED, Asked, bare_id, write_usage
 from pointsman.wire.responses._translation_stream_writer import StreamWriter
 
 __all__ = ["CompactionWriter", "write_compaction"]

@@ -20,7 +20,7 @@ from pointsman.wire._items import (
     read_texts,
     string,
 )
-from pointsman.wire.base import ABSENT, Insertion, Item, Member, Members
+from pointsman.wire.format import Insertion, Item, Member, Members
 from pointsman.wire.insertion import before_quote, new_item
 from pointsman.wire.responses._settings_items import SETTINGS
 
@@ -33,47 +33,18 @@ _ASSISTANT: Final = Role.ASSISTANT  # by plain name: see ``items``
 PASSED: Final = b'{"type":"reasoning"}'
 
 
-class _Members(msgspec.Struct, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """Members that OpenAI documents, and those that Codex and routers add."""
-
-    input: list[msgspec.Raw] | str | None = None  # absent where the caller names a stored prompt
-    model: msgspec.Raw = ABSENT
-    background: msgspec.Raw = ABSENT
-    context_management: msgspec.Raw = ABSENT
-    conversation: msgspec.Raw = ABSENT
-    include: msgspec.Raw = ABSENT
-    instructions: msgspec.Raw = ABSENT
-    max_output_tokens: msgspec.Raw = ABSENT
-    max_tool_calls: msgspec.Raw = ABSENT
-    metadata: msgspec.Raw = ABSENT
-    parallel_tool_calls: msgspec.Raw = ABSENT
-    previous_response_id: msgspec.Raw = ABSENT
-    prompt: msgspec.Raw = ABSENT
-    prompt_cache_key: msgspec.Raw = ABSENT
-    prompt_cache_retention: msgspec.Raw = ABSENT
-    reasoning: msgspec.Raw = ABSENT
-    safety_identifier: msgspec.Raw = ABSENT
-    service_tier: msgspec.Raw = ABSENT
-    store: msgspec.Raw = ABSENT
-    stream: msgspec.Raw = ABSENT
-    stream_options: msgspec.Raw = ABSENT
-    temperature: msgspec.Raw = ABSENT
-    text: msgspec.Raw = ABSENT
-    tool_choice: msgspec.Raw = ABSENT
-    tools: msgspec.Raw = ABSENT
-    top_logprobs: msgspec.Raw = ABSENT
-    top_p: msgspec.Raw = ABSENT
-    truncation: msgspec.Raw = ABSENT
-    user: msgspec.Raw = ABSENT
+#: Members that OpenAI documents, and those that Codex and routers add.
+MEMBERS: Final = Members.of(
+    "input",
+    list[msgspec.Raw] | str | None,
+    "background context_management conversation include instructions max_output_tokens max_tool_calls "
+    "metadata parallel_tool_calls previous_response_id prompt prompt_cache_key prompt_cache_retention "
+    "reasoning safety_identifier service_tier store stream stream_options temperature text tool_choice "
+    "tools top_logprobs top_p truncation user "
     # Codex, OpenRouter
-    client_metadata: msgspec.Raw = ABSENT
-    models: msgspec.Raw = ABSENT
-    provider: msgspec.Raw = ABSENT
-    frequency_penalty: msgspec.Raw = ABSENT
-    presence_penalty: msgspec.Raw = ABSENT
-
-
-MEMBERS: Final = Members.of(_Members, "input")
+    "client_metadata models provider frequency_penalty presence_penalty",
+    is_required=False,  # absent where the caller names a stored prompt
+)
 
 
 _decode_head: Final = msgspec.json.Decoder(Head).decode

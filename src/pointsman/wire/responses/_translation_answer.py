@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.client_tools import APPLY_PATCH
 from pointsman.wire.conversation import (
     Call,
     Completion,
+    Conversation,
     Opaque,
     Part,
     Refusal,
@@ -22,8 +22,7 @@ from pointsman.wire.conversation import (
     Thinking,
     Usage,
 )
-from pointsman.wire.responses._answer import snapshot, write_part
-from pointsman.wire.responses._asked import NOTHING_ASKED, Asked
+from pointsman.wire.responses._answer import read_usage, snapshot, write_part
 from pointsman.wire.responses._built_in import action_of, call_type, id_prefix
 from pointsman.wire.responses._translation_items import read_item
 
@@ -43,6 +42,34 @@ __all__ = [
     "write_answer",
     "write_usage",
 ]
+
+
+# What an answer in the Responses format repeats of its request.
+class Asked(msgspec.Struct, frozen=True):
+    """What an answer repeats of its request."""
+
+    repeated: Mapping[str, Any] = {}
+
+    @classmethod
+    def of(cls, request: Conversation) -> Asked:
+        """Read what matters of a request."""
+        return cls(_repeated(request))
+
+
+NOTHING_ASKED: Final = Asked()
+
+
+def _repeated(request: Conversation) -> dict[str, Any]:
+    """What a response repeats of its request, as far as the form holds it."""
+    own = {
+        "max_output_tokens": request.max_tokens,
+        "parallel_tool_calls": request.parallel,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+        "reasoning": {"effort": request.effort, "summary": None} if request.effort else None,
+    }
+    return {**request.options, **{name: value for name, value in own.items() if value is not None}}
+
 
 #: How the ids of reasoning items begin that our translation wrote.
 TRANSLATED: Final = "rs_translated_"
@@ -83,28 +110,11 @@ class Response(msgspec.Struct, gc=False):
         return int(self.created_at or 0)
 
 
-class _InputDetails(msgspec.Struct, gc=False):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-
-
-class _OutputDetails(msgspec.Struct, gc=False):
-    reasoning_tokens: int | None = None
-
-
-class _Usage(msgspec.Struct, gc=False):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    input_tokens_details: _InputDetails | None = None
-    output_tokens_details: _OutputDetails | None = None
-
-
 class _Status(msgspec.Struct, gc=False):
     status: str | None = None
 
 
 _decode: Final = msgspec.json.Decoder(Response).decode
-_decode_usage: Final = msgspec.json.Decoder(_Usage | None).decode
 _decode_status: Final = msgspec.json.Decoder(_Status).decode
 
 
@@ -141,39 +151,20 @@ def stop_of(response: Response) -> StopReason:
     return StopReason.TOOLS if calls else StopReason.END
 
 
-def read_usage(raw: msgspec.Raw) -> Usage | None:
-    """Read usage, which here counts cached input as input; None when there is none, or none that is known."""
-    try:
-        found = _decode_usage(raw) if bytes(raw) else None
-    except UNREADABLE:  # no reason to throw an answer away
-        return None
-    if found is None:
-        return None
-    cache, detail = found.input_tokens_details, found.output_tokens_details
-    read, written = (cache.cached_tokens or 0, cache.cache_write_tokens or 0) if cache else (0, 0)
-    return Usage(
-        input=max((found.input_tokens or 0) - read - written, 0),
-        cache_read=read,
-        cache_write=written,
-        output=found.output_tokens or 0,
-        reasoning=(detail.reasoning_tokens or 0) if detail else 0,
-    )
-
-
 def write_usage(usage: Usage | None) -> dict[str, Any] | None:
     """Usage as a response reports it."""
     if usage is None:
         return None
-    read = usage.input + usage.cache_read + usage.cache_write
+    read, output = usage.whole, usage.output or 0
     return {
         "input_tokens": read,
         "input_tokens_details": {
-            "cached_tokens": usage.cache_read,
-            "cache_write_tokens": usage.cache_write,
+            "cached_tokens": usage.cached or 0,
+            "cache_write_tokens": usage.written or 0,
         },
-        "output_tokens": usage.output,
-        "output_tokens_details": {"reasoning_tokens": usage.reasoning},
-        "total_tokens": read + usage.output,
+        "output_tokens": output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
+        "total_tokens": read + output,
     }
 
 

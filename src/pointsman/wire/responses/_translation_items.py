@@ -11,8 +11,8 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import Role, WireFormat
 from pointsman.wire.conversation import Call, Media, Message, Opaque, Part, Refusal, Result, Text, Thinking
+from pointsman.wire.members import MOST, YES, Known, unknown_members
 from pointsman.wire.responses import _built_in
-from pointsman.wire.unknown import MOST, YES, Known, unknown_members
 
 __all__ = ["is_unknown", "item_type", "merged", "read_item", "read_items", "unknown_in"]
 

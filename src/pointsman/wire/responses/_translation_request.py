@@ -11,6 +11,7 @@ from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import Role
 from pointsman.wire.conversation import Conversation, Message, Shape, Text, Tool, ToolChoice
+from pointsman.wire.members import unknown_members
 from pointsman.wire.responses._settings_items import (
     NO_SETTINGS,
     Settings,
@@ -26,7 +27,6 @@ from pointsman.wire.responses._translation_items import (
     read_items,
     unknown_in,
 )
-from pointsman.wire.unknown import unknown_members
 
 __all__ = ["read_request"]
 

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from pointsman.wire import sse
 from pointsman.wire._openai_errors import error_object
-from pointsman.wire.base import Fault
 from pointsman.wire.conversation import (
     ArgumentsDelta,
     Call,
@@ -25,10 +24,11 @@ from pointsman.wire.conversation import (
     Usage,
     UsageReport,
 )
+from pointsman.wire.format import Fault
 from pointsman.wire.responses._answer import snapshot, write_part
-from pointsman.wire.responses._asked import NOTHING_ASKED, Asked
-from pointsman.wire.responses._open_items import OpenCall, OpenItem
 from pointsman.wire.responses._translation_answer import (
+    NOTHING_ASKED,
+    Asked,
     bare_id,
     call_item,
     message_item,
@@ -39,6 +39,29 @@ from pointsman.wire.responses._translation_answer import (
 )
 
 __all__ = ["StreamWriter"]
+
+
+# Items of a streamed Responses answer while they are being written.
+class OpenItem:
+    """An item that is being written."""
+
+    def __init__(self, index: int, item: dict[str, Any]) -> None:
+        self.index = index
+        self.item = item
+        self.kind = ""  # of the open part of a message: "text" or "refusal"; "summary" of reasoning
+        self.pieces: list[str] = []  # of the open part, or of a call's arguments
+        self.content: list[dict[str, Any]] = []  # the parts that are whole
+        self.place = {"item_id": item["id"], "output_index": index}
+
+
+class OpenCall(OpenItem):
+    """A call that is being written."""
+
+    def __init__(self, index: int, suffix: str, call: Call) -> None:
+        super().__init__(index, call_item(suffix, call, "in_progress"))
+        self.suffix = suffix
+        self.call = call
+
 
 _encode: Final = msgspec.json.encode
 _CODES: Final = {400: "invalid_prompt", 429: "rate_limit_exceeded"}

@@ -3,12 +3,12 @@
 With ``previous_response_id`` an agent sends only what is new. The rest is put back here as far as a decision
 looks at it: how the conversation began, the person's latest words, and the calls that wait for a result. All
 other items are stood in for by one that says nothing, so that every position is what it would be in a history
-sent whole (docs/decisions/0071).
+sent whole (docs/notebook/0071).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +16,9 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import AgentRequest, Message, Role
 from pointsman.wire import sse
-from pointsman.wire.base import Member
+from pointsman.wire.body import Body, Edit
+from pointsman.wire.format import Member
+from pointsman.wire.responses._compaction import said
 from pointsman.wire.responses._request import PASSED, read_item
 
 __all__ = [
@@ -28,6 +30,135 @@ __all__ = [
     "previous_response",
     "stored_conversation",
 ]
+
+
+# References to items of earlier answers, in a Responses request.
+_REFERENCE: Final = b'"item_reference"'
+#: Returns the item with an id as JSON; empty for reasoning, which is left out; None for an unknown one.
+Find = Callable[[str], bytes | None]
+
+
+class _Item(msgspec.Struct, gc=False):
+    type: str | None = None
+    id: str | None = None
+    encrypted_content: str | None = None
+
+
+_decode_item: Final = msgspec.json.Decoder(_Item).decode
+_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def referable(items: list[bytes]) -> Iterator[tuple[str, bytes]]:
+    """Yield the id of each item of an answer, and what a reference to it stands for."""
+    for raw in items:
+        try:
+            item = _decode_item(raw)
+        except UNREADABLE:
+            continue
+        if item.id:
+            yield item.id, b"" if item.type == "reasoning" else raw
+
+
+def with_items(body: bytes, find: Find) -> bytes:
+    """Return a body with the items in place of references to them; the body itself where none is known.
+
+    Each item is put in once: a conversation holds it once, and a small body must not become a large one.
+    """
+    if _REFERENCE not in body:
+        return body
+    named: set[str] = set()
+    try:
+        members = _decode_members(body)
+        given = _decode_items(members["input"])
+        found = [(raw, _found(raw, find, named)) for raw in given]
+    except (KeyError, *UNREADABLE):
+        return body
+    if all(item is None for _, item in found):
+        return body
+    items = [bytes(raw) if item is None else item for raw, item in found if item != b""]
+    members["input"] = msgspec.Raw(b"[" + b",".join(items) + b"]")
+    return msgspec.json.encode(members)
+
+
+def with_summaries(body: bytes) -> bytes:
+    """Return a body with a message in place of each compaction of the gateway's; the body itself without."""
+    try:
+        members = _decode_members(body)
+        given = _decode_items(members["input"])
+        items = [_summary(raw) or bytes(raw) for raw in given]
+    except (KeyError, *UNREADABLE):
+        return body
+    if items == [bytes(raw) for raw in given]:
+        return body
+    members["input"] = msgspec.Raw(b"[" + b",".join(items) + b"]")
+    return msgspec.json.encode(members)
+
+
+def _summary(raw: msgspec.Raw) -> bytes | None:
+    return said(_decode_item(raw).encrypted_content or "") if b'"compaction"' in bytes(raw) else None
+
+
+def _found(raw: msgspec.Raw, find: Find, named: set[str]) -> bytes | None:
+    """What a reference stands for; None where an item is none, is unknown, or is named again."""
+    if _REFERENCE not in bytes(raw):
+        return None
+    item = _decode_item(raw)
+    if item.type != "item_reference" or not item.id or item.id in named:
+        return None
+    named.add(item.id)
+    return find(item.id)
+
+
+# A Responses request that goes on from an earlier answer, as one that holds the whole conversation.
+class _Head(msgspec.Struct, gc=False):
+    type: str = ""
+
+
+_decode_head: Final = msgspec.json.Decoder(_Head).decode
+
+
+def whole_request(body: Body, earlier: Sequence[bytes]) -> bytes:
+    """Return a request with the items of earlier turns before its own, which continues nothing.
+
+    Args:
+        body: The request; its ``previous_response_id`` is set.
+        earlier: Items as JSON, separated by commas, of each turn.
+    """
+    own, span = _own(body), body.span("input")
+    items = b"[%s]" % b",".join(part for part in (*earlier, own) if part)
+    named = body.span("previous_response_id")
+    edits: list[Edit] = [(named, b"null")] if named else []
+    if span is None:
+        start = body.raw.index(b"{") + 1
+        edits.append(((start, start), b'"input":' + items + b","))
+    else:
+        edits.append((span, items))
+    return body.edited(edits)
+
+
+def own_items(body: Body, answer: Sequence[bytes]) -> bytes:
+    """Return the items of a request and of its answer, as JSON separated by commas.
+
+    Reasoning in a translated answer is the translation's: it is left out.
+    """
+    return b",".join(part for part in (_own(body), *(item for item in answer if _is_kept(item))) if part)
+
+
+def _own(body: Body) -> bytes:
+    span = body.span("input")
+    value = body.readable[slice(*span)].strip() if span else b"null"
+    if value.startswith(b'"'):
+        return b'{"type":"message","role":"user","content":%s}' % value
+    return value[1:-1].strip() if value.startswith(b"[") else b""
+
+
+def _is_kept(item: bytes) -> bool:
+    try:
+        return _decode_head(item).type != "reasoning"
+    except UNREADABLE:
+        return False
+
 
 #: Characters kept of a result that has been counted already. Only strings matter that come again in the next
 #: call's arguments, and those are looked for in its beginning (``trajectory.arguments.MAX_SOURCE``).

@@ -1,23 +1,36 @@
-"""The interface of a wire format: names and functions, one ``Wire`` per format."""
+"""The interface of a wire format: names and functions, one ``Format`` per format.
+
+A format is one folder. Its translation (``Codec``) and its own reasoning are imported when they are first
+used: most gateways translate between two formats at most, many between none.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import History, Message, Prompt, Role, WireFormat
-from pointsman.wire.completion import CompletionSummary
+from pointsman.wire import sse
+from pointsman.wire.conversation import Completion, Conversation, Event, Usage
+
+if TYPE_CHECKING:
+    from pointsman.wire.constructs import Report
 
 __all__ = [
     "ABSENT",
+    "Codec",
     "End",
     "Ending",
     "Fault",
+    "Format",
     "Insertion",
     "Item",
     "Items",
@@ -25,9 +38,44 @@ __all__ = [
     "Members",
     "ModelCall",
     "Reply",
-    "Usage",
-    "Wire",
+    "StreamReader",
+    "StreamWriter",
+    "count",
 ]
+
+
+# The completion summary: finish reason and called tools. Each format reads its own.
+T = TypeVar("T")
+
+
+class CompletionSummary(msgspec.Struct, frozen=True, gc=False):
+    """The summary of a completion, without its text."""
+
+    finish: str = ""  # why it ended, in its format's terms; empty: it did not say
+    tools: tuple[str, ...] = ()  # names of the tools it calls, in order
+
+
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """One part of an answer's content."""
+
+    text: str | None = None
+
+
+def decoded(answer: bytes, shape: type[T]) -> Iterator[T]:
+    """Yield a whole answer, or each event of a streamed one; what is of no known shape is passed over."""
+    whole = answer.lstrip()[:1] == b"{"
+    decode = msgspec.json.Decoder(shape).decode
+    for payload in (answer,) if whole else map(sse.data, sse.events(answer)):
+        try:
+            yield decode(payload)
+        except UNREADABLE:
+            continue
+
+
+def texts(parts: Iterable[Part] | None) -> list[str]:
+    """The texts of parts that have one."""
+    return [part.text for part in parts or () if part.text]
+
 
 _WORD: Final = re.compile(r"\S+\s*|\s+")
 
@@ -44,12 +92,9 @@ Items: TypeAlias = Sequence[msgspec.Raw] | str | None
 Member: TypeAlias = Callable[[str], msgspec.Raw | None]
 
 
-class Usage(msgspec.Struct, frozen=True, gc=False):
-    """Tokens as the upstream reported them. Cached input is part of input, in every format."""
-
-    input: int | None = None
-    cached: int | None = None
-    output: int | None = None
+def count(value: object) -> int | None:
+    """A number of tokens that not every server reports; one of another shape is left out."""
+    return value if type(value) is int else None
 
 
 class Ending(Enum):
@@ -104,14 +149,16 @@ class Members(NamedTuple):
     names: frozenset[str]
 
     @classmethod
-    def of(cls, struct: type[msgspec.Struct], items: str) -> Members:
-        """Decoders of a struct of all members, which forbids unknown ones; ``items`` is the conversation."""
-        field = next(field for field in msgspec.structs.fields(struct) if field.name == items)
-        default = () if field.required else (field.default,)
-        fields = [(items, field.type, *default), ("model", str, "auto")]
-        checked = msgspec.defstruct("Request", fields, gc=False)
-        known = msgspec.json.Decoder(struct)
-        return cls(known.decode, msgspec.json.Decoder(checked).decode, frozenset(struct.__struct_fields__))
+    def of(cls, items: str, shape: Any, names: str, *, is_required: bool = True) -> Members:
+        """Decoders of a body whose conversation is ``items``; ``names``: its other members, by spaces."""
+        conversation = (items, shape) if is_required else (items, shape, None)
+        others = [(name, msgspec.Raw, ABSENT) for name in ("model", *names.split())]
+        known = msgspec.defstruct(
+            "Request", [conversation, *others], gc=False, forbid_unknown_fields=True, omit_defaults=True
+        )
+        checked = msgspec.defstruct("Request", [conversation, ("model", str, "auto")], gc=False)
+        decode, check = msgspec.json.Decoder(known).decode, msgspec.json.Decoder(checked).decode
+        return cls(decode, check, frozenset(known.__struct_fields__))
 
 
 class Insertion(NamedTuple):
@@ -140,11 +187,53 @@ class ModelCall(NamedTuple):
     read: Callable[[bytes], str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wire:
+class StreamReader(Protocol):
+    """Reads the blocks of one stream. Holds what of an event has not arrived whole."""
+
+    def feed(self, block: bytes) -> list[Event]:
+        """Return what a block of whole server-sent events says.
+
+        An empty block reports that the connection ended well: what waited for more is then returned.
+        """
+        ...
+
+
+class StreamWriter(Protocol):
+    """Writes one stream."""
+
+    def write(self, events: Iterable[Event]) -> bytes:
+        """Return the server-sent events for these; a ``Stop`` writes the closing marks of the format.
+
+        Nothing closes a stream that had no ``Stop``: the caller must not take it for whole. After ``Failed``
+        an error event of the format stands, and no closing mark.
+        """
+        ...
+
+
+class Codec(NamedTuple):
+    """Reads and writes one format. Requests and answers are JSON; every function is pure."""
+
+    read_request: Callable[[bytes], Conversation]  # raises MalformedRequest
+    write_request: Callable[[Conversation, Report], bytes]  # raises Untranslatable
+    read_answer: Callable[[bytes], Completion]  # raises ``decoding.UNREADABLE``
+    write_answer: Callable[[Completion], bytes]
+    stream_reader: Callable[[], StreamReader]
+    stream_writer: Callable[[str], StreamWriter]  # given the model's name as the caller is to see it
+    #: The same codec with ``write_answer`` and ``stream_writer`` that know the request they answer, where the
+    #: format needs it: Responses gives custom tools and namespaces back as the caller offered them.
+    for_request: Callable[[Conversation], Codec] | None = None
+
+    def answering(self, request: Conversation) -> Codec:
+        """Return the codec whose answers are answers to this request."""
+        return self.for_request(request) if self.for_request else self
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
     """One request format. Every function is pure; bytes are JSON or, for streams, blocks of events."""
 
     format: WireFormat
+    folder: str  # the package of its modules
     path: bytes  # of its endpoint, below an upstream's ``base_url``
     token_path: bytes = b""  # of the endpoint that counts tokens; empty: none
     auth: Literal["bearer", "x-api-key"] = "bearer"  # how its providers take the key, unless configured
@@ -156,6 +245,7 @@ class Wire:
     members: Members
     required: tuple[str, ...] = ()  # members, beside model and conversation, that providers insist on
     old_tools: str = ""  # the member that held tools before ``tools``; empty: none
+    output_limits: tuple[str, ...]  # members that limit the length of the answer
     shapes: tuple[str, ...]  # members that may demand an answer of a given JSON shape
     system: Callable[[Member, History], str]  # the system text
     body: Callable[[Sequence[Any], str], dict[str, Any]]  # items and a system text as a body
@@ -181,3 +271,12 @@ class Wire:
     keep_alive: bytes = b": keep-alive\n\n"  # what clients ignore in a silent stream
 
     model_call: ModelCall | None = None  # None: we ask no model in this format
+
+    #: Its providers sign or encrypt reasoning, and take none of another one (``own_reasoning``).
+    has_own_reasoning: bool = False
+
+    @cached_property
+    def codec(self) -> Codec:
+        """What reads and writes it for translation."""
+        codec: Codec = import_module(".translation", self.folder).CODEC
+        return codec
