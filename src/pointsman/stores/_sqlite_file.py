@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pointsman.errors import StoreUnavailable
 from pointsman.stores.schema_version import Schema, SchemaState, meta_of
 
-__all__ = ["BUSY", "SqliteFile", "insert"]
+__all__ = ["BUSY", "MemoryFile", "SqliteFile", "insert"]
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +63,12 @@ class SqliteFile:
         self._written: _Files | None = None  # what is behind it
         self._reader: sqlite3.Connection | None = None  # of whichever thread holds the lock
         self._read: _Identity | None = None  # what is behind it
-        self._lock: Final = threading.Lock()
+        self.lock: Final = threading.RLock()  # held while the reader's connection is used
+
+    @property
+    def is_made(self) -> bool:
+        """Whether there is anything to read."""
+        return self.path.exists()
 
     def writer(self) -> sqlite3.Connection:
         """Return the connection to write with, opened and migrated; transactions are the caller's.
@@ -101,7 +107,7 @@ class SqliteFile:
     def close(self) -> None:
         """Release the file."""
         self.close_writer()
-        with self._lock:
+        with self.lock:
             self._close_reader()
 
     def __del__(self) -> None:
@@ -122,26 +128,31 @@ class SqliteFile:
             StoreUnavailable: there is no file, it cannot be read, it is not ours, or it took too long.
         """
         try:
-            with self._lock:
-                found = _identity(self.path)
-                if found != self._read:
-                    self._is_another()
-                    self._close_reader()
-                if self._reader is None:
-                    self._reader, self._read = self._open_reader(), found
-                if self._reader is None:
+            with self.lock:
+                reader = self._current_reader()
+                if reader is None:
                     return []
-                with _within(self._reader, seconds):
-                    return self._reader.execute(query, values).fetchall()
+                with _within(reader, seconds):
+                    return reader.execute(query, values).fetchall()
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
                 raise StoreUnavailable(
                     f"reading the {self._kind} {self.path} took longer than {seconds:g} s",
                     hint="search a shorter time, or by less",
                 ) from error
-            with self._lock:
+            with self.lock:
                 self._close_reader()
             raise StoreUnavailable(f"cannot read the {self._kind} {self.path}: {error}") from error
+
+    def _current_reader(self) -> sqlite3.Connection | None:
+        """Return the connection to read with; None where the file has no tables yet."""
+        found = _identity(self.path)
+        if found != self._read:
+            self._is_another()
+            self._close_reader()
+        if self._reader is None:
+            self._reader, self._read = self._open_reader(), found
+        return self._reader
 
     def _beside(self, ending: str) -> Path:
         """Return where SQLite keeps a file of its own: with ``-wal`` the log, with ``-shm`` its index."""
@@ -240,6 +251,35 @@ class SqliteFile:
         return found
 
 
+class MemoryFile(SqliteFile):
+    """A database in memory with the schema of a file. Hold ``lock`` while writing: there is one connection.
+
+    The database lives as long as this object: closing it releases nothing.
+    """
+
+    def __init__(self, *, kind: str, application: int, migrations: Sequence[Sequence[str]]) -> None:
+        super().__init__(Path(":memory:"), kind=kind, application=application, migrations=migrations)
+
+    @property
+    def is_made(self) -> bool:
+        """Whether anything was written."""
+        return self._connection is not None
+
+    def writer(self) -> sqlite3.Connection:
+        """Return the one connection, with its tables made."""
+        if self._connection is None:
+            connection = _connect(":memory:")
+            self._prepare(connection)
+            self._connection = connection
+        return self._connection
+
+    def close_writer(self) -> None:
+        """Keep the connection: the database would go with it."""
+
+    def _current_reader(self) -> sqlite3.Connection | None:
+        return self._connection
+
+
 def _has_meta(connection: sqlite3.Connection) -> bool:
     found = connection.execute(
         "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'"
@@ -279,7 +319,7 @@ def insert(connection: sqlite3.Connection, statement: str, rows: Sequence[Sequen
         count = min(most, 1 << (left.bit_length() - 1))
         chunk = rows[done : done + count]
         places = f"({', '.join('?' * len(chunk[0]))})"
-        values = [value for row in chunk for value in row]
+        values = list(chain.from_iterable(chunk))
         connection.execute(statement.replace("{rows}", ", ".join([places] * count)), values)
         done += count
 

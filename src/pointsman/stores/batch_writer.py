@@ -230,13 +230,13 @@ class BatchWriter(Generic[T]):
     def _fill(self) -> list[threading.Event]:
         """Take entries into the batch; return what waits for them to be written."""
         if self._spill is None:
-            return self._fill_from_queue()
+            return self._fill_from(self._batch)
         with self._moving:
             if self._spilled or self._from_spill:  # written before what is queued, and in batches of its own
                 if not self._batch:
                     self._fill_from_spill(self._spill)
                 return []
-            return self._fill_from_queue()
+            return self._fill_from(self._batch)
 
     def _fill_from_spill(self, spill: Spill[T]) -> None:
         try:
@@ -250,14 +250,16 @@ class BatchWriter(Generic[T]):
             return
         self._lose(damaged)
 
-    def _fill_from_queue(self) -> list[threading.Event]:
+    def _fill_from(self, batch: list[T]) -> list[threading.Event]:
+        """Move what waits longest in the queue into a batch; return what waits for it to be written."""
         flushing: list[threading.Event] = []
-        while self._queue and len(self._batch) < BATCH:
-            entry = self._queue.popleft()
+        queue = self._queue
+        while queue and len(batch) < BATCH:
+            entry = queue.popleft()  # one at a time: ``waiting`` counts it in one place or the other
             if isinstance(entry, threading.Event):
                 flushing.append(entry)
             else:
-                self._batch.append(entry)
+                batch.append(entry)
         return flushing
 
     def _write_batch(self) -> bool:
@@ -296,7 +298,7 @@ class BatchWriter(Generic[T]):
         while self._batch:
             self._lose(len(self._batch))
             self._batch.clear()
-            for reached in self._fill_from_queue():
+            for reached in self._fill_from(self._batch):
                 reached.set()
         return None
 
@@ -350,7 +352,7 @@ class BatchWriter(Generic[T]):
         with self._moving:
             if self._closed:  # the writer's thread does the rest
                 return False
-            for reached in self._pull():
+            for reached in self._fill_from(self._in_hand):
                 reached.set()
             try:
                 refused = spill.append(self._in_hand)
@@ -365,17 +367,6 @@ class BatchWriter(Generic[T]):
                 log.warning("%s: the queue is half full; what comes waits in %s", self._name, spill.where)
             self._in_hand, self._spill_fault = [], ""
         return True
-
-    def _pull(self) -> list[threading.Event]:
-        """Take entries in hand; return what waits for them."""
-        flushing: list[threading.Event] = []
-        while self._queue and len(self._in_hand) < BATCH:
-            entry = self._queue.popleft()
-            if isinstance(entry, threading.Event):
-                flushing.append(entry)
-            else:
-                self._in_hand.append(entry)
-        return flushing
 
     def _confirm(self, spill: Spill[T]) -> None:
         """The store has the batch, which is from the spill."""
@@ -405,7 +396,7 @@ class BatchWriter(Generic[T]):
             put = spill.put_first
             while self._queue or pieces:
                 if not pieces:
-                    for reached in self._pull():
+                    for reached in self._fill_from(self._in_hand):
                         reached.set()
                     pieces, put, self._in_hand = [self._in_hand], spill.append, []
                 piece = pieces.pop()

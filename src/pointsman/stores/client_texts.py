@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pointsman.text.extract import Extracted
-from pointsman.text.repeated import edge_lines, may_repeat
+from pointsman.text.wrappers import edge_lines, may_repeat
 from pointsman.vocabulary import AgentRequest, AgentRole
 
 __all__ = ["ClientTexts"]

@@ -27,6 +27,7 @@ def open_scanner(
     normalised_for: str = "",
     lowering: Container[str] = (),
     directory: Path | None = None,
+    read_only: bool = False,
 ) -> Scanner:
     """Build a scanner that listens for the signals.
 
@@ -35,6 +36,7 @@ def open_scanner(
         normalised_for: The lexicon for which texts are normalised before they are scanned; empty for none.
         lowering: Groups of that lexicon that raise nothing.
         directory: Where compiled patterns are kept; ``cache_directory()`` when not given.
+        read_only: Whether compiled patterns are taken from there and none is written.
 
     Raises:
         LexiconError: a pattern is refused; names it and why.
@@ -42,7 +44,9 @@ def open_scanner(
     """
     table = SignalTable(signals)
     where = directory or cache_directory()
-    matcher = build_matcher(PatternSet(table), keep=CompiledPatterns(where) if where else None)
+    matcher = build_matcher(
+        PatternSet(table), keep=CompiledPatterns(where, read_only=read_only) if where else None
+    )
     reading = Reading(table, normalised_for, lowering) if normalised_for else None
     return Scanner(table, matcher, reading=reading)
 
@@ -63,8 +67,9 @@ def cache_directory() -> Path | None:
 class CompiledPatterns:
     """Files of compiled patterns, each behind a digest of itself: a torn or altered one is not taken up."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, read_only: bool = False) -> None:
         self._directory = directory
+        self._read_only = read_only
 
     def get(self, key: str) -> bytes | None:
         """Return what was kept, or None when there is nothing or not all of it."""
@@ -77,6 +82,8 @@ class CompiledPatterns:
 
     def put(self, key: str, compiled: bytes) -> None:
         """Keep it for the next start. A disk that cannot be written costs that start a second, no more."""
+        if self._read_only:
+            return
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._replace(self._path(key), hashlib.sha256(compiled).digest() + compiled)

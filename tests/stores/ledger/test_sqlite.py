@@ -13,6 +13,7 @@ import pytest
 from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
 from pointsman.stores import _sqlite_file as sqlite_file
+from pointsman.stores.batch_writer import BatchWriter
 from pointsman.stores.ledger import (
     Outcome,
     PromptText,
@@ -25,9 +26,6 @@ from pointsman.stores.ledger import (
 )
 from pointsman.stores.ledger import (
     _schema as schema,
-)
-from pointsman.stores.ledger import (
-    _sqlite as sqlite,
 )
 from pointsman.stores.ledger.port import MAX_TEXT
 from pointsman.testing import a_decision, an_attempt
@@ -259,7 +257,7 @@ def test_a_ledger_of_a_newer_version_is_not_touched(path: Path) -> None:
 def test_an_older_ledger_is_migrated_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(opened(path), [a_decision("d")])
     migrations = (*schema.MIGRATIONS, ("ALTER TABLE decisions ADD COLUMN later TEXT",))
-    monkeypatch.setattr(sqlite, "MIGRATIONS", migrations)
+    monkeypatch.setattr(schema, "MIGRATIONS", migrations)
     for _ in range(2):
         ledger = SqliteLedger(path)
         ledger.append(a_decision("d"))
@@ -429,6 +427,7 @@ def test_entries_are_written_between_the_pieces_of_a_removal(
     monkeypatch.setattr(retention, "PAGES", 2)
     ledger = SqliteLedger(path, retention=Retention(keep_days=1, max_mb=None))
     left: list[dict[str, int]] = []
+    assert isinstance(ledger._writer, BatchWriter)
     remove = ledger._writer._upkeep
 
     def remove_and_append() -> bool:

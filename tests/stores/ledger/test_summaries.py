@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
-from pointsman.stores._sqlite_file import SqliteFile
 from pointsman.stores.ledger import (
     Attempt,
     DecisionFilter,
@@ -30,7 +29,7 @@ from pointsman.stores.ledger import (
     SqliteLedger,
 )
 from pointsman.stores.ledger import _retention as retention
-from pointsman.stores.ledger._schema import APPLICATION, MIGRATIONS
+from pointsman.stores.ledger._schema import MIGRATIONS, ledger_file
 from pointsman.stores.ledger._summaries import MIGRATION, search_of, session_of
 from pointsman.stores.ledger._summarizer import STEP
 from pointsman.stores.ledger.turns import rows_of, totals_of
@@ -451,7 +450,7 @@ def test_a_read_that_takes_too_long_is_ended(tmp_path: Path, monkeypatch: pytest
     ledger = opened(path)
     ledger.append(a_decision("d"))
     ledger.close()
-    file = SqliteFile(path, kind="ledger", application=APPLICATION, migrations=MIGRATIONS)
+    file = ledger_file(path)
     ticks = iter(range(1_000_000))
     monkeypatch.setattr("pointsman.stores._sqlite_file.time.monotonic", lambda: float(next(ticks)))
     endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"

@@ -23,7 +23,6 @@ from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, demo_config
 from pointsman.stores.ledger import SqliteLedger
 from pointsman.stores.ledger import _schema as sqlite_schema
-from pointsman.stores.ledger import _sqlite as sqlite_ledger
 from pointsman.stores.schema_version import Schema
 from pointsman.testing import a_decision, an_attempt
 from support.in_process import ask
@@ -132,9 +131,10 @@ def as_of_an_earlier_program(url: str) -> None:
 
         for migration in reversed(SCHEMA.migrations[3:]):
             for statement in migration:
-                made = re.match(r"CREATE TABLE (\w+)", statement)
+                made = re.match(r"CREATE TABLE (\w+)|ALTER TABLE (\w+) ADD COLUMN (\w+)", statement)
                 assert made
-                connection.execute(f"DROP TABLE {made[1]}".encode())
+                undo = f"DROP TABLE {made[1]}" if made[1] else f"ALTER TABLE {made[2]} DROP COLUMN {made[3]}"
+                connection.execute(undo.encode())
 
 
 def test_what_ends_earlier_versions_is_left_to_a_command(postgres: Postgres) -> None:
@@ -164,8 +164,8 @@ def test_what_ends_earlier_versions_is_left_to_a_command(postgres: Postgres) -> 
 
 def with_a_later_schema(path: Path, monkeypatch: pytest.MonkeyPatch, *, readable_from: int) -> None:
     with monkeypatch.context() as later:
-        later.setattr(sqlite_ledger, "MIGRATIONS", (*sqlite_schema.MIGRATIONS, ADDED))
-        later.setattr(sqlite_ledger, "READABLE_FROM", readable_from)
+        later.setattr(sqlite_schema, "MIGRATIONS", (*sqlite_schema.MIGRATIONS, ADDED))
+        later.setattr(sqlite_schema, "READABLE_FROM", readable_from)
         with closing(SqliteLedger(path)) as ledger:
             ledger.append(a_decision("later", at=NOW))
 
@@ -213,6 +213,8 @@ def test_a_file_is_migrated_by_the_command_and_checked_without_a_change(tmp_path
             for statement in migration:
                 if made := re.match(r"CREATE TABLE (\w+)", statement):
                     older.execute(f"DROP TABLE {made[1]}")
+                if made := re.match(r"(ALTER TABLE \w+) ADD (COLUMN \w+)", statement):
+                    older.execute(f"{made[1]} DROP {made[2]}")
     before = path.read_bytes()
     checked = CliRunner().invoke(app, ["ledger", "migrate", "--check", "--ledger", str(path)])
     assert (checked.exit_code, path.read_bytes() == before) == (1, True)

@@ -13,6 +13,7 @@ from pointsman.stores.ledger.port import (
     Entry,
     Ledger,
     Outcome,
+    Outcomes,
     Owner,
     PassedRequest,
     PolicyText,
@@ -20,12 +21,15 @@ from pointsman.stores.ledger.port import (
     PromptText,
     Record,
     RunEntry,
+    Search,
     Shadow,
     ShadowAnswer,
     ShadowDecision,
+    Upkeep,
+    Writes,
 )
-from pointsman.stores.ledger.reading import DecisionFilter, DecisionRow, Page, Position, Totals
-from pointsman.wire.completion import CompletionSummary
+from pointsman.stores.ledger.reading import DecisionFilter, DecisionRow, Page, Position, Spender, Totals
+from pointsman.wire.format import CompletionSummary
 
 __all__ = [
     "Attempt",
@@ -37,6 +41,7 @@ __all__ = [
     "Ledger",
     "MemoryLedger",
     "Outcome",
+    "Outcomes",
     "Owner",
     "Page",
     "PassedRequest",
@@ -48,10 +53,14 @@ __all__ = [
     "Record",
     "Retention",
     "RunEntry",
+    "Search",
     "Shadow",
     "ShadowAnswer",
     "ShadowDecision",
+    "Spender",
     "SpillFile",
     "SqliteLedger",
     "Totals",
+    "Upkeep",
+    "Writes",
 ]

@@ -1,6 +1,6 @@
 """Which tiers, models, signals and so on occur in an hour of a SQLite ledger: kept as rows are written.
 
-A search leaves out the hours in which it can find nothing (docs/decisions/0173).
+A search leaves out the hours in which it can find nothing (docs/notebook/0173).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ __all__ = ["MIGRATION", "HourValues", "hour_of", "hours_of"]
 #: Kinds of values. Before these: tier, model, role, caller, status.
 _DOMAIN: Final = 5
 _SIGNAL: Final = 6
+_PROJECT: Final = 7
+_CLIENT: Final = 8
 
 #: Hours whose values are remembered, and rows of each.
 _HOURS_KNOWN: Final = 64
@@ -33,15 +35,15 @@ MIGRATION: Final = (
 _NEW: Final = "INSERT OR IGNORE INTO hour_values (kind, value, hour) VALUES {rows}"
 _FORGET: Final = "DELETE FROM hour_values WHERE hour = ?"
 _OF_ROWS: Final = (
-    "SELECT DISTINCT tier, model, role, caller, status, domains, signals FROM summaries "
+    "SELECT DISTINCT tier, model, role, caller, status, project, client, domains, signals FROM summaries "
     "WHERE at >= ? * 3600.0 AND at < (? + 1) * 3600.0"
 )
 _HAVING: Final = "SELECT hour FROM hour_values WHERE kind = ? AND value = ?"
 
 #: A kind, a value and the hour.
 _Value = tuple[int, str, int]
-#: Tier, model, role, caller, status, domains and signals.
-_Combination = tuple[str, str, str, str, int, tuple[str, ...], tuple[str, ...]]
+#: Tier, model, role, caller, status, project, client, domains and signals.
+_Combination = tuple[str, str, str, str, int, str, str, tuple[str, ...], tuple[str, ...]]
 
 
 class _Known:
@@ -68,7 +70,8 @@ class HourValues:
 
     def learn(self, hour: int, row: DecisionRow) -> None:
         """Note the values of a row."""
-        combination = (row.tier, row.model, row.role, row.caller, row.status, row.domains, row.signals)
+        combination = (row.tier, row.model, row.role, row.caller, row.status, row.project, row.client,
+                       row.domains, row.signals)  # fmt: skip
         known = self._known.get(hour) or self._begin(hour)
         if combination in known.combinations:
             return
@@ -107,8 +110,9 @@ class HourValues:
 
 
 def _values(combination: _Combination, hour: int) -> set[_Value]:
-    tier, model, role, caller, status, domains, signals = combination
+    tier, model, role, caller, status, project, client, domains, signals = combination
     found = {(kind, value, hour) for kind, value in enumerate((tier, model, role, caller, str(status)))}
+    found |= {(kind, value, hour) for kind, value in ((_PROJECT, project), (_CLIENT, client)) if value}
     found.update((_DOMAIN, value, hour) for value in domains if value)
     found.update((_SIGNAL, value, hour) for value in signals if value)
     return found
@@ -119,6 +123,9 @@ def hours_of(wanted: DecisionFilter) -> tuple[str, list[object]] | None:
     status = "" if wanted.status is None else str(wanted.status)
     asked = (wanted.tier, wanted.model, wanted.role, wanted.caller, status, wanted.domain)
     terms = [(kind, value) for kind, value in enumerate(asked) if value]
+    terms += [
+        (kind, value) for kind, value in ((_PROJECT, wanted.project), (_CLIENT, wanted.client)) if value
+    ]
     terms += [(_SIGNAL, value) for value in wanted.in_signals]
     if not terms:
         return None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
 from typing import Final
 
 from pointsman.decision.decision import Decision, TextMode
@@ -17,9 +18,82 @@ from pointsman.stores.ledger.outcome_reports import Admission, unknown
 from pointsman.stores.ledger.port import MAX_POLICY, MAX_TEXT, Entry, Outcome, PolicyText, PromptText
 from pointsman.stores.ledger.redact import LONGEST
 
-__all__ = ["QueuedLedger", "policies_used"]
+__all__ = ["HeldEntries", "QueuedLedger", "policies_used"]
 
 log = logging.getLogger(__name__)
+
+
+class HeldEntries:
+    """Entries that wait until somebody reads, who writes them: no thread, and nothing to do until then.
+
+    Args:
+        write: Writes a batch, as ``BatchWriter`` has it; called by one thread at a time.
+        size: Entries that may wait; beyond it the oldest make room.
+        lock: Held while entries are written.
+        dropped: Is told of an entry that made room.
+    """
+
+    fault: Final = ""
+
+    def __init__(
+        self,
+        write: Callable[[Sequence[Entry]], int],
+        *,
+        size: int,
+        lock: AbstractContextManager[object],
+        dropped: Callable[[Entry], None],
+    ) -> None:
+        self._write: Final = write
+        self._size: Final = size
+        self._lock: Final = lock
+        self._dropped: Final = dropped
+        self._queue: Final[deque[Entry]] = deque()
+        self._closed = False
+        self.written = 0
+        self.lost = 0
+
+    @property
+    def waiting(self) -> int:
+        """Entries that nobody has asked for."""
+        return len(self._queue)
+
+    def put(self, entry: Entry) -> bool:
+        """Keep an entry; False when it is lost."""
+        if self._closed:
+            self.lost += 1
+            return False
+        self._queue.append(entry)
+        if len(self._queue) > self._size:
+            with suppress(IndexError):  # it is being written
+                self._dropped(self._queue.popleft())
+        return True
+
+    def flush(self) -> None:
+        """Write what waits. A batch that cannot be written is lost."""
+        with self._lock:
+            while batch := list(self._taken()):
+                try:
+                    refused = self._write(batch)
+                except Exception:  # who reads learns it from the log and from ``lost``, as of a file
+                    log.warning("ledger: a batch is lost", exc_info=True)
+                    refused = len(batch)
+                self.written += len(batch) - refused
+                self.lost += refused
+
+    def close(self) -> bool:
+        """Write what waits, and keep no more."""
+        self.flush()
+        self._closed = True
+        return True
+
+    def resume(self) -> None:
+        """Nothing is left by an earlier process."""
+
+    def _taken(self) -> Iterator[Entry]:
+        """Take the entries of one batch."""
+        with suppress(IndexError):  # none is left
+            for _ in range(BATCH):
+                yield self._queue.popleft()
 
 
 class QueuedLedger(ABC):
@@ -38,7 +112,7 @@ class QueuedLedger(ABC):
         self._flush_others: Callable[[], None] | None = None
         self._policy: PolicyText | None = None  # waits for the first decision by it
         self._spill: Final = spill
-        self._writer: Final = BatchWriter[Entry](
+        self._writer: BatchWriter[Entry] | HeldEntries = BatchWriter(
             self._write, size=queue, name="ledger", upkeep=self._upkeep, spill=spill
         )
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
+from pointsman.stores._sqlite_file import MemoryFile, SqliteFile
 from pointsman.stores.ledger._hour_values import MIGRATION as HOUR_VALUES
 from pointsman.stores.ledger._summaries import MIGRATION
 from pointsman.stores.ledger._sums import MIGRATION as SUMS
 
-__all__ = ["APPLICATION", "MIGRATIONS", "READABLE_FROM"]
+__all__ = ["APPLICATION", "MIGRATIONS", "READABLE_FROM", "ledger_file", "ledger_in_memory"]
 
 #: SQLite's field for telling whose file this is: "Ptsm".
 APPLICATION: Final = 0x5074736D
@@ -114,4 +116,25 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     ),
     # Which program may use the file (`schema_version`), and what the ledger notes of itself.
     ("CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",),
+    # Whom a decision's tokens are to be charged to. Of rows there are, nobody knows; none is rewritten.
+    tuple(
+        f"ALTER TABLE summaries ADD COLUMN {name} TEXT NOT NULL DEFAULT ''"
+        for name in ("project", "project_name", "client")
+    ),
 )
+
+
+def ledger_file(path: Path) -> SqliteFile:
+    """Return the file of a ledger."""
+    return SqliteFile(
+        path,
+        kind="ledger",
+        application=APPLICATION,
+        migrations=MIGRATIONS,
+        readable_from=READABLE_FROM,
+    )
+
+
+def ledger_in_memory() -> MemoryFile:
+    """Return an empty database in memory with the tables of a ledger."""
+    return MemoryFile(kind="ledger", application=APPLICATION, migrations=MIGRATIONS)

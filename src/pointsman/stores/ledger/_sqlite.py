@@ -9,7 +9,6 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +30,7 @@ from pointsman.stores.ledger._decoders import (
 from pointsman.stores.ledger._earlier import SHAPE
 from pointsman.stores.ledger._queued import QueuedLedger, policies_used
 from pointsman.stores.ledger._retention import NONE_REMOVED, SWEEP, Reason, Removed, Retention
-from pointsman.stores.ledger._schema import APPLICATION, MIGRATIONS, READABLE_FROM
+from pointsman.stores.ledger._schema import ledger_file
 from pointsman.stores.ledger._spill import SpillFile
 from pointsman.stores.ledger._sqlite_reading import SummaryReader
 from pointsman.stores.ledger._statements import (
@@ -75,6 +74,7 @@ from pointsman.stores.ledger.reading import (
     DecisionRow,
     Page,
     Position,
+    Spender,
     Totals,
 )
 from pointsman.stores.ledger.redact import kept_decision, kept_step, kept_text
@@ -103,6 +103,7 @@ class SqliteLedger(QueuedLedger):
         retention: how much is kept, and for how long.
         clock: seconds since the epoch.
         spill: where entries wait that are beyond the queue; None: they are lost.
+        file: an open database in place of the file at ``path``.
     """
 
     def __init__(
@@ -114,21 +115,17 @@ class SqliteLedger(QueuedLedger):
         retention: Retention = Retention(),  # noqa: B008 - a frozen value
         clock: Callable[[], float] = time.time,
         spill: SpillFile | None = None,
+        file: SqliteFile | None = None,
     ) -> None:
-        self._file: Final = SqliteFile(
-            path,
-            kind="ledger",
-            application=APPLICATION,
-            migrations=MIGRATIONS,
-            readable_from=READABLE_FROM,
-        )
+        self._file: Final = file or ledger_file(path)
         self._retention: Final = retention
         self._clock: Final = clock
         self._removed: Final[Removed] = dict(NONE_REMOVED)
         self._swept_at = -math.inf
         self._removal: Iterator[None] | None = None  # of what is over the bounds, piece by piece
         self._summarizer: Final = Summarizer()
-        self._summaries: Final = SummaryReader(path, self.flush)
+        self._summaries: Final = SummaryReader(file or ledger_file(path), self.flush)
+        self._row_mode: TextMode = text  # what is kept of what comes to be written
         super().__init__(queue=queue, text=text, spill=spill)
 
     @property
@@ -306,6 +303,10 @@ class SqliteLedger(QueuedLedger):
         """Return the sums of a period, by days of a zone."""
         return self._summaries.totals(since, until, zone)
 
+    def spenders(self, *, since: float, until: float) -> Mapping[Spender, Totals]:
+        """Return the sums of a period for each spender."""
+        return self._summaries.spenders(since, until)
+
     def unsummarized(self) -> int:
         """Return how many decisions of an earlier version have no summary yet."""
         return self._summaries.unsummarized()
@@ -348,7 +349,7 @@ class SqliteLedger(QueuedLedger):
 
     def _read_now(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """Read what is written, whatever waits."""
-        if not self._file.path.exists() and not self.fault:
+        if not self._file.is_made and not self.fault:
             return []  # nothing was ever appended
         return self._file.read(query, *values)
 
@@ -360,9 +361,11 @@ class SqliteLedger(QueuedLedger):
         rows: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)
         kept: list[Entry] = []
         for entry in batch:
-            with suppress(TypeError, ValueError, RecursionError):  # counted below: there is no row of it
+            try:
                 rows[INSERT[type(entry)]].append(self._row(entry))
-                kept.append(entry)
+            except (TypeError, ValueError, RecursionError):  # counted below: there is no row of it
+                continue
+            kept.append(entry)
         try:
             connection = self._file.writer()
             self._remove_some(connection)
@@ -379,18 +382,18 @@ class SqliteLedger(QueuedLedger):
             self._file.close_writer()
             self._removal, self._swept_at = None, -math.inf
             raise StoreUnavailable(f"cannot write the ledger {self._file.path}: {error}") from error
-        return len(batch) - sum(map(len, rows.values()))
+        return len(batch) - len(kept)
 
     def _row(self, entry: Entry) -> tuple[object, ...]:
         match entry:
             case Decision():
                 asked = entry.input
-                body = encode(kept_decision(entry, self._mode))
+                body = encode(kept_decision(entry, self._row_mode))
                 return entry.id, asked.session, asked.arrived_at, body, SHAPE, asked.caller
             case Attempt():
                 return entry.decision, entry.number, entry.started_at, encode(entry)
             case RunEntry():
-                kept = kept_step(entry, self._mode)
+                kept = kept_step(entry, self._row_mode)
                 return entry.run, entry.number, entry.session, entry.at, encode(kept)
             case Owner():
                 return entry.object, entry.caller, entry.at
@@ -401,7 +404,7 @@ class SqliteLedger(QueuedLedger):
             case PolicyText():
                 return entry.version, entry.text
             case PromptText():
-                return entry.decision, self._clock(), kept_text(entry.text, self._mode)
+                return entry.decision, self._clock(), kept_text(entry.text, self._row_mode)
 
     def _remove_some(self, connection: sqlite3.Connection) -> None:
         """Remove a piece of what is over the bounds, or as much as writing must wait for."""

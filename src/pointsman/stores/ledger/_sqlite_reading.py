@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from itertools import groupby
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -13,15 +12,15 @@ import msgspec
 from pointsman.prices import Prices
 from pointsman.stores._sqlite_file import SqliteFile
 from pointsman.stores.ledger._hour_values import hours_of
-from pointsman.stores.ledger._schema import APPLICATION, MIGRATIONS, READABLE_FROM
 from pointsman.stores.ledger._summaries import EARLIER_LEFT, STATE, row_in, search_of, session_of
-from pointsman.stores.ledger._sums import totals_in, totals_of_period
+from pointsman.stores.ledger._sums import SPENDERS, spenders_in, totals_in, totals_of_period
 from pointsman.stores.ledger.reading import (
     MOST_ROWS,
     DecisionFilter,
     DecisionRow,
     Page,
     Position,
+    Spender,
     Totals,
 )
 from pointsman.stores.ledger.turns import HOUR
@@ -36,19 +35,13 @@ class SummaryReader:
     """Reads rows and totals. The requests' own reads do not wait for it.
 
     Args:
-        path: the ledger.
+        file: of the ledger.
         flush: writes what waits.
         seconds: for which one statement may run.
     """
 
-    def __init__(self, path: Path, flush: Callable[[], None], *, seconds: float = SECONDS) -> None:
-        self._file: Final = SqliteFile(
-            path,
-            kind="ledger",
-            application=APPLICATION,
-            migrations=MIGRATIONS,
-            readable_from=READABLE_FROM,
-        )
+    def __init__(self, file: SqliteFile, flush: Callable[[], None], *, seconds: float = SECONDS) -> None:
+        self._file: Final = file
         self._flush: Final = flush
         self._seconds: Final = seconds
 
@@ -77,6 +70,10 @@ class SummaryReader:
         query, values = totals_of_period(_hour(since, math.floor), _hour(until, math.ceil), zone)
         return totals_in(self._read(query, *values))
 
+    def spenders(self, since: float, until: float) -> dict[Spender, Totals]:
+        """As ``Ledger.spenders``."""
+        return spenders_in(self._read(SPENDERS, since, until, since, until))
+
     def unsummarized(self) -> int:
         """As ``Ledger.unsummarized``."""
         state = self._read(STATE)
@@ -101,7 +98,7 @@ class SummaryReader:
 
     def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         self._flush()
-        if not self._file.path.exists():
+        if not self._file.is_made:
             return []  # nothing was ever appended
         return self._file.read(query, *values, seconds=self._seconds)
 

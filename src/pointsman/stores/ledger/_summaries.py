@@ -109,15 +109,17 @@ _BETWEEN: Final = _FIELDS.index("parts") - _FIELDS.index("stuck")
 
 def encoded(row: DecisionRow, before: Before | None, tried: str | None) -> tuple[object, ...]:
     """The values of a row for ``BEGIN``; ``tried`` as of ``Before``."""
-    name, at, session, caller, role, tier, model, result, status, attempts, domains, signals, *rest = astuple(
-        row
+    name, at, session, caller, role, project, folder, client, tier, model, result, status, attempts, *rest = (
+        astuple(row)
     )
+    domains, signals, *rest = rest
     at = 0.0 if math.isnan(at) else max(-_LATEST, min(at, _LATEST))
     parts = row.parts
     return (
-        name, at, session, caller, role, tier, model, RESULT_NUMBERS[result], status, attempts,
-        _lines(domains), _lines(signals), *rest[:_BETWEEN], _json(parts).decode() if parts else _EMPTY,
-        int(at // HOUR), beside_of(parts) if parts else "", _json(before).decode() if before else "", tried,
+        name, at, session, caller, role, project, folder, client, tier, model, RESULT_NUMBERS[result], status,
+        attempts, _lines(domains), _lines(signals), *rest[:_BETWEEN],
+        _json(parts).decode() if parts else _EMPTY, int(at // HOUR), beside_of(parts) if parts else "",
+        _json(before).decode() if before else "", tried,
     )  # fmt: skip
 
 
@@ -176,7 +178,7 @@ def _terms(wanted: DecisionFilter, before: Position | None, models: Mapping[str,
     for term, value in (("at >= ?", wanted.since), ("at < ?", wanted.until), ("status = ?", wanted.status)):
         if value is not None:
             yield term, [value]
-    for name in ("caller", "tier", "model", "role", "label"):
+    for name in ("caller", "tier", "model", "role", "project", "client", "label"):
         if value := getattr(wanted, name):
             yield f"{name} = ?", [value]
     for flag in _FLAGS:

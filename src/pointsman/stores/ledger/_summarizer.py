@@ -225,6 +225,7 @@ class Summarizer:
         changed: list[tuple[object, ...]] = []
         late: list[tuple[object, ...]] = []
         gone = gone_until(connection)
+        last = hour_of(gone)
         for turn in turns:
             try:
                 row = turn.row()
@@ -232,8 +233,8 @@ class Summarizer:
             except Exception:  # a summary must not cost the entry: it is left out of lists, and said here
                 log.warning("decision %s has no summary", turn.decision.id, exc_info=True)
                 continue
-            hour = int(str(values[HOUR_OF]))
-            if turn.stored is None and hour <= hour_of(gone):
+            hour: int = values[HOUR_OF]  # type: ignore[assignment]  # of ``encoded``
+            if turn.stored is None and hour <= last:
                 if row.at <= gone:
                     late.append(values)
                     continue

@@ -2,7 +2,7 @@
 
 ``sums`` has a row for each hour, and for each day of UTC, of turns that have a ``groups`` row in common. An
 hour in ``dirty`` has rows that left it: it is added up when it is read, and again in a pause of writing
-(docs/decisions/0173). Where retention has removed rows, their sums stay: in ``meta`` ``rows_after`` says
+(docs/notebook/0173). Where retention has removed rows, their sums stay: in ``meta`` ``rows_after`` says
 until when, in seconds since the epoch, and no hour up to then is added up again.
 """
 
@@ -20,12 +20,14 @@ from pointsman.stores.ledger.reading import (
     DecisionRow,
     PartTotals,
     Result,
+    Spender,
     Totals,
     TurnTotals,
 )
 from pointsman.stores.ledger.turns import PartSums, TurnSums, add_row
 
-__all__ = ["MIGRATION", "RESULTS", "RESULT_NUMBERS", "Sums", "gone_until", "totals_in", "totals_of_period"]
+__all__ = ["MIGRATION", "RESULTS", "RESULT_NUMBERS", "SPENDERS", "Sums", "gone_until", "spenders_in",
+           "totals_in", "totals_of_period"]  # fmt: skip
 
 RESULTS: Final[tuple[Result, ...]] = get_args(Result)
 RESULT_NUMBERS: Final = {result: number for number, result in enumerate(RESULTS)}
@@ -55,20 +57,28 @@ MIGRATION: Final = (
     "DROP TABLE hour_parts",
 )
 
-_TURNS_OF: Final = f"""SELECT summaries.hour AS hour, tier,
-    CASE result WHEN 0 THEN '' ELSE model END AS model, result, own, gap, asked, beside, '' AS kind,
-    '' AS part_model, count(*) AS turns, sum(input) AS input, sum(cached) AS cached,
+_SUMS_OF_TURNS: Final = f"""count(*) AS turns, sum(input) AS input, sum(cached) AS cached,
     sum(output) AS output, sum(reused) AS reused, sum(result = {_COUNTED} AND reused > cached) AS assumed,
     sum(switched) AS switches, sum(trials) AS trials,
     sum(CASE result WHEN {_COUNTED} THEN added ELSE 0 END) AS added, sum(judging) AS judging,
-    sum(stuck) AS stuck, sum(downgraded) AS downgraded,
-    sum(abstained) AS abstained FROM {{source}} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8"""  # noqa: S608 - words of ours
-_PARTS_OF: Final = f"""SELECT summaries.hour AS hour, tier,
-    CASE result WHEN 0 THEN '' ELSE model END AS model, result, '' AS own, 0 AS gap, asked, beside,
-    json_extract(part.value, '$[0]') AS kind, json_extract(part.value, '$[1]') AS part_model,
-    count(*), sum(json_extract(part.value, '$[2]')), sum(json_extract(part.value, '$[3]')),
-    sum(json_extract(part.value, '$[4]')), {_NO_MORE}
+    sum(stuck) AS stuck, sum(downgraded) AS downgraded, sum(abstained) AS abstained"""
+_ANSWERED: Final = "CASE result WHEN 0 THEN '' ELSE model END AS model"
+_TURNS_OF: Final = f"""SELECT summaries.hour AS hour, tier, {_ANSWERED}, result, own, gap, asked, beside,
+    '' AS kind, '' AS part_model, {_SUMS_OF_TURNS} FROM {{source}} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8"""  # noqa: S608 - words of ours
+_SUMS_OF_PARTS: Final = f"""count(*), sum(json_extract(part.value, '$[2]')),
+    sum(json_extract(part.value, '$[3]')), sum(json_extract(part.value, '$[4]')), {_NO_MORE}"""
+_PART: Final = "json_extract(part.value, '$[0]') AS kind, json_extract(part.value, '$[1]') AS part_model"
+_PARTS_OF: Final = f"""SELECT summaries.hour AS hour, tier, {_ANSWERED}, result, '' AS own, 0 AS gap, asked,
+    beside, {_PART}, {_SUMS_OF_PARTS}
     FROM {{source}}, json_each(parts) AS part WHERE beside != '' GROUP BY 1, 2, 3, 4, 7, 8, 9, 10"""  # noqa: S608 - as above
+
+_SPENDER: Final = ", ".join(Spender._fields)
+#: The sums of a period for each spender, neither by hour nor by tier.
+SPENDERS: Final = f"""SELECT {_SPENDER}, 0, '', {_ANSWERED}, result, own, gap, asked, beside, '', '',
+    {_SUMS_OF_TURNS} FROM summaries WHERE at >= ? AND at < ? GROUP BY 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13
+    UNION ALL SELECT {_SPENDER}, 0, '', {_ANSWERED}, result, '', 0, asked, beside, {_PART},
+    {_SUMS_OF_PARTS} FROM summaries, json_each(parts) AS part WHERE beside != '' AND at >= ? AND at < ?
+    GROUP BY 1, 2, 3, 4, 5, 8, 9, 12, 13, 14, 15"""  # noqa: S608 - as above
 
 
 def _read_again(source: str) -> str:
@@ -259,3 +269,11 @@ def totals_in(rows: Iterable[Sequence[Any]]) -> Totals:
         else:
             turns.append(TurnTotals(hour, tier, model, said, own, gap, bool(asked), beside, *sums))
     return Totals(tuple(turns), tuple(parts))
+
+
+def spenders_in(rows: Iterable[Sequence[Any]]) -> dict[Spender, Totals]:
+    """The totals of each spender in the rows of ``SPENDERS``."""
+    found: dict[Spender, list[Sequence[Any]]] = {}
+    for row in rows:
+        found.setdefault(Spender(*row[: len(Spender._fields)]), []).append(row[len(Spender._fields) :])
+    return {spender: totals_in(of) for spender, of in found.items()}

@@ -20,6 +20,7 @@ from pointsman.stores.ledger.port import (
     PromptText,
     Record,
     RunEntry,
+    Search,
     ShadowAnswer,
     ShadowDecision,
 )
@@ -32,11 +33,6 @@ STEP: Final = 1_000
 
 class CopyTarget(Ledger, Protocol):
     """A ledger that tells of many decisions at once what it has, and what is not written yet."""
-
-    @property
-    def waiting(self) -> int:
-        """Entries appended and not yet written."""
-        ...
 
     def records_of(self, decisions: Sequence[str]) -> Mapping[str, Record]:
         """Return decisions with all that belongs to them, by their ids; those that are there."""
@@ -51,7 +47,7 @@ class Copied:
         self.there = 0
 
 
-def entries_of(ledger: Ledger) -> Iterator[Entry]:
+def entries_of(ledger: Search) -> Iterator[Entry]:
     """Yield everything in a ledger, each decision with what belongs to it, the oldest first.
 
     Raises:

@@ -14,7 +14,7 @@ import msgspec
 from pointsman.decision.decision import Decision, run_of
 from pointsman.printable import printable_json, table_cell
 from pointsman.stores.ledger._earlier import SHAPE, decision_in
-from pointsman.stores.ledger.port import Attempt, Ledger, Outcome, Record, RunEntry, Shadow
+from pointsman.stores.ledger.port import Attempt, Outcome, Record, RunEntry, Search, Shadow
 from pointsman.stores.ledger.runs import RunRecord, RunUsage, usage_by_run
 
 __all__ = ["SHAPE", "Format", "export", "record", "record_in"]
@@ -40,7 +40,7 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
-def record(ledger: Ledger, decision: Decision) -> Record:
+def record(ledger: Search, decision: Decision) -> Record:
     """Return a decision with what belongs to it."""
     wanted = decision.id
     return Record(

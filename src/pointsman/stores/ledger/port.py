@@ -18,10 +18,11 @@ from pointsman.stores.ledger.reading import (
     DecisionRow,
     Page,
     Position,
+    Spender,
     Totals,
 )
 from pointsman.vocabulary import OF_SUBAGENT, AgentRole
-from pointsman.wire.completion import CompletionSummary
+from pointsman.wire.format import CompletionSummary
 
 __all__ = [
     "COMPARED",
@@ -34,6 +35,7 @@ __all__ = [
     "Entry",
     "Ledger",
     "Outcome",
+    "Outcomes",
     "Owner",
     "PassedRequest",
     "PolicyText",
@@ -41,9 +43,12 @@ __all__ = [
     "PromptText",
     "Record",
     "RunEntry",
+    "Search",
     "Shadow",
     "ShadowAnswer",
     "ShadowDecision",
+    "Upkeep",
+    "Writes",
     "belongs",
 ]
 
@@ -258,59 +263,31 @@ def belongs(decision: Decision, session: str) -> bool:
     return asked.role is AgentRole.SUBAGENT and asked.session.startswith(session + OF_SUBAGENT)
 
 
-class Ledger(Protocol):
-    """Append never blocks and never raises: what cannot be kept is counted in ``lost``.
-
-    Reading sees everything appended before. It may wait for the disk, so an event loop reads in a thread.
-    All methods that read raise ``StoreUnavailable`` when the store cannot be read.
-    """
-
-    @property
-    def waiting(self) -> int:
-        """Entries appended and not yet written."""
-        ...
-
-    @property
-    def lost(self) -> int:
-        """Entries that could not be kept, since the start."""
-        ...
-
-    @property
-    def removed(self) -> Mapping[Reason, int]:
-        """How many decisions, and other entries that belong to none, retention removed since the start."""
-        ...
-
-    @property
-    def fault(self) -> str:
-        """Why entries cannot be written just now; empty when all is well."""
-        ...
+class Writes(Protocol):
+    """Where entries are appended. Append never blocks and never raises: what is not stored is counted."""
 
     def append(self, entry: Entry, /) -> None:
         """Queue one entry."""
         ...
 
-    def add_outcome(self, outcome: Outcome, /, *, caller: str = "") -> None:
-        """Queue an outcome reported from outside. May wait for the disk, as reading does.
-
-        ``append`` is for what the program itself derives; this is for what a caller or a file says.
-
-        Args:
-            outcome: What is said.
-            caller: Who says it: takes an outcome of its own decisions alone. Empty: of all.
-
-        Raises:
-            UnknownDecision: there is no such decision of the caller's, neither written nor waiting to be.
-            TooManyOutcomes: the decision has ``MAX_OUTCOMES`` already, whoever reported them.
-            StoreUnavailable: whether it has cannot be read, or the outcome cannot be queued.
-        """
+    def flush(self) -> None:
+        """Write everything queued; for shutdown and tests."""
         ...
+
+    def close(self) -> None:
+        """Flush and release the store."""
+        ...
+
+
+class Search(Protocol):
+    """What is read of a ledger: everything appended before.
+
+    Reading may wait for the disk, so an event loop reads in a thread. All methods raise ``StoreUnavailable``
+    when the store cannot be read.
+    """
 
     def get(self, decision_id: str, /, *, caller: str = "") -> Decision | None:
         """Return a decision by id; of one caller alone when named."""
-        ...
-
-    def owner(self, object: str, /) -> str | None:  # noqa: A002 - as in ``Owner``
-        """Return the caller whose ``Owner`` of an object came first; None where there is none."""
         ...
 
     def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
@@ -329,14 +306,6 @@ class Ledger(Protocol):
         """Return what was kept of a decision's text: by text mode nothing, ``sha256:…``, or words."""
         ...
 
-    def policies(self) -> tuple[PolicyUse, ...]:
-        """Return the policies that decided, the one that did so last first."""
-        ...
-
-    def policy(self, version: str, /) -> str | None:
-        """Return the text of a policy; None where it is not kept."""
-        ...
-
     def decisions(
         self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
     ) -> Iterator[Decision]:
@@ -353,24 +322,6 @@ class Ledger(Protocol):
 
         ``since`` is the arrival of the first, in seconds since the epoch; None for all.
         """
-        ...
-
-    def passed(self, *, limit: int | None = 100, newest_first: bool = True) -> Iterator[PassedRequest]:
-        """Yield requests that were passed on as they came, newest first; all when ``limit`` is None."""
-        ...
-
-    def owners(self) -> Iterator[Owner]:
-        """Yield whose every object is, the first that was made first."""
-        ...
-
-    def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
-        """Return what was recorded of an agent's run, in order."""
-        ...
-
-    def runs(
-        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
-    ) -> Iterator[tuple[RunEntry, ...]]:
-        """Yield runs of agents, each as ``run`` gives it, the newest first; of one session when named."""
         ...
 
     def search(
@@ -407,6 +358,17 @@ class Ledger(Protocol):
         """
         ...
 
+    def spenders(self, *, since: float, until: float) -> Mapping[Spender, Totals]:
+        """Return the sums of a period for each project, program, caller and role; not by hour, nor by tier.
+
+        It reads every row of the period, some 40 ms for 100,000.
+
+        Args:
+            since: Its first second, since the epoch.
+            until: The second after it.
+        """
+        ...
+
     def unsummarized(self) -> int:
         """Return how many decisions ``search``, ``session`` and ``totals`` do not know yet.
 
@@ -418,10 +380,80 @@ class Ledger(Protocol):
         """Return how many decisions there are."""
         ...
 
-    def flush(self) -> None:
-        """Write everything queued; for shutdown and tests."""
+    def policies(self) -> tuple[PolicyUse, ...]:
+        """Return the policies that decided, the one that did so last first."""
         ...
 
-    def close(self) -> None:
-        """Flush and release the store."""
+    def policy(self, version: str, /) -> str | None:
+        """Return the text of a policy; None where it is not kept."""
         ...
+
+    def passed(self, *, limit: int | None = 100, newest_first: bool = True) -> Iterator[PassedRequest]:
+        """Yield requests that were passed on as they came, newest first; all when ``limit`` is None."""
+        ...
+
+    def owner(self, object: str, /) -> str | None:  # noqa: A002 - as in ``Owner``
+        """Return the caller whose ``Owner`` of an object came first; None where there is none."""
+        ...
+
+    def owners(self) -> Iterator[Owner]:
+        """Yield whose every object is, the first that was made first."""
+        ...
+
+    def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
+        """Return what was recorded of an agent's run, in order."""
+        ...
+
+    def runs(
+        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
+    ) -> Iterator[tuple[RunEntry, ...]]:
+        """Yield runs of agents, each as ``run`` gives it, the newest first; of one session when named."""
+        ...
+
+
+class Outcomes(Protocol):
+    """Where outcomes are reported from outside."""
+
+    def add_outcome(self, outcome: Outcome, /, *, caller: str = "") -> None:
+        """Queue an outcome reported from outside. May wait for the disk, as reading does.
+
+        ``append`` is for what the program itself derives; this is for what a caller or a file says.
+
+        Args:
+            outcome: What is said.
+            caller: Who says it: takes an outcome of its own decisions alone. Empty: of all.
+
+        Raises:
+            UnknownDecision: there is no such decision of the caller's, neither written nor waiting to be.
+            TooManyOutcomes: the decision has ``MAX_OUTCOMES`` already, whoever reported them.
+            StoreUnavailable: whether it has cannot be read, or the outcome cannot be queued.
+        """
+        ...
+
+
+class Upkeep(Protocol):
+    """The state of a ledger, for metrics and diagnostics."""
+
+    @property
+    def waiting(self) -> int:
+        """Entries appended and not yet written."""
+        ...
+
+    @property
+    def lost(self) -> int:
+        """Entries that could not be kept, since the start."""
+        ...
+
+    @property
+    def removed(self) -> Mapping[Reason, int]:
+        """How many decisions, and other entries that belong to none, retention removed since the start."""
+        ...
+
+    @property
+    def fault(self) -> str:
+        """Why entries cannot be written just now; empty when all is well."""
+        ...
+
+
+class Ledger(Writes, Search, Outcomes, Upkeep, Protocol):
+    """A ledger has all four ports. A function that needs one of them takes that one."""

@@ -22,9 +22,9 @@ __all__ = [
     "PartTotals",
     "Position",
     "Result",
+    "Spender",
     "Totals",
     "TurnTotals",
-    "matches",
 ]
 
 NO_PRICES: Final[Mapping[str, Prices]] = {}
@@ -57,6 +57,8 @@ class DecisionFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     tier: str = ""
     model: str = ""  # that answered, or was to
     role: str = ""
+    project: str = ""  # key
+    client: str = ""  # the program
     domain: str = ""  # one of the domains
     signal: str = ""  # id of a signal found
     classifier: str = ""  # that found the agent stuck
@@ -97,6 +99,9 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     session: str
     caller: str
     role: str
+    project: str = ""  # key; empty in rows of before 24 November 2026
+    project_name: str = ""  # of its folder; empty where none was named
+    client: str = ""  # the program, as it names itself; empty in rows of before 24 November 2026
     tier: str  # empty where none was decided
     model: str  # that answered; else the first of the chain
     result: Result
@@ -198,29 +203,11 @@ class Totals(NamedTuple):
     parts: tuple[PartTotals, ...]
 
 
-def matches(row: DecisionRow, wanted: DecisionFilter, models: Mapping[str, Prices]) -> bool:
-    """Whether a row meets a filter, the session and the text excepted."""
-    exact = (
-        (wanted.caller, row.caller), (wanted.tier, row.tier), (wanted.model, row.model),
-        (wanted.role, row.role), (wanted.label, row.label),
-    )  # fmt: skip
-    flags = (
-        (wanted.stuck, row.stuck), (wanted.downgraded, row.downgraded), (wanted.abstained, row.abstained),
-        (wanted.labelled, row.labelled), (wanted.status, row.status),
-    )  # fmt: skip
-    return (
-        all(not asked or asked == found for asked, found in exact)
-        and all(asked is None or asked == found for asked, found in flags)
-        and (not wanted.domain or wanted.domain in row.domains)
-        and all(each in row.signals for each in wanted.in_signals)
-        and (wanted.since is None or row.at >= wanted.since)
-        and (wanted.until is None or row.at < wanted.until)
-        and (wanted.cost_at_least is None or _cost(row, models) >= wanted.cost_at_least)
-    )
+class Spender(NamedTuple):
+    """What, and who, the tokens of a turn were used for."""
 
-
-def _cost(row: DecisionRow, models: Mapping[str, Prices]) -> float:
-    """What the answer cost; less than nothing where that is unknown."""
-    model = models.get(row.model) if row.result == "counted" else None
-    spent = model.cost(row.input, row.cached, row.output) if model else None
-    return -1.0 if spent is None else spent
+    project: str  # key; empty where nothing tells
+    project_name: str  # of its folder
+    client: str  # the program
+    caller: str  # name of the key; empty: none was asked for
+    role: str

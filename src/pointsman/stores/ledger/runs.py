@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from pointsman.decision.decision import run_of
-from pointsman.stores.ledger.port import Attempt, Ledger, Record, RunEntry
+from pointsman.stores.ledger.port import Attempt, Record, RunEntry, Search
 
 __all__ = ["RunRecord", "RunUsage", "run_record", "usage_by_run"]
 
@@ -52,7 +52,7 @@ def usage_by_run(records: Iterable[Record]) -> dict[str, RunUsage]:
     return found
 
 
-def run_record(ledger: Ledger, run_id: str) -> RunRecord | None:
+def run_record(ledger: Search, run_id: str) -> RunRecord | None:
     """Return a run with its questions; None where there is none of this id.
 
     Raises:

@@ -1,17 +1,20 @@
 """The summary of each turn, made from a decision, what belongs to it, and the turn before.
 
 Everything that depends on the order of turns is settled here, in tokens and without a price, so that the
-costs against any baseline follow from sums (docs/decisions/0160).
+costs against any baseline follow from sums (docs/notebook/0160).
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
 
 from pointsman.decision.decision import Decision
 from pointsman.stores.ledger.port import (
@@ -29,6 +32,7 @@ from pointsman.stores.ledger.reading import (
     Part,
     PartTotals,
     Result,
+    Spender,
     Totals,
     TurnTotals,
 )
@@ -47,6 +51,7 @@ __all__ = [
     "beside_of",
     "goes_on",
     "rows_of",
+    "spenders_of",
     "totals_of",
     "usage",
 ]
@@ -175,6 +180,9 @@ class TurnSummary:
             session=asked.session,
             caller=asked.caller,
             role=asked.role.value if asked.role else "",
+            project=asked.project,
+            project_name=asked.project_name,
+            client=asked.client,
             tier=decision.tier.tier.value if decision.tier else "",
             model=answer.model if answer else first,
             result="counted" if used else "no_usage" if answer else "no_answer",
@@ -396,34 +404,39 @@ def totals_of(
     )
 
 
+def spenders_of(rows: Iterable[DecisionRow], since: float, until: float) -> dict[Spender, Totals]:
+    """Add up rows for each spender, as ``Ledger.spenders`` says."""
+    found: dict[Spender, list[DecisionRow]] = {}
+    for row in rows:
+        if since <= row.at < until:
+            spender = Spender(row.project, row.project_name, row.client, row.caller, row.role)
+            found.setdefault(spender, []).append(msgspec.structs.replace(row, tier="", at=0.0))
+    return {spender: totals_of(of) for spender, of in found.items()}
+
+
+#: Sums before the first row, and the tokens of a turn that has none.
+_NOTHING: Final = (0,) * 13
+_NONE: Final = (0,) * 5
+
+
 def add_row(row: DecisionRow, hour: int, turns: TurnSums, parts: PartSums, sign: int = 1) -> None:
     """Add a row to the sums of an hour; with ``sign`` -1 take it out of them."""
-    is_counted = row.result == "counted"
-    model = "" if row.result == "no_answer" else row.model
+    result = row.result
+    is_counted = result == "counted"
+    model = "" if result == "no_answer" else row.model
     beside = beside_of(row.parts) if row.parts else ""
-    key = (hour, row.tier, model, row.result, row.own, row.gap, row.asked, beside)
-    sums = turns.get(key)
-    if sums is None:
-        sums = turns[key] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0, 0, 0]
-    sums[0] += sign
-    if is_counted:
-        sums[1] += sign * row.input
-        sums[2] += sign * row.cached
-        sums[3] += sign * row.output
-        sums[4] += sign * row.reused
-        sums[5] += sign * (row.reused > row.cached)
-        sums[8] += sign * row.added
-    sums[6] += sign * row.switched
-    sums[7] += sign * row.trials
-    sums[9] += sign * row.judging
-    sums[10] += sign * row.stuck
-    sums[11] += sign * row.downgraded
-    sums[12] += sign * row.abstained
+    key = (hour, row.tier, model, result, row.own, row.gap, row.asked, beside)
+    tokens = (row.input, row.cached, row.output, row.reused, row.reused > row.cached) if is_counted else _NONE
+    values = (
+        1, *tokens, row.switched, row.trials, row.added if is_counted else 0, row.judging, row.stuck,
+        row.downgraded, row.abstained,
+    )  # fmt: skip
+    change = operator.add if sign > 0 else operator.sub
+    turns[key] = list(map(change, turns.get(key, _NOTHING), values))
     for part in row.parts:
-        of = (hour, row.tier, model, row.result, row.asked, beside, part.kind, part.model)
-        spent = parts.setdefault(of, [0, 0, 0, 0])
-        for place, value in enumerate((1, part.input, part.cached, part.output)):
-            spent[place] += sign * value
+        of = (hour, row.tier, model, result, row.asked, beside, part.kind, part.model)
+        spent = (1, part.input, part.cached, part.output)
+        parts[of] = list(map(change, parts.get(of, _NOTHING), spent))
 
 
 def beside_of(parts: Iterable[Part]) -> str:

@@ -51,11 +51,13 @@ from pointsman.stores.ledger.postgres._rows import clean
 from pointsman.stores.ledger.postgres._schema import SCHEMA
 from pointsman.stores.ledger.postgres._summaries import (
     LIVE_TOTALS,
+    SPENDERS,
     TOTALS,
     hour_of,
     row_in,
     search_of,
     session_of,
+    spenders_in,
     totals_in,
 )
 from pointsman.stores.ledger.postgres._summarizer import seal_one
@@ -67,6 +69,7 @@ from pointsman.stores.ledger.reading import (
     DecisionRow,
     Page,
     Position,
+    Spender,
     Totals,
 )
 from pointsman.stores.schema_version import Schema, SchemaState
@@ -323,6 +326,10 @@ class PostgresLedger(QueuedLedger):
         """Return the sums of a period, by days of a zone."""
         period = {"since": hour_of(since), "until": hour_of(until, up=True), "zone": zone}
         return totals_in(*self._summaries.read_both(TOTALS, LIVE_TOTALS, period))
+
+    def spenders(self, *, since: float, until: float) -> Mapping[Spender, Totals]:
+        """Return the sums of a period for each spender."""
+        return spenders_in(self._summaries.read(SPENDERS, {"since": since, "until": until}))
 
     def unsummarized(self) -> int:
         """Return 0: every decision is written with its summary."""

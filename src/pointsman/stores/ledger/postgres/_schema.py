@@ -118,6 +118,11 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     ("CREATE TABLE days (LIKE hours INCLUDING ALL)",),
     # Which program may use the tables (`schema_version`), and what the ledger notes of itself.
     ("CREATE TABLE meta (name text PRIMARY KEY, value text NOT NULL)",),
+    # Whom a decision's tokens are to be charged to. Of rows there are, nobody knows; none is rewritten.
+    tuple(
+        f"""ALTER TABLE summaries ADD COLUMN {name} text COLLATE "C" NOT NULL DEFAULT ''"""
+        for name in ("project", "project_name", "client")
+    ),
 )
 #: Programs of schema 4 on may use what the migrations make: later ones make tables, indexes and columns with
 #: a default (docs/how-to/upgrade.md).
