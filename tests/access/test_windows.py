@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.access._limits import Limit, money_text
-from pointsman.access._windows import Every, window
+from pointsman.access._limits import Every, Limit, money_text, window
 
 
 def at(text: str) -> float:

@@ -32,8 +32,7 @@ def test_the_rows_are_those_of_a_replay_of_the_ledger(tmp_path: Path) -> None:
     assert ran.exit_code == 0, ran.output
     summary = json.loads(ran.stdout)["summary"]
     from pointsman.factory import build_engine, read_policy
-    from pointsman.reports.replay import Replay
-    from pointsman.reports.replay_summary import Summary
+    from pointsman.reports.replay import Replay, Summary
 
     engine = build_engine(read_policy(policy, default_policy()))
     expected = Summary(engine.version)

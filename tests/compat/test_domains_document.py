@@ -14,7 +14,7 @@ from msgspec.structs import asdict as asdict_of
 
 import pointsman.compat.domains as ours
 from pointsman.domains import DomainMemory, ModelProfile
-from pointsman.domains._narrate import lines
+from pointsman.domains._tracker import lines
 from pointsman.domains.enrichment import EnrichmentPlan
 from pointsman.domains.values import Compound, MomentumStep, Pair, Part
 from support.founding import block, execute, keys
@@ -79,7 +79,7 @@ def scores(left: Left) -> None:
 
 
 def extraction(left: Left) -> None:
-    """The same where nothing in docs/decisions/0041 applies: no rival that is weak, no small talk."""
+    """The same where nothing in docs/notebook/0041 applies: no rival that is weak, no small talk."""
     for message in MESSAGES:
         found = ours.score_all_domains(message, ours.DOMAIN_CONFIGS)
         assert left["extract_compound"](found) == ours.extract_compound(found)
@@ -104,7 +104,7 @@ def momentum(left: Left) -> None:
 
 
 def plans(left: Left) -> None:
-    """The same for every profile but one that disables the primary (docs/decisions/0041)."""
+    """The same for every profile but one that disables the primary (docs/notebook/0041)."""
 
     @given(PARTS, st.none() | PARTS, st.lists(st.sampled_from(DOMAINS)))
     def same_plans(primary: dict[str, Any], secondary: dict[str, Any] | None, disabled: list[str]) -> None:

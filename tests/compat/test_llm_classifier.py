@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from pointsman.compat import _llm_classifier
+from pointsman.compat import guidance as _llm_classifier
 from pointsman.compat.guidance import LLMClassifier
 from pointsman.config import load
 from pointsman.factory import build_ask

@@ -18,7 +18,7 @@ from pointsman.stores.ledger import Attempt, ComparedAnswers, MemoryLedger
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import ServerSpec
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, Reply
+from pointsman.wire import FORMATS, Reply
 from support.limited import Trial as Limited
 from support.requests_by_format import PATHS, format_of, request
 from support.servers import Answering, Asked, Running, ScriptedUpstream, reply, state_for
@@ -42,10 +42,10 @@ def saying(said: Reply) -> Answering:
     async def speak(asked: Asked, send: Any) -> None:
         wire = format_of(asked.path)
         if json.loads(asked.body).get("stream"):
-            parts = WIRES[wire].answer_events(said)
+            parts = FORMATS[wire].answer_events(said)
             await reply(send, 200, b"".join(parts), ("content-type", "text/event-stream"))
         else:
-            await reply(send, 200, WIRES[wire].answer(said))
+            await reply(send, 200, FORMATS[wire].answer(said))
 
     return speak
 
@@ -60,7 +60,7 @@ async def hang(asked: Asked, send: Any) -> None:
 
 async def cut(asked: Asked, send: Any) -> None:
     """Answer with the first half of a stream."""
-    events = list(WIRES[format_of(asked.path)].answer_events(words("42")))
+    events = list(FORMATS[format_of(asked.path)].answer_events(words("42")))
     await reply(send, 200, b"".join(events[:2]), ("content-type", "text/event-stream"))
 
 
@@ -125,7 +125,7 @@ def test_the_first_cheap_model_serves_where_both_agree(start: Start, wire: WireF
     first = call(path="a", line=1)
     trial = start(first, call(line=1.0, path="a "), call(path="b"))
     got = trial.post(wire, stream=stream)
-    expected = b"".join(WIRES[wire].answer_events(first)) if stream else WIRES[wire].answer(first)
+    expected = b"".join(FORMATS[wire].answer_events(first)) if stream else FORMATS[wire].answer(first)
     assert got.content == expected
     assert got.headers["x-pointsman-model"] == "m0"
     assert trial.asked() == [1, 1, 0]
@@ -144,7 +144,7 @@ def test_the_strong_model_serves_where_they_differ(start: Start, wire: WireForma
     strong = call(path="b")
     trial = start(call(path="a"), call(path="b"), strong)
     got = trial.post(wire, stream=stream)
-    expected = b"".join(WIRES[wire].answer_events(strong)) if stream else WIRES[wire].answer(strong)
+    expected = b"".join(FORMATS[wire].answer_events(strong)) if stream else FORMATS[wire].answer(strong)
     assert got.content == expected
     assert trial.asked() == [1, 1, 1]
     found = trial.found()

@@ -16,7 +16,7 @@ from pointsman.stores.ledger import ComparedAnswers, MemoryLedger
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import Call
 from pointsman.vocabulary import ModelSpec, WireFormat
-from pointsman.wire import WIRES, Reply
+from pointsman.wire import FORMATS, Reply
 from support.in_process import ask
 from support.limited import Reply as Answer
 from support.servers import state_for
@@ -63,7 +63,7 @@ class Stored:
             output_tokens=CHARS // 4,
             wants_usage=True,
         )
-        wire = WIRES[WireFormat.CHAT]
+        wire = FORMATS[WireFormat.CHAT]
         if asked.get("stream"):
             return Answer(200, list(wire.answer_events(reply)), "text/event-stream")
         return Answer(200, [wire.answer(reply)])

@@ -22,7 +22,7 @@ from pointsman.stores.sessions import MemorySessions
 from pointsman.tiers import builtin_profile
 from pointsman.upstreams.port import DEMO_URL, ServerSpec, UpstreamSpec
 from pointsman.vocabulary import Mode, ModelSpec, Tier, WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 from support.requests_by_format import PATHS
 from support.servers import gateway
 
@@ -96,12 +96,12 @@ def test_an_answer_or_an_error_of_the_callers_format(
     items: Any,
     tools: Any,
 ) -> None:
-    body = {"model": "auto", "max_tokens": 9, WIRES[wire].items: items, "tools": tools, **top}
+    body = {"model": "auto", "max_tokens": 9, FORMATS[wire].items: items, "tools": tools, **top}
     got = client.post(
         PATHS[wire], content=json.dumps(body).encode(), headers={"content-type": "application/json"}
     )
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR], caplog.text
     assert got.status_code in {200, 400, 404}
     if got.status_code != 200:
-        assert WIRES[wire].is_error(got.content)
+        assert FORMATS[wire].is_error(got.content)
         assert got.json()["error"]["message"]

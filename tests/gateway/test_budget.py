@@ -19,7 +19,7 @@ from pointsman.gateway import _inbound as inbound
 from pointsman.gateway._inbound import BodyBudget
 from pointsman.upstreams.port import Limits, ServerSpec
 from pointsman.vocabulary import LARGE, AgentRequest, WireFormat
-from pointsman.wire import Body, Wire
+from pointsman.wire import Body, Format
 from pointsman.wire.request import read_request
 from support.raw_http import ASKED, JSON, head, statuses, talk
 from support.requests_by_format import PATHS, post, request
@@ -128,7 +128,7 @@ def test_large_bodies_are_read_beside_the_event_loop(
 ) -> None:
     seen: list[str] = []
 
-    def body(wire: Wire, raw: bytes) -> Body:
+    def body(wire: Format, raw: bytes) -> Body:
         seen.append(threading.current_thread().name)
         return Body(wire, raw)
 

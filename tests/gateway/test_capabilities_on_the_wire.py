@@ -21,7 +21,7 @@ from pointsman.stores.ledger import MemoryLedger, ShadowDecision
 from pointsman.stores.sessions import MemorySessions
 from pointsman.tiers import builtin_profile
 from pointsman.vocabulary import ModelQuery, ModelReply, WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 from pointsman.wire.request import read_request
 from support.servers import Asked, ScriptedUpstream, gateway, reply
 
@@ -107,7 +107,7 @@ def test_the_log_says_which_signals_scored_and_what_each_judge_was_asked(
     told = dict(part.split("=", 1) for part in line.split())
     assert told["decision"] == decision_id
     assert -1 < float(told["score"]) < 1
-    assert "reasoning_(step_by_step)" in told["signals"]
+    assert "length_(5_tokens)" in told["signals"]
 
 
 @pytest.mark.parametrize("wire", WireFormat)
@@ -122,11 +122,11 @@ def test_a_model_judges_and_everything_is_written_down(wire: WireFormat, tmp_pat
         with gateway(state) as running:
             body = {
                 "model": "auto",
-                WIRES[wire].items: [{"role": "user", "content": "mail it"}],
+                FORMATS[wire].items: [{"role": "user", "content": "mail it"}],
                 "max_tokens": 9,
             }
             found = httpx.post(
-                f"{running.url}/v1{WIRES[wire].path.decode()}",
+                f"{running.url}/v1{FORMATS[wire].path.decode()}",
                 json={**body, "tools": offered(wire)},
                 headers={"x-session-id": "s", "x-pointsman-debug": "1"},
             )

@@ -23,7 +23,7 @@ from pointsman.gateway.build import Builder
 from pointsman.stores.ledger.port import Ledger
 from pointsman.text.extract import persons_words
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, Body
+from pointsman.wire import FORMATS, Body
 from pointsman.wire.request import read_request
 from support.examples import share
 from support.servers import Asked, ScriptedUpstream, gateway, reply
@@ -65,7 +65,7 @@ class Served:
     def send(self, wire: WireFormat, body: bytes | dict[str, Any], session: str = "s") -> httpx.Response:
         data = body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode()
         headers = {"x-session-id": session, "content-type": "application/json", "x-pointsman-debug": "1"}
-        found = httpx.post(f"{self.url}/v1{WIRES[wire].path.decode()}", content=data, headers=headers)
+        found = httpx.post(f"{self.url}/v1{FORMATS[wire].path.decode()}", content=data, headers=headers)
         found.raise_for_status()
         return found
 
@@ -91,7 +91,7 @@ def content(wire: WireFormat, text: str, shape: str) -> Any:
 
 def a_body(wire: WireFormat, *messages: tuple[str, Any], tools: bool = True) -> dict[str, Any]:
     items = [{"role": role, "content": found} for role, found in messages]
-    body: dict[str, Any] = {"model": "auto", WIRES[wire].items: items}
+    body: dict[str, Any] = {"model": "auto", FORMATS[wire].items: items}
     if wire is WireFormat.MESSAGES:
         body["max_tokens"] = 10
     if tools and wire is WireFormat.CHAT:
@@ -123,7 +123,7 @@ def test_a_command_is_taken_off_and_every_tool_is_passed_on(
     found = served.send(wire, a_body(wire, ("user", content(wire, commanded, shape))), "two")
     without, bypassed = served.arrived()
     assert (tools_of(without), tools_of(bypassed)) == (1, 3)
-    assert json.loads(bypassed)[WIRES[wire].items] == json.loads(without)[WIRES[wire].items]
+    assert json.loads(bypassed)[FORMATS[wire].items] == json.loads(without)[FORMATS[wire].items]
     assert found.headers["x-pointsman-capabilities"] == "bypass; get_weather send_mail run"
     decision = served.ledger.get(found.headers["x-pointsman-decision-id"])
     assert decision is not None
@@ -138,7 +138,7 @@ def test_only_the_command_is_taken_from_the_bytes(served: Served, wire: WireForm
     written = (
         b'{ "model":"auto" , "max_tokens": 10, "x": "/caps:off a", "%s" : [ {"content" : "\\n/caps:off   '
         b'caf\\u00e9 \\/caps:off", "role":"user"} ] }'
-    ) % WIRES[wire].items.encode()
+    ) % FORMATS[wire].items.encode()
     served.send(wire, written)
     [arrived] = served.arrived()
     wanted = written.replace(b'"\\n/caps:off   caf', b'"\\ncaf').replace(b'"auto"', b'"small-1"')
@@ -151,7 +151,7 @@ def test_what_is_resent_begins_with_the_bytes_of_before(served: Served, wire: Wi
     said, again = ("assistant", "rain"), ("user", "and mail it")
     served.send(wire, a_body(wire, first))
     served.send(wire, a_body(wire, first, said, again))
-    before, after = (json.loads(body)[WIRES[wire].items] for body in served.arrived())
+    before, after = (json.loads(body)[FORMATS[wire].items] for body in served.arrived())
     assert after[:1] == before == [{"role": "user", "content": "the weather forecast of Rome"}]
     assert [tools_of(body) for body in served.arrived()] == [3, 1]  # it counted for its message only
 
@@ -280,7 +280,7 @@ def test_every_request_begins_with_the_bytes_of_the_one_before(
     for command, text, shape in said:
         messages.append(("user", content(wire, command + text, shape)))
         raw = json.dumps(a_body(wire, *messages), ensure_ascii=ascii_only).encode("utf-8", "replace")
-        body = Body(WIRES[wire], raw)
+        body = Body(FORMATS[wire], raw)
         request = read_request(wire, body, session="s")
         taken = asyncio.run(take_commands(body, request)) if may_hold_command(body) else None
         if taken is not None:

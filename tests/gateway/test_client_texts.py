@@ -23,6 +23,7 @@ from pointsman.text import extract
 from pointsman.vocabulary import AgentRequest, AgentRole, WireFormat
 from pointsman.wire.request import read_request
 from support.client_requests import ClientRequest, aider, copilot, qwen, qwen_memory
+from support.keywords import keywords_profile
 from support.requests_by_format import post
 from support.servers import Running
 
@@ -35,6 +36,7 @@ base_url = "demo:"
 small = { upstream = "main", id = "s", input_per_million = 0.1, output_per_million = 0.5 }
 large = { upstream = "main", id = "l", input_per_million = 2, output_per_million = 10 }
 [tiers]
+profile = "keywords.toml"
 simple = "small"
 medium = "small"
 complex = "large"
@@ -88,6 +90,7 @@ class Asking:
 def ask(tmp_path: Path) -> Iterator[Asking]:
     file = tmp_path / "pointsman.toml"
     file.write_text(FILE, encoding="utf-8")
+    keywords_profile(tmp_path)
     builder = Builder(lambda: load(file, {}), file)
     gateway = Gateway(builder(None))
     with Running(Server(gateway)) as running:

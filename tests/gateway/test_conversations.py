@@ -21,7 +21,7 @@ from pointsman.tiers import builtin_profile
 from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import DEMO_URL, ServerSpec, UpstreamSpec
 from pointsman.vocabulary import Mode, ModelSpec, Tier, WireFormat
-from pointsman.wire import WIRES, Body, sse
+from pointsman.wire import FORMATS, Body, sse
 from pointsman.wire.request import read_request
 from support.requests_by_format import start_stream
 from support.servers import Asked, Running, ScriptedUpstream, gateway, reply
@@ -32,7 +32,7 @@ FAILED = "Error: command not found: pytset"
 WORDS = "run the tests"
 TOOL = {"type": "function", "name": "bash", "parameters": {"type": "object"}}
 HINT = "<pointsman"
-RESPONSES = WIRES[WireFormat.RESPONSES]
+RESPONSES = FORMATS[WireFormat.RESPONSES]
 
 
 def call(number: int) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def test_a_named_session_stays_the_callers() -> None:
     assert found.input.session == "mine"
 
 
-HARD = "Prove formally, step by step, that there are infinitely many primes, and derive a bound."
+LONG = "infinitely many primes " * 60  # an agent's request is judged by its length
 
 
 @wire
@@ -203,10 +203,10 @@ def test_a_chain_stays_where_it_is_kept(asked: str) -> None:
     here, there = ScriptedUpstream(Stuck()), ScriptedUpstream(Stuck())
     with here.running() as one, there.running() as two:
         models = {"small": "up0", "large": "up1"}
-        with served(f"{one}/v1", f"{two}/v1", models=models, reasoning="large") as (running, _):
+        with served(f"{one}/v1", f"{two}/v1", models=models, complex="large") as (running, _):
             assert post(running, input="Hello!").headers["x-pointsman-model"] == "small"
-            got = post(running, model=asked, input=HARD, previous_response_id="resp_0")
-            alone = post(running, input=HARD)
+            got = post(running, model=asked, input=LONG, previous_response_id="resp_0")
+            alone = post(running, input=LONG)
     assert alone.headers["x-pointsman-model"] == "large"
     assert got.headers["x-pointsman-model"] == ("large" if asked == "large" else "small")
 

@@ -11,7 +11,7 @@ from pointsman.gateway._inbound import DisconnectWatches
 from pointsman.gateway._usage_so_far import usage_so_far
 from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, Usage
+from pointsman.wire import FORMATS, Usage
 from support.requests_by_format import PATHS, events, format_of, request, start_stream
 from support.servers import Asked, ScriptedUpstream, gateway, state_for
 from support.waiting import until
@@ -98,9 +98,9 @@ def test_what_was_used_until_the_caller_left_is_kept(wire: WireFormat) -> None:
 
 def test_usage_that_was_reported_is_no_estimate() -> None:
     stream = events(WireFormat.MESSAGES)
-    usage, is_estimated = usage_so_far(WIRES[WireFormat.MESSAGES], 400, stream, 1_000)
+    usage, is_estimated = usage_so_far(FORMATS[WireFormat.MESSAGES], 400, stream, 1_000)
     assert (usage.input, usage.output, is_estimated) == (7, 4, False)
 
 
 def test_nothing_but_a_request_is_input_alone() -> None:
-    assert usage_so_far(WIRES[WireFormat.CHAT], 400, [], 0) == (Usage(100, None, 0), True)
+    assert usage_so_far(FORMATS[WireFormat.CHAT], 400, [], 0) == (Usage(100, None, 0), True)

@@ -24,7 +24,7 @@ from support.waiting import until
 pytestmark = pytest.mark.integration
 
 STREAMS = 50
-WIRES = tuple(WireFormat)
+FORMATS = tuple(WireFormat)
 
 CONFIG = """
 [upstreams.slow]
@@ -83,7 +83,7 @@ def test_no_open_stream_is_lost(tmp_path: Path) -> None:
         begun: list[int] = []
 
         async def read(client: httpx.AsyncClient) -> bytes:
-            wire = WIRES[(number := next(open_streams)) % len(WIRES)]
+            wire = FORMATS[(number := next(open_streams)) % len(FORMATS)]
             body = request(wire, stream=True)
             async with client.stream("POST", url + PATHS[wire], json=body) as got:
                 parts = got.aiter_raw()
@@ -109,7 +109,7 @@ def test_no_open_stream_is_lost(tmp_path: Path) -> None:
         until(lambda: listens(gateway_url))
         texts = asyncio.run(read_all(process, gateway_url))
         ended = process.wait(60)
-    assert texts == [b"".join(events(WIRES[number % 3])) for number in range(STREAMS)]
+    assert texts == [b"".join(events(FORMATS[number % 3])) for number in range(STREAMS)]
     assert ended == 0
 
 
@@ -160,7 +160,9 @@ def test_what_was_decided_last_is_written_down(tmp_path: Path, number: signal.Si
     with serving("demo:", tmp_path) as (process, url):
         until(lambda: listens(url))
         with httpx.Client(trust_env=False) as client:
-            answers = [client.post(url + PATHS[wire], json=request(wire)) for wire in WIRES for _ in range(5)]
+            answers = [
+                client.post(url + PATHS[wire], json=request(wire)) for wire in FORMATS for _ in range(5)
+            ]
         process.send_signal(number)
         assert process.wait(60) == status
     with closing(SqliteLedger(tmp_path / "ledger.sqlite")) as ledger:

@@ -7,9 +7,9 @@ from pointsman.gateway._inbound import BodyBudget, InboundRequest
 from pointsman.gateway._request import upstream_headers
 from pointsman.gateway._response_headers import downstream_headers
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, Body
+from pointsman.wire import FORMATS, Body
 
-RESPONSES = WIRES[WireFormat.RESPONSES]
+RESPONSES = FORMATS[WireFormat.RESPONSES]
 
 
 def inbound(budget: BodyBudget, limit: int = 10_000, total: int = 20_000) -> InboundRequest:

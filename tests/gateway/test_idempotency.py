@@ -21,7 +21,7 @@ from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import Call, Exchange, Headers, ServerSpec, UpstreamSpec, hash_key
 from pointsman.vocabulary import ModelSpec, WireFormat
-from pointsman.wire import WIRES, Body
+from pointsman.wire import FORMATS, Body
 from support.in_process import Received, ask
 from support.requests_by_format import PATHS, answer, events, format_of, request
 
@@ -259,7 +259,7 @@ class Kept:
 
     async def ask(self, key: str, size: int = 1_000, *, broken: bool = False, parts: int = 1) -> bytes:
         """Ask with a key, and return the body; an answer handled here has ``size`` bytes."""
-        wire, headers = WIRES[WireFormat.CHAT], {b"idempotency-key": key.encode()}
+        wire, headers = FORMATS[WireFormat.CHAT], {b"idempotency-key": key.encode()}
         body = bytes(bytearray(b'{"model":"m"}'))  # each request has its own
         inbound = InboundRequest(wire, headers, [], b"", Body(wire, body), 0.0)
         got: list[bytes] = []

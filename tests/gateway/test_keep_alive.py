@@ -16,10 +16,10 @@ import pytest
 
 from pointsman.upstreams.port import ServerSpec
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 from pointsman.wire.translate import translated_formats
 from support.servers import Asked, ScriptedUpstream, gateway, reply, state_for
-from support.translation import CHAT, FORMATS, MESSAGES, RESPONSES, TEXT, payloads
+from support.translation import CHAT, MESSAGES, RESPONSES, SAMPLES, TEXT, payloads
 
 pytestmark = pytest.mark.integration
 
@@ -34,7 +34,7 @@ class Silent:
     """An upstream that says nothing at one place until it is told to go on."""
 
     def __init__(self, spoken: WireFormat, silence: str) -> None:
-        self.events = FORMATS[spoken].events(*PLAIN)
+        self.events = SAMPLES[spoken].events(*PLAIN)
         self.silence = silence
         self.go_on = asyncio.Event()
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -84,9 +84,9 @@ def served(answering: Any, spoken: WireFormat, seconds: float = SECONDS, **spec:
 
 def read(url: str, caller: WireFormat, upstream: Silent, marks: int = 3) -> bytes:
     """Read a stream; let the upstream go on when so many marks have come."""
-    mark, body = WIRES[caller].keep_alive, b""
-    asked = {**FORMATS[caller].request(), "stream": True}
-    with httpx.stream("POST", url + FORMATS[caller].path, json=asked, timeout=60) as answer:
+    mark, body = FORMATS[caller].keep_alive, b""
+    asked = {**SAMPLES[caller].request(), "stream": True}
+    with httpx.stream("POST", url + SAMPLES[caller].path, json=asked, timeout=60) as answer:
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("text/event-stream")
         assert answer.headers["x-pointsman-decision-id"]
@@ -103,7 +103,7 @@ def test_marks_come_between_events_and_change_no_byte(wire: WireFormat, silence:
     upstream = Silent(wire, silence)
     with served(upstream, wire) as url:
         body = read(url, wire, upstream)
-    mark = WIRES[wire].keep_alive
+    mark = FORMATS[wire].keep_alive
     assert body.count(mark) >= 3
     assert body.replace(mark, b"") == b"".join(upstream.events).replace(mark, b"")
 
@@ -114,7 +114,7 @@ def test_a_translated_stream_gets_marks_of_the_callers_format(silence: str) -> N
     with served(upstream, CHAT) as url:
         body = read(url, MESSAGES, upstream)
     assert body.count(b'event: ping\ndata: {"type": "ping"}\n\n') >= 3
-    spoken = FORMATS[MESSAGES]
+    spoken = SAMPLES[MESSAGES]
     assert spoken.read_stream([each for each in payloads(body) if each["type"] != "ping"]).text == TEXT
     assert body.count(spoken.closing) == 1
 
@@ -162,7 +162,7 @@ def test_none_when_switched_off_or_not_streamed() -> None:
     upstream = Silent(CHAT, "between events")
     with served(upstream, CHAT, seconds=0.0) as url, _waking(upstream):
         body = httpx.post(
-            f"{url}/v1/chat/completions", json={**FORMATS[CHAT].request(), "stream": True}, timeout=60
+            f"{url}/v1/chat/completions", json={**SAMPLES[CHAT].request(), "stream": True}, timeout=60
         )
         assert body.content == b"".join(upstream.events)
 
@@ -174,11 +174,11 @@ def test_a_failure_after_the_first_mark_is_an_error_event(wire: WireFormat) -> N
     async def failing(asked: Asked, send: Any) -> None:
         upstream.loop = asyncio.get_running_loop()
         await upstream.go_on.wait()
-        await reply(send, 400, json.dumps(FORMATS[wire].error).encode())
+        await reply(send, 400, json.dumps(SAMPLES[wire].error).encode())
 
     with served(failing, wire) as url:
         body = read(url, wire, upstream)
-    assert FORMATS[wire].closing not in body
+    assert SAMPLES[wire].closing not in body
     last = payloads(body)[-1]
     assert last["error"]["message"] == "max_tokens is too large"
 
@@ -189,7 +189,7 @@ def test_a_whole_answer_to_a_stream_that_has_begun_is_an_error_event() -> None:
     async def whole(asked: Asked, send: Any) -> None:
         upstream.loop = asyncio.get_running_loop()
         await upstream.go_on.wait()
-        await reply(send, 200, json.dumps(FORMATS[CHAT].answer(*PLAIN)).encode())
+        await reply(send, 200, json.dumps(SAMPLES[CHAT].answer(*PLAIN)).encode())
 
     with served(whole, CHAT) as url:
         body = read(url, CHAT, upstream)
@@ -215,4 +215,4 @@ def test_another_model_takes_over_after_the_first_mark() -> None:
     with served(failing_first, CHAT, retries=1) as url:
         body = read(url, CHAT, upstream)
     assert len(asked_before) == 2
-    assert body.replace(WIRES[CHAT].keep_alive, b"") == b"".join(upstream.events)
+    assert body.replace(FORMATS[CHAT].keep_alive, b"") == b"".join(upstream.events)

@@ -10,7 +10,7 @@ import pytest
 
 from pointsman.gateway._kept_conversations import KeptConversations
 from pointsman.vocabulary import AgentRequest, WireFormat
-from pointsman.wire import WIRES, Body
+from pointsman.wire import FORMATS, Body
 from pointsman.wire.request import read_request
 from support.strict_upstreams import CALLERS, CHAT, MESSAGES, RESPONSES, TOOL_RESULT
 from support.switching import Switching, switching
@@ -20,7 +20,7 @@ OTHERS = pytest.mark.parametrize("upstream", [CHAT, MESSAGES])
 
 
 def body(given: Any = "hello", **members: Any) -> Body:
-    return Body(WIRES[RESPONSES], json.dumps({"model": "auto", "input": given, **members}).encode())
+    return Body(FORMATS[RESPONSES], json.dumps({"model": "auto", "input": given, **members}).encode())
 
 
 def request(asked: Body, session: str = "s", at: float = NOW) -> AgentRequest:

@@ -12,11 +12,11 @@ import pytest
 from pointsman.gateway._kept_items import KeptItems
 from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import AgentRequest, WireFormat
-from pointsman.wire import WIRES, Body
+from pointsman.wire import FORMATS, Body
 from pointsman.wire.request import read_request
 from pointsman.wire.translate import translated_formats
 from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, state_for
-from support.translation import CHAT, FORMATS, MESSAGES, RESPONSES, TEXT, payloads
+from support.translation import CHAT, MESSAGES, RESPONSES, SAMPLES, TEXT, payloads
 
 CALLS = True  # whether an answer calls tools
 USER = {"role": "user", "content": "hello"}
@@ -24,7 +24,7 @@ USER = {"role": "user", "content": "hello"}
 
 def body(**members: Any) -> Body:
     raw = json.dumps({"model": "auto", "input": [USER], **members}).encode()
-    return Body(WIRES[RESPONSES], raw)
+    return Body(FORMATS[RESPONSES], raw)
 
 
 def request(session: str = "s", at: float = 1_000.0) -> AgentRequest:
@@ -84,7 +84,7 @@ def test_the_session_unused_longest_makes_room() -> None:
 @pytest.fixture(params=[CHAT, MESSAGES])
 def running(request: pytest.FixtureRequest) -> Iterator[tuple[Running, ScriptedUpstream]]:
     upstream: WireFormat = request.param
-    spoken = FORMATS[upstream]
+    spoken = SAMPLES[upstream]
 
     async def answering(asked: Asked, send: Any) -> None:
         if not json.loads(asked.body).get("stream"):

@@ -33,7 +33,7 @@ class Client:
 
 
 def built(monkeypatch: Any, upstreams: dict[str, UpstreamSpec], **given: Any) -> LiveState:
-    monkeypatch.setattr("pointsman.upstreams.http.HttpClient", Client)
+    monkeypatch.setattr("pointsman.upstreams.connections._client", Client)
     monkeypatch.setattr("pointsman.upstreams.connections.DEMO_URL", "none")
     return build_live_state(DECIDER, MODELS, upstreams, **given)
 

@@ -9,7 +9,7 @@ import pytest
 from pointsman.config import load
 from pointsman.gateway.build import Builder
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 from support.servers import gateway
 
 CONFIG = """
@@ -102,4 +102,4 @@ def test_a_run_that_stays_stuck_is_stopped_when_configured(file: Path) -> None:
 
 
 def test_every_format_has_a_shape_for_our_own_words() -> None:
-    assert set(WIRES) == set(WireFormat)
+    assert set(FORMATS) == set(WireFormat)

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, Ending, sse
+from pointsman.wire import FORMATS, Ending, sse
 from support.requests_by_format import PATHS, answer, events, request, start_stream
 from support.servers import Asked, ScriptedUpstream, gateway, reply, state_for
 
@@ -25,7 +25,7 @@ ODD = {
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 @pytest.mark.parametrize("wire", WireFormat)
 def test_an_event_that_cannot_be_read_says_nothing(wire: WireFormat, odd: bytes) -> None:
-    spoken, event = WIRES[wire], b"data: " + odd + b"\n\n"
+    spoken, event = FORMATS[wire], b"data: " + odd + b"\n\n"
     assert spoken.end([event, *events(wire)]).ending is Ending.COMPLETE
     assert spoken.end([*events(wire)[:2], event]).ending is Ending.CUT
     assert spoken.refusal(event) is None

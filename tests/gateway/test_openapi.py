@@ -17,7 +17,7 @@ from pointsman.gateway.build import Builder, demo_config
 from pointsman.stores.ledger.port import Ledger
 from pointsman.testing import a_run_entry
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 from support.in_process import Received, ask
 from support.requests_by_format import request
 
@@ -66,7 +66,7 @@ def test_it_has_every_path_and_method_and_no_other(served: Gateway) -> None:
         for method in (route.methods or set()) - {"HEAD"}
     }
     found |= {(path.decode(), "post") for path in DECISION_PATHS}
-    for wire in WIRES.values():
+    for wire in FORMATS.values():
         found |= {(f"/v1{path.decode()}", "post") for path in (wire.path, wire.token_path) if path}
     written = {(path, method) for path, methods in DOCUMENT["paths"].items() for method in methods}
     assert written == {(path, method) for path, method in found if (f"/v1{path}", method) not in found}

@@ -25,7 +25,7 @@ from pointsman.stores.sessions import MemorySessions
 from pointsman.upstreams.chat_model_port import ModelAnswer
 from pointsman.upstreams.port import hash_key
 from pointsman.vocabulary import Prompt
-from pointsman.wire.base import Usage
+from pointsman.wire.conversation import Usage
 from support.in_process import Received, ask
 from support.limited import CHAT, Trial
 from support.servers import Asked, ScriptedUpstream, reply

@@ -10,7 +10,7 @@ import pytest
 from pointsman.capabilities import _ngrams
 from pointsman.gateway import _inbound
 from pointsman.remembering import remembered
-from pointsman.tiers import _model_ids
+from pointsman.tiers import policy as _model_ids
 from pointsman.trajectory import _arguments
 from pointsman.upstreams import relayed_headers
 from pointsman.wire import models, project

@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from pointsman.gateway._response_cycle import ResponseCycle
 
+DEFAULT = [(b"x-content-type-options", b"nosniff")]
 LENGTH = [(b"content-type", b"text/plain"), (b"content-length", b"5")]
 HELLO = {"type": "http.response.body", "body": b"hello"}
 PARTS = [
@@ -40,20 +41,7 @@ def answered(
     )
 
     async def run() -> str:
-        log = logging.getLogger("unused")
-        cycle = kind(
-            scope=cast("Any", {"method": method}),
-            transport=cast("Any", transport),
-            flow=FlowControl(cast("Any", transport)),
-            logger=log,
-            access_logger=log,
-            access_log=False,
-            default_headers=[(b"x-content-type-options", b"nosniff")],
-            message_event=asyncio.Event(),
-            expect_100_continue=False,
-            keep_alive=keep_alive,
-            on_response=lambda: closed.append(False),
-        )
+        cycle = made(kind, method, transport, lambda: closed.append(False), keep_alive=keep_alive)
         try:
             for message in messages:
                 await cycle.send(message)
@@ -62,6 +50,34 @@ def answered(
         return f"{cycle.response_complete}"
 
     return asyncio.run(run()), b"".join(writes), closed
+
+
+def made(kind: type[Any], method: str, transport: Any, on_response: Any, *, keep_alive: bool = True) -> Any:
+    """A request that is answered over a transport."""
+    scope, flow = {"method": method}, FlowControl(transport)
+    if kind is ResponseCycle:
+        protocol = SimpleNamespace(
+            transport=transport,
+            flow=flow,
+            server_state=SimpleNamespace(default_headers=DEFAULT),
+            on_response_complete=on_response,
+            expect_100_continue=False,
+        )
+        return ResponseCycle(cast("Any", protocol), cast("Any", scope), keep_alive=keep_alive)
+    log = logging.getLogger("unused")
+    return kind(
+        scope=scope,
+        transport=transport,
+        flow=flow,
+        logger=log,
+        access_logger=log,
+        access_log=False,
+        default_headers=DEFAULT,
+        message_event=asyncio.Event(),
+        expect_100_continue=False,
+        keep_alive=keep_alive,
+        on_response=on_response,
+    )
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "HEAD"])
@@ -107,3 +123,44 @@ def test_the_bytes_and_the_errors_are_those_of_uvicorn(
 def test_any_headers_are_written_or_refused_as_by_uvicorn(headers: list[tuple[bytes, bytes]]) -> None:
     messages = [start(headers=headers), *PARTS]
     assert answered(ResponseCycle, "POST", messages) == answered(RequestResponseCycle, "POST", messages)
+
+
+def written(method: str, *messages: Any) -> list[bytes]:
+    """Each write of an application that sends these messages and ends."""
+    writes: list[bytes] = []
+    transport = SimpleNamespace(write=writes.append, close=lambda: writes.append(b"closed"))
+
+    async def run() -> None:
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            for message in messages:
+                await send(message)
+
+        await made(ResponseCycle, method, transport, lambda: None).run_asgi(app)
+
+    asyncio.run(run())
+    return writes
+
+
+def test_the_head_goes_out_with_the_first_of_the_body() -> None:
+    assert len(written("POST", start(), HELLO)) == 1
+    first, second, end = written("POST", start(headers=[]), PARTS[0], PARTS[2], PARTS[3])
+    assert first.endswith(b"3\r\nhel\r\n")
+    assert (second, end) == (b"2\r\nlo\r\n", b"0\r\n\r\n")
+
+
+def test_of_a_page_the_head_does_not_wait() -> None:
+    """A page may send its first event long after its head."""
+    assert len(written("GET", start(), HELLO)) == 2
+
+
+def test_an_answer_that_breaks_off_keeps_its_head(caplog: pytest.LogCaptureFixture) -> None:
+    head, closed = written("POST", start())
+    assert head.startswith(b"HTTP/1.1 200")
+    assert closed == b"closed"
+    assert "without completing response" in caplog.text
+
+
+def test_nothing_sent_is_an_error_of_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    [answer] = [b"".join(written("POST"))]
+    assert answer.startswith(b"HTTP/1.1 500")
+    assert "without starting response" in caplog.text

@@ -9,7 +9,7 @@ import pytest
 from pointsman.gateway._conversations import Conversations
 from pointsman.gateway._reading import read_turn
 from pointsman.vocabulary import AgentRequest, AgentRole, Purpose, WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 from pointsman.wire.body import Body
 
 CLAUDE = {b"x-claude-code-session-id": b"s1", b"user-agent": b"claude-cli/2.1.197 (external)"}
@@ -31,7 +31,7 @@ def read(
         given["system"] = system
     elif system:
         given["messages"] = [{"role": "system", "content": system}, *said]
-    body = Body(WIRES[wire], msgspec.json.encode(given))
+    body = Body(FORMATS[wire], msgspec.json.encode(given))
     return asyncio.run(read_turn(headers, body, Conversations(), caller=caller))[0]
 
 

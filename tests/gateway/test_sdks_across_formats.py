@@ -18,13 +18,13 @@ from pointsman.vocabulary import WireFormat
 from pointsman.wire.translate import translated_formats
 from support.requests_by_format import start_stream
 from support.servers import Answering, Asked, ScriptedUpstream, gateway, reply, state_for
-from support.translation import CALLS, CHAT, FORMATS, MESSAGES, RESPONSES, SCHEMA, TEXT
+from support.translation import CALLS, CHAT, MESSAGES, RESPONSES, SAMPLES, SCHEMA, TEXT
 
 pytestmark = pytest.mark.integration
 
 PNG = "iVBORw0KGgo="
 DATA_URL = f"data:image/png;base64,{PNG}"
-PAIRS = [(caller, upstream) for caller in FORMATS for upstream in FORMATS if caller is not upstream]
+PAIRS = [(caller, upstream) for caller in SAMPLES for upstream in SAMPLES if caller is not upstream]
 Json = dict[str, Any]
 
 
@@ -201,7 +201,7 @@ def through(
 
 def answering(upstream: WireFormat, *, calls: bool) -> Answering:
     async def answer(asked: Asked, send: Any) -> None:
-        spoken = FORMATS[upstream]
+        spoken = SAMPLES[upstream]
         assert asked.path == spoken.path
         if json.loads(asked.body).get("stream"):
             await start_stream(send, *spoken.events(calls))
@@ -246,7 +246,7 @@ def test_a_turn_with_an_image_and_parallel_calls(
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 def test_a_status(caller: WireFormat, upstream: WireFormat, status: int, error: str, stream: bool) -> None:
     async def refuse(_: Asked, send: Any) -> None:
-        await reply(send, status, json.dumps(FORMATS[upstream].error).encode())
+        await reply(send, status, json.dumps(SAMPLES[upstream].error).encode())
 
     sdk = SDKS[caller]
     with (
@@ -262,7 +262,7 @@ def test_a_status(caller: WireFormat, upstream: WireFormat, status: int, error: 
 @pytest.mark.parametrize(("caller", "upstream"), PAIRS)
 def test_an_error_in_mid_stream_raises(caller: WireFormat, upstream: WireFormat) -> None:
     async def fail(_: Asked, send: Any) -> None:
-        spoken, calls = FORMATS[upstream], False
+        spoken, calls = SAMPLES[upstream], False
         await start_stream(send, *spoken.events(calls)[:3], spoken.error_event)
         await send({"type": "http.response.body", "body": b""})
 
@@ -277,7 +277,7 @@ def test_an_error_in_mid_stream_raises(caller: WireFormat, upstream: WireFormat)
 @pytest.mark.parametrize(("caller", "upstream"), PAIRS)
 @pytest.mark.parametrize("calls", [False, True], ids=["text", "calls"])
 def test_a_stream_cut_behind_any_event_raises(caller: WireFormat, upstream: WireFormat, calls: bool) -> None:
-    events = FORMATS[upstream].events(calls)
+    events = SAMPLES[upstream].events(calls)
     # The usage and the closing mark of chat come behind the finish, with which the answer is whole.
     last = len(events) - (3 if upstream is CHAT else 1)
     left = iter(range(1, last + 1))

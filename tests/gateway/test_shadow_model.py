@@ -24,8 +24,8 @@ from pointsman.gateway.serve import Server
 from pointsman.stores.ledger import MemoryLedger, ShadowAnswer, ShadowDecision, SqliteLedger
 from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import ModelSpec, WireFormat
-from pointsman.wire import WIRES, Reply, Usage
-from pointsman.wire.completion import CompletionSummary
+from pointsman.wire import FORMATS, Reply, Usage
+from pointsman.wire.format import CompletionSummary
 from support.requests_by_format import PATHS, answer, events, format_of, request
 from support.servers import Answering, Asked, Running, ScriptedUpstream, reply, state_for
 from support.stuck_agents import requests
@@ -41,10 +41,10 @@ async def speak(asked: Asked, send: Any, reply_with: Reply | None = None) -> Non
     """Answer in the format and manner asked for."""
     wire = format_of(asked.path)
     if json.loads(asked.body).get("stream"):
-        parts = events(wire) if reply_with is None else WIRES[wire].answer_events(reply_with)
+        parts = events(wire) if reply_with is None else FORMATS[wire].answer_events(reply_with)
         await reply(send, 200, b"".join(parts), ("content-type", "text/event-stream"))
     else:
-        await reply(send, 200, answer(wire) if reply_with is None else WIRES[wire].answer(reply_with))
+        await reply(send, 200, answer(wire) if reply_with is None else FORMATS[wire].answer(reply_with))
 
 
 async def call_a_tool(asked: Asked, send: Any) -> None:
@@ -380,7 +380,7 @@ def test_the_share_is_drawn_by_session_and_seed(share: float) -> None:
 def test_what_is_of_no_known_shape_says_nothing() -> None:
     for wire in WireFormat:
         for answered in (b"<html>", b'{"choices": 3, "content": 3, "output": 3}', b"data: {\n\n", b""):
-            assert WIRES[wire].completion(answered) == (CompletionSummary(), "")
+            assert FORMATS[wire].completion(answered) == (CompletionSummary(), "")
 
 
 CONFIG = """
@@ -449,7 +449,7 @@ def conversation(url: str) -> list[Seen]:
         for number, (wire, stream) in enumerate(BOTH):
             for body in (request(wire, stream=stream), request(wire, stream=stream)):
                 if len(found) % 2:
-                    body[WIRES[wire].items] = stuck(wire)
+                    body[FORMATS[wire].items] = stuck(wire)
                 got = client.post(PATHS[wire], json=body, headers={"x-session-id": f"s{number}"})
                 own = [(n, v) for n, v in got.headers.raw if n.lower() != b"x-pointsman-overhead-ms"]
                 found.append((got.status_code, own, got.content))

@@ -13,19 +13,19 @@ from pointsman.stores.ledger import MemoryLedger, ShadowAnswer
 from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import WireFormat
 from support.servers import Asked, ScriptedUpstream, gateway, reply, state_for
-from support.translation import CALLS, CHAT, FORMATS, MESSAGES, TEXT
+from support.translation import CALLS, CHAT, MESSAGES, SAMPLES, TEXT
 from support.waiting import until
 
 pytestmark = pytest.mark.integration
 
-PAIRS = [(caller, other) for caller in FORMATS for other in FORMATS if caller is not other]
+PAIRS = [(caller, other) for caller in SAMPLES for other in SAMPLES if caller is not other]
 
 
 def upstream(wire: WireFormat, *, calls: bool) -> ScriptedUpstream:
     """Answers in one format, whole or streamed, only to what is asked in it."""
 
     async def answer(asked: Asked, send: Any) -> None:
-        spoken = FORMATS[wire]
+        spoken = SAMPLES[wire]
         assert asked.path == spoken.path
         if json.loads(asked.body).get("stream"):
             content = ("content-type", "text/event-stream")
@@ -51,7 +51,7 @@ def shadow(
             formats=[frozenset({caller}), frozenset({other})],
         )
         with gateway(state) as running:
-            got = httpx.post(running.url + FORMATS[caller].path, json=body, timeout=60)
+            got = httpx.post(running.url + SAMPLES[caller].path, json=body, timeout=60)
             assert got.status_code == 200
             assert "x-pointsman-translated" not in got.headers  # the caller's own answer is native
             until(lambda: ledger.shadows("d-1"))
@@ -65,7 +65,7 @@ def shadow(
 def test_it_is_asked_and_understood_in_its_own_format(
     caller: WireFormat, other: WireFormat, stream: bool
 ) -> None:
-    kept, second = shadow(caller, other, {**FORMATS[caller].request(), "stream": stream})
+    kept, second = shadow(caller, other, {**SAMPLES[caller].request(), "stream": stream})
     assert (kept.model, kept.status, kept.error) == ("m1", 200, "")
     assert kept.said.tools == tuple(name for _, name, _ in CALLS)
     assert (kept.beside_text, kept.text) == (TEXT, "")
@@ -77,6 +77,6 @@ def test_it_is_asked_and_understood_in_its_own_format(
 
 
 def test_what_cannot_be_translated_is_counted_and_asks_nobody() -> None:
-    body = {**FORMATS[CHAT].request(), "logit_bias": {"1": 1}}
+    body = {**SAMPLES[CHAT].request(), "logit_bias": {"1": 1}}
     kept, second = shadow(CHAT, MESSAGES, body)
     assert (kept.error, kept.status, second.asked) == ("translation", 0, [])

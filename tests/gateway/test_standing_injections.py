@@ -25,7 +25,7 @@ from pointsman.stores.sessions import MemorySessions
 from pointsman.tiers import builtin_profile
 from pointsman.upstreams.port import ServerSpec, UpstreamSpec
 from pointsman.vocabulary import Mode, ModelSpec, Tier, WireFormat
-from pointsman.wire import WIRES, Body
+from pointsman.wire import FORMATS, Body
 from pointsman.wire.request import read_request
 from support.requests_by_format import PATHS
 from support.servers import Asked, ScriptedUpstream, gateway, reply
@@ -109,18 +109,18 @@ def histories(wire: WireFormat, steps: list[Step]) -> list[list[Any]]:
 
 
 def request(wire: WireFormat, items: list[Any], **dumps: Any) -> bytes:
-    return json.dumps({"model": "auto", WIRES[wire].items: items, "max_tokens": 9}, **dumps).encode()
+    return json.dumps({"model": "auto", FORMATS[wire].items: items, "max_tokens": 9}, **dumps).encode()
 
 
 def arrives(wire: WireFormat, engine: Engine, sent: list[bytes]) -> list[bytes]:
     """The conversation of each request as the upstream gets it, without its closing bracket."""
     memory, arrived = Memory(), []
     for raw in sent:
-        body = Body(WIRES[wire], raw)
+        body = Body(FORMATS[wire], raw)
         decided = drive(engine.decide(read_request(wire, body, session="s"), memory, "d"), no_model)
         memory = msgspec.json.decode(msgspec.json.encode(decided.memory), type=Memory)
-        changed = Body(WIRES[wire], body.edited(injections(WIRES[wire], body, decided.decision)))
-        span = changed.span(WIRES[wire].items)
+        changed = Body(FORMATS[wire], body.edited(injections(FORMATS[wire], body, decided.decision)))
+        span = changed.span(FORMATS[wire].items)
         assert span is not None
         arrived.append(changed.raw[slice(*span)].removesuffix(b"]"))
     return arrived
@@ -211,7 +211,7 @@ class CachingUpstream:
     """Charges bytes of the conversation that are not the beginning of an earlier request's."""
 
     def __init__(self, wire: WireFormat) -> None:
-        self._wire = WIRES[wire]
+        self._wire = FORMATS[wire]
         self._seen: list[bytes] = []
         self.read, self.charged = [], []  # type: ignore[var-annotated]
 

@@ -13,7 +13,7 @@ import pytest
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.translate import translated_formats
 from support.servers import Asked, ScriptedUpstream, gateway, reply, state_for
-from support.translation import CHAT, FORMATS, MESSAGES, RESPONSES, payloads
+from support.translation import CHAT, MESSAGES, RESPONSES, SAMPLES, payloads
 from support.translation import TEXT as ANSWER
 
 pytestmark = pytest.mark.integration
@@ -31,7 +31,7 @@ class Run:
         self.server = server
 
     def post(self, caller: WireFormat, body: Json) -> httpx.Response:
-        return httpx.post(self.url + FORMATS[caller].path, json={"model": "auto", **body}, timeout=60)
+        return httpx.post(self.url + SAMPLES[caller].path, json={"model": "auto", **body}, timeout=60)
 
     @property
     def sent(self) -> Json:
@@ -47,7 +47,7 @@ def in_front_of(
     """A gateway in front of an upstream that gives an answer, or a stream of events."""
 
     async def answering(_: Asked, send: Any) -> None:
-        found = FORMATS[upstream].answer(*PLAIN) if answer is None else answer
+        found = SAMPLES[upstream].answer(*PLAIN) if answer is None else answer
         if not isinstance(found, list):
             await reply(send, 200, json.dumps(found).encode())
             return
@@ -251,7 +251,7 @@ def nulls(value: object, path: str = "") -> Iterator[str]:
 @pytest.mark.parametrize("upstream", [CHAT, RESPONSES])
 def test_an_answer_holds_null_only_where_strict_clients_take_it(upstream: WireFormat, calls: bool) -> None:
     """The Vercel AI SDK refuses ``"citations": null``; the API's schema requires what is null here."""
-    spoken = FORMATS[upstream]
+    spoken = SAMPLES[upstream]
     with in_front_of(upstream, spoken.answer(calls)) as run:
         got = run.post(MESSAGES, messages(USER))
         assert set(nulls(got.json())) <= NULLS
@@ -304,7 +304,7 @@ def test_a_limit_of_a_task_and_what_is_shown_are_reported() -> None:
 
 def events_of(upstream: WireFormat, *, calls: bool = False) -> list[Json]:
     """A stream of one format as the data of its events."""
-    return payloads(b"".join(FORMATS[upstream].events(calls)))
+    return payloads(b"".join(SAMPLES[upstream].events(calls)))
 
 
 #: The text is "It is sunny in Rome, über 30°.", and its stream is cut behind "It is sun".
@@ -332,7 +332,7 @@ def test_a_stop_sequence_is_kept_by_the_gateway(
         assert got.status_code == 200, got.text
         assert got.headers["x-pointsman-translated"].endswith("changed=stop")
         assert "stop" not in run.sent
-    spoken = FORMATS[caller]
+    spoken = SAMPLES[caller]
     found = spoken.read_stream(payloads(got.content)) if streamed else spoken.read(got.json())
     assert found.text == text
     assert found.tokens == (110, 7), "the usage is the upstream's"
@@ -362,7 +362,7 @@ def test_a_call_behind_a_stop_sequence_is_left_out() -> None:
         "arguments": "{}",
         "status": "completed",
     }
-    answer = {**FORMATS[RESPONSES].answer(*PLAIN), "output": [said_, call]}
+    answer = {**SAMPLES[RESPONSES].answer(*PLAIN), "output": [said_, call]}
     with in_front_of(RESPONSES, answer) as run:
         got = run.post(MESSAGES, messages(USER, stop_sequences=["STOP"])).json()
         assert got["content"] == [{"type": "text", "text": "Action: ", "citations": []}]
@@ -374,7 +374,7 @@ CUT = '{"city":'  # the arguments of the second call, as far as the limit let th
 
 def cut_whole(upstream: WireFormat) -> Json:
     """An answer whose second call the output limit cut off."""
-    answer: Json = json.loads(json.dumps(FORMATS[upstream].answer(*CALLING)))
+    answer: Json = json.loads(json.dumps(SAMPLES[upstream].answer(*CALLING)))
     if upstream is CHAT:
         choice = answer["choices"][0]
         choice["finish_reason"] = "length"
@@ -424,13 +424,13 @@ def cut_stream(upstream: WireFormat) -> list[Json]:
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize("upstream", FORMATS)
-@pytest.mark.parametrize("caller", FORMATS)
+@pytest.mark.parametrize("upstream", SAMPLES)
+@pytest.mark.parametrize("caller", SAMPLES)
 def test_a_call_cut_by_the_output_limit_ends_as_cut(
     caller: WireFormat, upstream: WireFormat, streamed: bool
 ) -> None:
     answer: Any = cut_stream(upstream) if streamed else cut_whole(upstream)
-    asked = {**FORMATS[caller].request(), "stream": streamed}
+    asked = {**SAMPLES[caller].request(), "stream": streamed}
     with in_front_of(upstream, answer) as run:
         got = run.post(caller, asked)
         assert got.status_code == 200, got.text

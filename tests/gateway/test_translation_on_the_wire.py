@@ -24,12 +24,12 @@ from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import LARGE, WireFormat
 from pointsman.wire.translate import translated_formats
 from support.servers import Answering, Asked, ScriptedUpstream, gateway, reply, state_for
-from support.translation import CALLS, CHAT, FORMATS, MESSAGES, RESPONSES, SCHEMA, TEXT, TOKENS, payloads
+from support.translation import CALLS, CHAT, MESSAGES, RESPONSES, SAMPLES, SCHEMA, TEXT, TOKENS, payloads
 from support.waiting import until
 
 pytestmark = pytest.mark.integration
 
-PAIRS = [(caller, upstream) for caller in FORMATS for upstream in FORMATS if caller is not upstream]
+PAIRS = [(caller, upstream) for caller in SAMPLES for upstream in SAMPLES if caller is not upstream]
 USED = (TOKENS[0] + TOKENS[1], TOKENS[2])
 SSE = ("content-type", "text/event-stream")
 WORDS = "What is the weather?"
@@ -37,7 +37,7 @@ WORDS = "What is the weather?"
 
 def answering(upstream: WireFormat, *, calls: bool) -> Answering:
     """Answer in one format, streamed when asked to, and only to what was asked in it."""
-    spoken = FORMATS[upstream]
+    spoken = SAMPLES[upstream]
 
     async def answer(asked: Asked, send: Any) -> None:
         assert asked.path == spoken.path
@@ -67,13 +67,13 @@ class Translating:
         self.decider = decider
 
     def post(self, caller: WireFormat, **headers: str) -> httpx.Response:
-        return self.send(caller, FORMATS[caller].request(), **headers)
+        return self.send(caller, SAMPLES[caller].request(), **headers)
 
     def stream(self, caller: WireFormat, **more: Any) -> httpx.Response:
-        return self.send(caller, {**FORMATS[caller].request(), "stream": True, **more})
+        return self.send(caller, {**SAMPLES[caller].request(), "stream": True, **more})
 
     def send(self, caller: WireFormat, body: dict[str, Any], **headers: str) -> httpx.Response:
-        return httpx.post(self.url + FORMATS[caller].path, json=body, headers=headers, timeout=60)
+        return httpx.post(self.url + SAMPLES[caller].path, json=body, headers=headers, timeout=60)
 
     def attempt(self) -> Attempt:
         """The one attempt, which is written down when the caller has all of the answer."""
@@ -110,7 +110,7 @@ def test_a_whole_answer(running: Translating, caller: WireFormat, upstream: Wire
     running.upstream.answering = answering(upstream, calls=calls)
     response = running.post(caller)
     assert response.status_code == 200, response.text
-    spoken = FORMATS[caller]
+    spoken = SAMPLES[caller]
     answer = spoken.read(response.json())
     assert answer == (("" if calls else TEXT), list(CALLS) if calls else [], spoken.stops[calls], USED)
     assert response.headers["x-pointsman-translated"].startswith(f"{caller}->{upstream}")
@@ -121,7 +121,7 @@ def test_a_whole_answer(running: Translating, caller: WireFormat, upstream: Wire
 
 def _openai(upstream: WireFormat) -> tuple[int, int]:
     """Input with what was cached, and what was cached: alike in every format, as the ledger counts."""
-    assert upstream in FORMATS
+    assert upstream in SAMPLES
     return USED[0], TOKENS[1]
 
 
@@ -131,7 +131,7 @@ def test_a_stream(running: Translating, caller: WireFormat, upstream: WireFormat
     running.upstream.answering = answering(upstream, calls=calls)
     options = {"stream_options": {"include_usage": True}} if caller is CHAT else {}
     response = running.stream(caller, **options)
-    spoken = FORMATS[caller]
+    spoken = SAMPLES[caller]
     answer = spoken.read_stream(payloads(response.content))
     assert answer == (("" if calls else TEXT), list(CALLS) if calls else [], spoken.stops[calls], USED)
     assert response.content.count(spoken.closing) == 1
@@ -145,7 +145,7 @@ def test_the_request_keeps_its_turns_and_tools(
     running: Translating, caller: WireFormat, upstream: WireFormat
 ) -> None:
     running.post(caller)
-    native, sent = FORMATS[upstream].request(), running.sent
+    native, sent = SAMPLES[upstream].request(), running.sent
     assert sent["model"] == "model-0"
     assert sent["tools"][0].get("function", sent["tools"][0])["name"] == "weather"
     flat = json.dumps(sent)
@@ -161,12 +161,12 @@ def test_the_request_keeps_its_turns_and_tools(
 def test_headers_of_the_callers_provider_go_no_further(
     running: Translating, caller: WireFormat, upstream: WireFormat
 ) -> None:
-    spoken = FORMATS[caller]
+    spoken = SAMPLES[caller]
     named = {"anthropic-beta": "x-1", "openai-organization": "o", "anthropic-version": "1999-01-01"}
     url = f"{running.url}{spoken.path}?beta=true"
     assert httpx.post(url, json=spoken.request(), headers=named, timeout=60).status_code == 200
     asked = running.upstream.asked[-1]
-    assert asked.path == FORMATS[upstream].path
+    assert asked.path == SAMPLES[upstream].path
     assert not {"anthropic-beta", "openai-organization"} & asked.headers.keys()
     assert asked.headers.get("anthropic-version") != "1999-01-01"
 
@@ -174,7 +174,7 @@ def test_headers_of_the_callers_provider_go_no_further(
 @pytest.mark.parametrize(("caller", "upstream"), PAIRS)
 def test_an_error_of_the_upstream(running: Translating, caller: WireFormat, upstream: WireFormat) -> None:
     async def refuse(_: Asked, send: Any) -> None:
-        await reply(send, 400, json.dumps(FORMATS[upstream].error).encode())
+        await reply(send, 400, json.dumps(SAMPLES[upstream].error).encode())
 
     running.upstream.answering = refuse
     response = running.post(caller)
@@ -189,7 +189,7 @@ def test_an_error_of_the_upstream(running: Translating, caller: WireFormat, upst
 def test_a_stream_that_is_cut_is_not_closed(
     running: Translating, caller: WireFormat, upstream: WireFormat, calls: bool
 ) -> None:
-    events = FORMATS[upstream].events(calls)
+    events = SAMPLES[upstream].events(calls)
     middle = len(events) // 2
 
     async def cut(_: Asked, send: Any) -> None:
@@ -200,7 +200,7 @@ def test_a_stream_that_is_cut_is_not_closed(
 
     running.upstream.answering = cut
     response = running.stream(caller)
-    assert FORMATS[caller].closing not in response.content
+    assert SAMPLES[caller].closing not in response.content
     last = payloads(response.content)[-1]
     assert last["error"]["message"]
     attempt = running.attempt()
@@ -209,7 +209,7 @@ def test_a_stream_that_is_cut_is_not_closed(
 
 @pytest.mark.parametrize(("caller", "upstream"), PAIRS)
 def test_an_error_in_mid_stream(running: Translating, caller: WireFormat, upstream: WireFormat) -> None:
-    spoken, calls = FORMATS[upstream], False
+    spoken, calls = SAMPLES[upstream], False
 
     async def fail(_: Asked, send: Any) -> None:
         await begin(send)
@@ -219,7 +219,7 @@ def test_an_error_in_mid_stream(running: Translating, caller: WireFormat, upstre
 
     running.upstream.answering = fail
     content = running.stream(caller).content
-    assert FORMATS[caller].closing not in content
+    assert SAMPLES[caller].closing not in content
     assert content.count(b"the model broke down") >= 1
     attempt = running.attempt()
     assert attempt.error == "status"
@@ -242,14 +242,14 @@ def test_injections_come_before_the_translation(
 ) -> None:
     running.decider.injections = (Injection("guidance", "Try another way."),)
     running.post(caller)
-    assert upstream in FORMATS
+    assert upstream in SAMPLES
     assert json.dumps(running.sent).count("Try another way.") == 1
 
 
 @pytest.mark.parametrize("upstream", [CHAT])
 def test_an_error_with_status_200(running: Translating, upstream: WireFormat) -> None:
     async def refuse(_: Asked, send: Any) -> None:
-        await reply(send, 200, json.dumps(FORMATS[upstream].error).encode())
+        await reply(send, 200, json.dumps(SAMPLES[upstream].error).encode())
 
     running.upstream.answering = refuse
     response = running.post(MESSAGES)
@@ -260,16 +260,16 @@ def test_an_error_with_status_200(running: Translating, upstream: WireFormat) ->
 @pytest.mark.parametrize("upstream", [CHAT])
 def test_a_large_request_and_a_large_answer(running: Translating, upstream: WireFormat) -> None:
     text = "word " * (LARGE // 4)
-    body = FORMATS[MESSAGES].request()
+    body = SAMPLES[MESSAGES].request()
     body["messages"][0]["content"] = text
-    whole = FORMATS[upstream].answer(False)  # noqa: FBT003 - a text
+    whole = SAMPLES[upstream].answer(False)  # noqa: FBT003 - a text
     whole["choices"][0]["message"]["content"] = text
 
     async def answer(_: Asked, send: Any) -> None:
         await reply(send, 200, json.dumps(whole).encode())
 
     running.upstream.answering = answer
-    assert FORMATS[MESSAGES].read(running.send(MESSAGES, body).json()).text == text
+    assert SAMPLES[MESSAGES].read(running.send(MESSAGES, body).json()).text == text
     assert running.sent["messages"][1]["content"] == text
 
 
@@ -277,19 +277,19 @@ def test_a_large_request_and_a_large_answer(running: Translating, upstream: Wire
 def test_a_stream_in_pieces_of_seven_bytes(running: Translating, upstream: WireFormat) -> None:
     async def drip(_: Asked, send: Any) -> None:
         await begin(send)
-        stream = b"".join(FORMATS[upstream].events(True))  # noqa: FBT003 - calls
+        stream = b"".join(SAMPLES[upstream].events(True))  # noqa: FBT003 - calls
         for at in range(0, len(stream), 7):
             await send({"type": "http.response.body", "body": stream[at : at + 7], "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
     running.upstream.answering = drip
-    spoken = FORMATS[RESPONSES]
+    spoken = SAMPLES[RESPONSES]
     assert spoken.read_stream(payloads(running.stream(RESPONSES).content)).calls == list(CALLS)
 
 
 @pytest.mark.parametrize("upstream", [CHAT])
 def test_a_change_is_reported(running: Translating, upstream: WireFormat) -> None:
-    body = {**FORMATS[MESSAGES].request(), "top_k": 5}
+    body = {**SAMPLES[MESSAGES].request(), "top_k": 5}
     response = running.send(MESSAGES, body)
     assert response.headers["x-pointsman-translated"] == f"messages->{upstream}; changed=top_k"
     assert running.attempt().translated == f"messages->{upstream}; changed=top_k"
@@ -297,7 +297,7 @@ def test_a_change_is_reported(running: Translating, upstream: WireFormat) -> Non
 
 @pytest.mark.parametrize("upstream", [MESSAGES])
 def test_what_cannot_be_translated_is_refused_by_name(running: Translating, upstream: WireFormat) -> None:
-    response = running.send(CHAT, {**FORMATS[CHAT].request(), "logit_bias": {"50256": -100}})
+    response = running.send(CHAT, {**SAMPLES[CHAT].request(), "logit_bias": {"50256": -100}})
     error = response.json()["error"]
     assert (response.status_code, error["code"], error["param"]) == (400, "untranslatable", "logit_bias")
     assert f"a model that speaks {upstream}" in error["message"]
@@ -316,9 +316,9 @@ def test_a_native_model_behind_serves_what_cannot_be_translated() -> None:
             )
             state.targets[name] = state.targets[name]._replace(model=changed)  # type: ignore[index]  # a dict
         with gateway(state) as gate:
-            body = {**FORMATS[CHAT].request(), "logit_bias": {"50256": -100}}
+            body = {**SAMPLES[CHAT].request(), "logit_bias": {"50256": -100}}
             response = httpx.post(f"{gate.url}/v1/chat/completions", json=body, timeout=60)
-            plain = httpx.post(f"{gate.url}/v1/chat/completions", json=FORMATS[CHAT].request(), timeout=60)
+            plain = httpx.post(f"{gate.url}/v1/chat/completions", json=SAMPLES[CHAT].request(), timeout=60)
     assert response.status_code == 200
     assert response.headers["x-pointsman-model"] == "m1"
     assert "x-pointsman-translated" not in response.headers
@@ -328,7 +328,7 @@ def test_a_native_model_behind_serves_what_cannot_be_translated() -> None:
 @pytest.mark.parametrize("upstream", [RESPONSES, MESSAGES])
 def test_a_chat_stream_reports_usage_only_when_asked(running: Translating, upstream: WireFormat) -> None:
     chunks = payloads(running.stream(CHAT).content)
-    assert upstream in FORMATS
+    assert upstream in SAMPLES
     assert all(chunk["choices"] for chunk in chunks)
 
 
@@ -415,7 +415,7 @@ def test_the_openai_sdk_with_responses(running: Translating, upstream: WireForma
 @pytest.mark.parametrize(("caller", "upstream"), [(CHAT, MESSAGES), (MESSAGES, CHAT)])
 def test_sdk_errors(running: Translating, caller: WireFormat, upstream: WireFormat) -> None:
     async def refuse(_: Asked, send: Any) -> None:
-        await reply(send, 400, json.dumps(FORMATS[upstream].error).encode())
+        await reply(send, 400, json.dumps(SAMPLES[upstream].error).encode())
 
     running.upstream.answering = refuse
     if caller is CHAT:

@@ -15,7 +15,7 @@ from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.gateway.serve import Server
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 from support.requests_by_format import PATHS, post, request
 from support.servers import Running
 
@@ -55,7 +55,7 @@ class Asking:
         if isinstance(text, str) and wire is not WireFormat.RESPONSES:
             said = [{"role": "user", "content": text}]
         asked = {"x-pointsman-debug": "1", **more.pop("headers", {})}
-        body = request(wire, **{WIRES[wire].items: said}, **more)
+        body = request(wire, **{FORMATS[wire].items: said}, **more)
         answer = post(self.url + PATHS[wire], json=body, headers=asked)
         answer.raise_for_status()
         return answer.headers

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 from support.requests_by_format import PATHS, WORDS, answer, format_of, request
 from support.servers import Asked, ScriptedUpstream, gateway, reply, state_for
 
@@ -61,7 +61,7 @@ def bodies(draw: st.DrawFn) -> tuple[WireFormat, str, str]:
     said = json.dumps(WORDS) if wire is WireFormat.RESPONSES else (
         f'[{{"role": "user", "content": {json.dumps(WORDS)}, "x-mine": {draw(VALUES)}}}]'
     )  # fmt: skip
-    members = [f"{json.dumps(WIRES[wire].items)}: {said}"]
+    members = [f"{json.dumps(FORMATS[wire].items)}: {said}"]
     members += [f"{json.dumps(name)}:{value}" for name, value in draw(UNKNOWN).items()]
     members = draw(st.permutations(members))
     space, place = draw(SPACES), draw(st.integers(0, len(members)))

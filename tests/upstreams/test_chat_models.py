@@ -15,7 +15,7 @@ from pointsman.upstreams.chat_model_port import ChatModel, ModelAnswer, ask_mete
 from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import DEMO_URL, Secret, UpstreamSpec
 from pointsman.vocabulary import ModelQuery, ModelSpec, Prompt, WireFormat
-from pointsman.wire.base import Usage
+from pointsman.wire.conversation import Usage
 from support.servers import Asked, ScriptedUpstream, reply
 
 Result = TypeVar("Result")

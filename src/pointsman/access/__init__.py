@@ -1,15 +1,21 @@
-"""Who may use what: keys, teams and their limits, and which caller made what an upstream keeps."""
+"""Access control: keys, teams and limits, and owners of objects stored upstream."""
 
 from __future__ import annotations
 
-from pointsman.access._access import Access, Use, build_access, open_budgets, store_kind, vouching
+from pointsman.access._access import (
+    Access,
+    Ownership,
+    Use,
+    build_access,
+    open_budgets,
+    recorded_spending,
+    store_kind,
+    vouching,
+)
 from pointsman.access._budgets import Budgets
 from pointsman.access._grants import Grant, grants
 from pointsman.access._limits import Kind, Level, Limit, money_text, time_text
-from pointsman.access._overview import KeyRow, LimitRow, overview
-from pointsman.access._ownership import Ownership
-from pointsman.access._questions import PaidQuestions
-from pointsman.access._recorded import recorded_spending
+from pointsman.access._overview import KeyRow, LimitRow, PaidQuestions, overview
 from pointsman.access._spending import Hold, Spending
 
 __all__ = [

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from pointsman.access._budgets import Budgets
 from pointsman.access._grants import Grant, grants
-from pointsman.access._limits import Limit
+from pointsman.access._limits import UNIT, Limit
 from pointsman.access._spending import Spending
 from pointsman.config import Config
 from pointsman.stores.budgets import (
@@ -20,10 +22,10 @@ from pointsman.stores.budgets import (
     SqliteBudgets,
     ValkeyBudgets,
 )
+from pointsman.stores.ledger import Attempt
+from pointsman.stores.ledger.port import Ledger, Owner, Search
 from pointsman.stores.valkey_client import TIMEOUT
-from pointsman.vocabulary import Permission, Tier
-
-__all__ = ["Access", "Use", "build_access", "open_budgets", "store_kind", "vouching"]
+from pointsman.vocabulary import ModelSpec, Permission, Tier
 
 
 class Use(NamedTuple):
@@ -35,7 +37,7 @@ class Use(NamedTuple):
 
 
 class Access:
-    """Who may do what. A key without a grant may do everything, and costs nothing here."""
+    """Access control. A key without a grant may do everything, and costs nothing here."""
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class Access:
         self.has_roles: Final = any(grant.role != "caller" for grant in granted.values())
 
     def admit(self, caller: str) -> Grant | None:
-        """Return the grant of a key that is valid now; None where it may do everything.
+        """Return the grant of a key that is valid now; None if it may do everything.
 
         Raises:
             Forbidden: it, or its team, has expired or is revoked.
@@ -118,7 +120,7 @@ def build_access(config: Config, budgets: Budgets) -> Access | None:
 
 
 def store_kind(config: Config) -> Literal["memory", "sqlite", "valkey"]:
-    """Return where a configuration counts: where it says so, else in Valkey if sessions are there."""
+    """Return the store of counters: the configured one, else Valkey if sessions are there."""
     return config.access.store or ("valkey" if config.sessions.store == "valkey" else "sqlite")
 
 
@@ -142,10 +144,88 @@ def _book(config: Config) -> Book:
 
 
 def vouching(config: Config) -> str:
-    """Say what keeps spent money over a restart; empty where no key or team has a budget."""
+    """Return the durable store of spent money; empty without any budget."""
     if all(each.budget is None for each in (*config.keys.values(), *config.teams.values())):
         return ""
     if store_kind(config) == "valkey" and config.ledger.url is not None:
         return "PostgreSQL, beside the ledger"
     shared = ", which only the processes of this machine share: replicas elsewhere need [ledger] url"
     return f"the file {config.access.path}" + (shared if store_kind(config) == "valkey" else "")
+
+
+# Which caller made what an upstream keeps: stored answers, conversations, files, batches.
+
+#: Characters of an id that are looked at; those of providers have 30 to 70.
+_LONGEST: Final = 1_000
+
+
+class Ownership:
+    """Claims and looks up objects by their ids, in the ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def claim(self, caller: str, name: str, at: float) -> None:
+        """Note that a caller made an object; the first caller owns it. ``at``: seconds since the epoch."""
+        self._ledger.append(Owner(object=_digest(name), caller=caller, at=at))
+
+    async def belongs(self, caller: str, name: str) -> bool:
+        """Whether a caller made an object.
+
+        Raises:
+            StoreUnavailable: that cannot be read.
+        """
+        return await asyncio.to_thread(self._ledger.owner, _digest(name)) == caller
+
+    async def is_anothers(self, caller: str, names: Iterable[str]) -> bool:
+        """Whether another caller made one of these objects.
+
+        Raises:
+            StoreUnavailable: that cannot be read.
+        """
+        return await asyncio.to_thread(self._any_of_others, caller, tuple(names))
+
+    def _any_of_others(self, caller: str, names: Iterable[str]) -> bool:
+        return any(self._ledger.owner(_digest(name)) not in {None, caller} for name in names)
+
+
+def _digest(name: str) -> str:
+    encoded = name[:_LONGEST].encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(encoded, digest_size=16).hexdigest()
+
+
+# What keys and teams have spent by the ledger, where no store that can be asked counts it.
+
+
+def recorded_spending(
+    ledger: Search, limits: Sequence[Limit], models: Mapping[str, ModelSpec], now: float
+) -> dict[Limit, int]:
+    """Return the spent part of each budget in its window, by reported usage; nothing of rates.
+
+    Reads every decision since the beginning of the longest window, so it is for commands.
+
+    Raises:
+        StoreUnavailable: the ledger cannot be read.
+    """
+    spent = {limit: 0.0 for limit in limits if limit.kind == "money"}
+    if not spent:
+        return {}
+    for record in ledger.records(since=min(limit.window(now).start for limit in spent)):
+        asked = record.decision.input
+        names = {"key": asked.caller, "team": asked.team}
+        due = [
+            limit
+            for limit in spent
+            if limit.name == names[limit.level] and asked.arrived_at >= limit.window(now).start
+        ]
+        cost = sum(_cost(attempt, models) for attempt in record.attempts) if due else 0.0
+        for limit in due:
+            spent[limit] += cost
+    return {limit: round(money * UNIT) for limit, money in spent.items()}
+
+
+def _cost(attempt: Attempt, models: Mapping[str, ModelSpec]) -> float:
+    model, read, written = models.get(attempt.model), attempt.input_tokens, attempt.output_tokens
+    if model is None or read is None or written is None:
+        return 0.0
+    return model.cost(read, min(attempt.cached_tokens or 0, read), written) or 0.0

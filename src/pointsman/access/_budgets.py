@@ -1,4 +1,4 @@
-"""Counters of all limits over one store, and what this process does while that store fails."""
+"""Counters of all limits over one store, and their local fallback while that store fails."""
 
 from __future__ import annotations
 
@@ -10,12 +10,91 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from pointsman.access._outage import Outage
 from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.stores.batch_writer import BatchWriter
-from pointsman.stores.budgets import BudgetStore, Claim, MemoryBudgets, Reserved, Settlement, ValkeyBudgets
+from pointsman.stores.budgets import (
+    SHARE_SECONDS,
+    BudgetStore,
+    Claim,
+    MemoryBudgets,
+    Reserved,
+    Settlement,
+    ValkeyBudgets,
+)
 
-__all__ = ["Budgets"]
+# What a process may spend while the store of budgets cannot be asked.
+
+#: Part of a budget that all processes together may spend while the store cannot be asked.
+TENTH: Final = 0.1
+
+
+class Outage:
+    """Reserves against local knowledge, within the process's share. For any thread."""
+
+    def __init__(self, known: MemoryBudgets, clock: Callable[[], float]) -> None:
+        """Begin without a share. ``known``: the totals that were heard last; ``clock``: seconds."""
+        self._known: Final = known
+        self._clock: Final = clock
+        self._lock: Final = threading.Lock()
+        self._share = 0.0
+        self._until = float("-inf")
+        self._spent: Final[dict[str, int]] = {}  # by counter: reserved or used, and not yet counted there
+        self._reserved: Final[dict[str, Sequence[Claim]]] = {}
+
+    def share(self, share: float, began: float) -> None:
+        """Take the share that the store has given at a moment of the clock, or later."""
+        with self._lock:
+            self._share, self._until = share, began + SHARE_SECONDS
+
+    def reserve(self, reservation: str, claims: Sequence[Claim]) -> Reserved:
+        """Reserve all claims, or none, without the store.
+
+        Raises:
+            StoreUnavailable: the share of this process is used up, so a budget cannot be guaranteed.
+        """
+        with self._lock:
+            for claim in claims:
+                spent = self._spent.get(claim.counter, 0)
+                if spent + claim.amount > self._most(claim):
+                    raise StoreUnavailable(
+                        "no store can vouch for a budget, and this process has spent its share for an outage",
+                        hint="the store of budgets has to answer; see [access]",
+                    )
+            found = self._known.reserve(reservation, claims)
+            if found.ok:
+                self._reserved[reservation] = claims
+                for claim in claims:
+                    self._spent[claim.counter] = self._spent.get(claim.counter, 0) + claim.amount
+        return found
+
+    def settled(self, reservation: str, used: Mapping[str, int]) -> Sequence[Claim]:
+        """Note the end of a reservation; return its claims if the store was not asked for it."""
+        if not self._reserved:
+            return ()
+        with self._lock:
+            claims = self._reserved.pop(reservation, ())
+            for claim in claims:
+                self._spent[claim.counter] += used.get(claim.counter, 0) - claim.amount
+        return claims
+
+    def delivered(self, settlements: Sequence[Settlement]) -> None:
+        """Note that the store has counted settlements: their use is no longer local."""
+        with self._lock:
+            for _, used, claims in settlements:
+                for claim in claims:
+                    left = self._spent.get(claim.counter, 0) - used.get(claim.counter, 0)
+                    if left > 0:
+                        self._spent[claim.counter] = left
+                    else:
+                        self._spent.pop(claim.counter, None)
+
+    def _most(self, claim: Claim) -> float:
+        """Return the most that may be spent of a counter without the store."""
+        has_share = self._clock() < self._until
+        if claim.lasting:
+            return claim.limit * TENTH * self._share if has_share else 0.0
+        return claim.limit * self._share if has_share and self._share else float(claim.limit)
+
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +112,7 @@ class Budgets:
     """Reserves and settles. A store that may wait (Valkey, a file) is called in a thread.
 
     While that store fails, this process spends at most its share of what all processes together may spend
-    without it (``Outage``), or refuses: as ``fails_open`` says. Settlements wait until it is back.
+    without it (``Outage``), or refuses: according to ``fails_open``. Settlements wait until it is back.
     """
 
     def __init__(
@@ -99,7 +178,7 @@ class Budgets:
             self._writer.put(Settlement(reservation, used, claims))
 
     def known(self, counter: str) -> int:
-        """Return what this process knows of a counter, without asking anybody."""
+        """Return the local value of a counter, without a call to the store."""
         return self._here.totals((counter,))[0]
 
     async def learn(self, claims: Sequence[Claim]) -> None:
@@ -112,20 +191,20 @@ class Budgets:
             self._here.note("", new, Reserved(totals, refused=0))
 
     def read(self, counters: Sequence[str]) -> tuple[int, ...]:
-        """Return what is used and reserved of counters; waits for the store, or says what is known here."""
+        """Return used and reserved amounts of counters; waits for the store, or returns local values."""
         try:
             return self.store.totals(counters)
         except StoreUnavailable:
             return self._here.totals(counters)
 
     def flush(self) -> None:
-        """Wait a minute at most until what was settled has reached the store; for tests."""
+        """Wait a minute at most until settlements have reached the store; for tests."""
         self._writer.flush(60.0)
         if isinstance(self.store, ValkeyBudgets):
             self.store.flush(60.0)
 
     def close(self) -> None:
-        """Send what waits, give the share back where nothing is left to send, and release the store."""
+        """Send waiting settlements, return the share if none is left, and release the store."""
         self._writer.close()
         if self._renew_at > float("-inf") and not self._writer.lost and not self._writer.waiting:
             try:

@@ -13,8 +13,6 @@ from pointsman.config import KeySpec, Role, TeamSpec
 from pointsman.errors import KeyExpired, KeyRevoked, RoleForbids
 from pointsman.vocabulary import DAY, Permission, Tier
 
-__all__ = ["Grant", "LowBudget", "grants"]
-
 
 @dataclass(frozen=True, slots=True)
 class LowBudget:
@@ -27,7 +25,7 @@ class LowBudget:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one key may do."""
+    """Permissions of one key."""
 
     name: str
     team: str
@@ -63,7 +61,7 @@ class Grant:
 
     @property
     def bounds_cost(self) -> bool:
-        """Whether what a request costs, or which model serves it, is bounded."""
+        """Whether the cost or the models of a request are limited."""
         return self.permission is not None or any(each.kind != "requests" for each in self.limits)
 
 

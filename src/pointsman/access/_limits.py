@@ -1,15 +1,47 @@
-"""One limit of a key or a team: its counter in the window of now, and what is said of it."""
+"""One limit of a key or a team: its counter in the window of now, and its description."""
 
 from __future__ import annotations
 
+import calendar
+import time
 from datetime import UTC, datetime
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from pointsman.access._windows import Every, Window, window
 from pointsman.config import KeySpec, TeamSpec
+from pointsman.config.access import Period
 from pointsman.stores.budgets import Claim
 
-__all__ = ["UNIT", "Kind", "Level", "Limit", "limits_of", "money_text", "time_text"]
+# Windows of the calendar, in UTC: minutes, hours, days, weeks from Monday, months.
+
+Every: TypeAlias = Period | Literal["minute"]
+
+_SECONDS: Final = {"minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
+#: Seconds from a Monday to the epoch, which began on a Thursday.
+_THURSDAY: Final = 3 * 86_400
+
+
+class Window(NamedTuple):
+    """From its first second to the one after its last, since the epoch."""
+
+    start: int
+    end: int
+
+
+def window(every: Every, at: float) -> Window:
+    """Return the window that a moment is in, in seconds since the epoch."""
+    if every == "month":
+        year, month = time.gmtime(at)[:2]
+        after = (year + 1, 1) if month == 12 else (year, month + 1)
+        return Window(_first_of(year, month), _first_of(*after))
+    length = _SECONDS[every]
+    shift = _THURSDAY if every == "week" else 0
+    start = int((at + shift) // length) * length - shift
+    return Window(start, start + length)
+
+
+def _first_of(year: int, month: int) -> int:
+    return calendar.timegm((year, month, 1, 0, 0, 0))
+
 
 #: Counted parts of one unit of the currency.
 UNIT: Final = 1_000_000_000
@@ -58,7 +90,7 @@ class Limit:
         return self._now
 
     def left(self, total: int) -> str:
-        """Say what is left after ``total`` units: "0.25 of 20.00 per day"."""
+        """Describe the rest after ``total`` units: "0.25 of 20.00 per day"."""
         left = max(self.most - total, 0)
         if self.kind == "money":
             return f"{money_text(left)} of {money_text(self.most)} per {self.every}"
@@ -75,7 +107,7 @@ class Limit:
 
 
 def limits_of(level: Level, spec: KeySpec | TeamSpec) -> tuple[Limit, ...]:
-    """Return the limits of a key or a team; none where none is set."""
+    """Return the limits of a key or a team; none by default."""
     found = []
     if spec.requests_per_minute is not None:
         found.append(Limit("requests", level, spec.name, spec.requests_per_minute, "minute"))

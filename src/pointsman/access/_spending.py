@@ -1,4 +1,4 @@
-"""What one request reserves of the limits of its key and team, and settles."""
+"""Reservations and settlements of one request under the limits of its key and team."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from pointsman.access._limits import UNIT, Limit, time_text
 from pointsman.errors import LimitReached
 from pointsman.prices import Prices
 from pointsman.stores.budgets import Claim
-from pointsman.wire.base import Usage
-
-__all__ = ["Hold", "Spending"]
+from pointsman.wire.conversation import Usage
 
 #: Failures for which a provider charges nothing: it refused, or was not reached.
 _FREE: Final = frozenset({"status", "connect", "busy", "stale"})
@@ -30,7 +28,7 @@ _numbers: Final = itertools.count(1)
 
 
 class Hold:
-    """What one attempt has reserved. Ends once; what comes after its end does nothing."""
+    """Reservation of one attempt. It ends once; later calls have no effect."""
 
     __slots__ = ("_budgets", "_claims", "_id", "_prices", "_tokens", "so_far")
 
@@ -42,7 +40,7 @@ class Hold:
         prices: Prices,
         tokens: tuple[int, int],
     ) -> None:
-        """Take what was reserved for input and output ``tokens``."""
+        """Use the reservation for input and output ``tokens``."""
         self._budgets = budgets
         self._id = reservation
         self._claims: Sequence[tuple[Limit, Claim]] | None = claims
@@ -51,16 +49,16 @@ class Hold:
         self.so_far: Usage | None = None  # of a stream: counted, as far as its upstream has not said it
 
     def finish(self, error: str, usage: Usage, *, estimated: bool = False) -> float:
-        """Settle the attempt; return what it cost, in US dollars.
+        """Settle the attempt; return its cost, in US dollars.
 
         Usage that the upstream reports counts. Without it, a failure for which nothing is charged gives all
         back; another failure has used the input; and what succeeded, or whose caller left, has used what was
-        reserved: the upstream may go on writing for nobody.
+        reserved: the upstream may continue without a reader.
 
         Args:
             error: Class of failure as the ledger names it; empty for a success.
             usage: As far as it is known.
-            estimated: The upstream has not told all of the usage.
+            estimated: The upstream has not reported all usage.
         """
         read, written = self._tokens
         if error == "disconnect" and self.so_far is None and (estimated or usage.output is None):
@@ -77,7 +75,7 @@ class Hold:
         return self._settle(used[0], 0, written if used[1] is None else used[1])
 
     def keep(self) -> None:
-        """Settle what nobody finished as it was reserved."""
+        """Settle an unfinished attempt at its reservation."""
         self._settle(self._tokens[0], 0, self._tokens[1])
 
     def _settle(self, read: int, cached: int, written: int) -> float:
@@ -92,7 +90,7 @@ class Hold:
 
 
 class Spending:
-    """The limits of one request: reserves for each attempt, and says what is left."""
+    """The limits of one request: reserves for each attempt, and reports the rest."""
 
     __slots__ = ("_clock", "_counts_request", "_holds", "_known", "budgets", "grant", "output_tokens")
 
@@ -116,7 +114,7 @@ class Spending:
         self._holds: list[Hold] = []
 
     def check_rate(self) -> None:
-        """Refuse a request whose rate limit is known to be used up, before any work is done for it.
+        """Refuse a request with a rate limit known to be used up, before any work is done for it.
 
         Raises:
             LimitReached: requests of this minute are used up: their number never falls within it.
@@ -154,32 +152,32 @@ class Spending:
                 raise self._reached(limit, total, 0, now)
 
     def beside(self) -> Spending:
-        """Return the same limits for what is done beside the request, which counts no request."""
+        """Return the same limits for extra calls of the request, which count as no request."""
         other = Spending(self.grant, self.budgets, self.output_tokens, self._clock)
         other._counts_request = False
         return other
 
     async def count_request(self) -> None:
-        """Count a request, whatever becomes of it; what it costs is reserved apart.
+        """Count a request, regardless of its result; its cost is reserved separately.
 
         Raises:
             LimitReached: its rate limit is used up.
-            StoreUnavailable: that cannot be told, and requests are then refused.
+            StoreUnavailable: that is unknown, and requests are then refused.
         """
         hold = await self._reserve(Prices(), (0, 0))
         hold.keep()
 
     async def reserve(self, prices: Prices, input_tokens: int, output_tokens: int) -> Hold:
-        """Reserve what one attempt may cost in every window of every level.
+        """Reserve the possible cost of one attempt in every window of every level.
 
         Args:
             prices: Of the model.
             input_tokens: Estimate.
-            output_tokens: The request's own limit; 0 where it states none.
+            output_tokens: The request's limit; 0 if it states none.
 
         Raises:
             LimitReached: a limit has no room; nothing is reserved.
-            StoreUnavailable: that cannot be told, and requests are then refused.
+            StoreUnavailable: that is unknown, and requests are then refused.
         """
         return await self._reserve(prices, (input_tokens, output_tokens or self.output_tokens))
 
@@ -209,12 +207,12 @@ class Spending:
         return [(limit, limit.claim(amount, now)) for limit, amount in found if amount]
 
     def end(self) -> None:
-        """The request is over: what nobody settled has used what it reserved."""
+        """The request is over: unsettled reservations count as used."""
         for hold in self._holds:
             hold.keep()
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Return what is left: ``x-ratelimit-*`` as OpenAI's, and the tightest budget."""
+        """Return the rest: ``x-ratelimit-*`` as OpenAI's, and the tightest budget."""
         tightest: dict[str, tuple[int, Limit]] = {}
         for limit, total in self._known.items():
             left = limit.most - total
@@ -252,12 +250,12 @@ class Spending:
 
 
 def _units(money: float) -> int:
-    """Whole parts of the unit, rounded up; what is only a float's error is none."""
+    """Whole parts of the unit, rounded up; float errors are ignored."""
     return ceil(round(min(money, _MOST_MONEY) * UNIT, 3))
 
 
 def _believed(usage: Usage) -> Usage:
-    """What an upstream reports, within what an answer can have; a negative number is no report."""
+    """Usage reported by an upstream, within plausible bounds; a negative number is no report."""
     return Usage(_count(usage.input), _count(usage.cached), _count(usage.output))
 
 

@@ -19,7 +19,7 @@ _NAMES: Final = frozenset({"BatchClassifier", "classify_batch"})
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for: the command line reads the options of a batch without pyarrow."""
+    """Import names on demand: the command line reads the options of a batch without pyarrow."""
     if name not in _NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

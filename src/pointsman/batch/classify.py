@@ -2,27 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 
-from pointsman.batch.columns import TEXT, InputColumn, find, find_input
-from pointsman.batch.engines import engine_of
-from pointsman.batch.rows import FORMAT, requests
+from pointsman.batch.columns import TEXT, InputColumn, find, find_input, without_nulls
 from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
+from pointsman.decoding import UNREADABLE, why_unreadable, without_halves
 from pointsman.domains import default_domains
 from pointsman.drivers import drive, no_model
-from pointsman.errors import CallerError
-from pointsman.factory import default_policy, read_policy, read_profile
+from pointsman.errors import CallerError, MalformedRequest
+from pointsman.factory import build_engine, default_policy, read_policy, read_profile
 from pointsman.stores.ledger.export import SHAPE
-from pointsman.vocabulary import AgentRequest
+from pointsman.vocabulary import AgentRequest, WireFormat
+from pointsman.wire import FORMATS
+from pointsman.wire.request import read_request, request_from_text
 
-__all__ = ["SCHEMA", "BatchClassifier", "classify_batch"]
+__all__ = ["FORMAT", "SCHEMA", "BatchClassifier", "classify_batch", "engine_of", "requests"]
+
+
+# Engines of this process, by policy: whoever maps a function over batches pickles it anew for each task.
+
+#: Engines that are kept: building one takes a few hundred milliseconds, and it holds some megabytes.
+_MOST: Final = 4
+_built: Final[OrderedDict[str, Engine]] = OrderedDict()
+
+
+def engine_of(policy: Policy, version: str) -> Engine:
+    """Return the engine of a policy, which is built with its first use in this process.
+
+    Args:
+        policy: What decides.
+        version: Its version, which names all that decides.
+    """
+    engine = _built.pop(version, None) or build_engine(policy)
+    _built[version] = engine
+    while len(_built) > _MOST:
+        _built.popitem(last=False)
+    return engine
+
+
+# The requests in a record batch: what one row holds, as the gateway would read it.
+
+#: The column that names the wire format of each row; without it, and where it is null, it is ``chat``.
+FORMAT: Final = "format"
+_CHAT: Final = WireFormat.CHAT
+
+_messages: Final = msgspec.json.Decoder(list[Any]).decode
+
+
+def requests(batch: pa.RecordBatch, column: InputColumn) -> Iterator[Callable[[], AgentRequest]]:
+    """Yield for each row the function that reads it, which raises ``CallerError`` if it cannot."""
+    read = _READERS[column.kind]
+    for value, wire in zip(batch.column(column.name).to_pylist(), _formats(batch, column), strict=True):
+        yield partial(read, value, wire)
+
+
+def _formats(batch: pa.RecordBatch, column: InputColumn) -> list[str | None]:
+    if column.kind == "text" or FORMAT not in batch.schema.names:
+        return [None] * batch.num_rows
+    formats: list[str | None] = batch.column(find(batch.schema, FORMAT, TEXT, "")).to_pylist()
+    return formats
+
+
+def _text(value: str | None, _: str | None) -> AgentRequest:
+    if value is None:
+        raise MalformedRequest("the text is null")
+    return request_from_text(value)
+
+
+def _conversation(value: Any, wire: str | None) -> AgentRequest:
+    format = _format(wire)  # noqa: A001 - as elsewhere
+    messages = _messages_in(value) if isinstance(value, str | bytes) else without_nulls(value)
+    if messages is None:
+        raise MalformedRequest("the messages are null")
+    return read_request(format, FORMATS[format].body(messages, ""))
+
+
+def _messages_in(value: str | bytes) -> list[Any]:
+    try:
+        return _messages(_whole(value))
+    except UNREADABLE as error:
+        raise MalformedRequest(f"the messages are no JSON array: {why_unreadable(error)}") from None
+
+
+def _body(value: str | bytes | None, wire: str | None) -> AgentRequest:
+    """A whole request. The model it asks for is left out: the model is the question."""
+    if value is None:
+        raise MalformedRequest("the request is null")
+    request = read_request(_format(wire), _whole(value))
+    return msgspec.structs.replace(request, model="")
+
+
+def _whole(value: str | bytes) -> bytes:
+    """JSON in which half a character, as JavaScript may write one, is replaced."""
+    data = value.encode("utf-8", "replace") if isinstance(value, str) else value
+    return without_halves(data) if rb"\ud" in data.lower() else data
+
+
+def _format(wire: str | None) -> WireFormat:
+    try:
+        return _CHAT if wire is None else WireFormat(wire)
+    except ValueError:
+        known = ", ".join(WireFormat)
+        raise MalformedRequest(f'no wire format "{wire}"', hint=f"known: {known}") from None
+
+
+_READERS: Final[Mapping[str, Callable[[Any, str | None], AgentRequest]]] = {
+    "text": _text,
+    "messages": _conversation,
+    "request": _body,
+}
+
 
 #: Columns that are passed on as they are, where they are there.
 _KEPT: Final = ("id",)
@@ -48,7 +146,7 @@ SCHEMA: Final = pa.schema(
 
 
 class BatchClassifier:
-    """Classifies record batches under one policy. Picklable: the engine is built where it is first used."""
+    """Classifies record batches under one policy. Picklable: the engine is built at first use."""
 
     name: Final = "classify"
 
@@ -75,7 +173,7 @@ class BatchClassifier:
         return cls(read_policy(Path(file), default_policy()), column)
 
     def describe(self) -> dict[str, object]:
-        """What the output depends on beside the rows."""
+        """Inputs of the output other than the rows."""
         return {
             "policy_version": self.version,
             "explanation_version": SHAPE,
@@ -155,9 +253,9 @@ def classify_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
         batch: With a column ``text`` (string), ``messages`` (JSON, or list of struct) or ``request`` (JSON).
 
     Returns:
-        A row for each row: ``id`` where there is one, and the columns of ``SCHEMA``.
+        A row for each row: ``id`` if there is one, and the columns of ``SCHEMA``.
 
     Raises:
-        ConfigError: a column is missing or of another type; names it, and what is expected.
+        ConfigError: a column is missing or of another type; names it, and the expected type.
     """
     return _default()(batch)

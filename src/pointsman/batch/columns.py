@@ -16,7 +16,7 @@ _SHOWN: Final = 20
 
 
 class Expected(NamedTuple):
-    """What a column may hold."""
+    """Types that a column may have."""
 
     said: str  # for a message
     accepts: Callable[[pa.DataType], bool]
@@ -78,7 +78,7 @@ def find(schema: pa.Schema, name: str, expected: Expected, file: str) -> str:
     """Return the name of a column that is there and of an expected type.
 
     Raises:
-        ConfigError: it is missing, duplicate or of another type; names file, column and what is expected.
+        ConfigError: it is missing, duplicate or of another type; names file, column and the expected type.
     """
     places = schema.get_all_field_indices(name)
     if not places:
@@ -120,7 +120,7 @@ def _columns_of(schema: pa.Schema) -> str:
 
 
 def without_nulls(value: Any) -> Any:
-    """Leave out what is null in structs: Arrow gives every struct all fields of its type."""
+    """Leave out nulls in structs: Arrow gives every struct all fields of its type."""
     if isinstance(value, dict):
         return {name: without_nulls(each) for name, each in value.items() if each is not None}
     if isinstance(value, list):

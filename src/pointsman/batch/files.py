@@ -109,7 +109,7 @@ def read_part(part: Part, choose: Callable[[pa.Schema, str], list[str]]) -> Iter
 def write_part(
     path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, row_group: int = _WRITTEN
 ) -> None:
-    """Write a part under another name, and give it its own when it is whole and on the disk.
+    """Write a part under another name, and rename it when it is whole and on disk.
 
     Raises:
         PointsmanError: it cannot be written.
@@ -169,7 +169,7 @@ def _groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema, size: int) -> 
 
 
 def rows_of(path: Path) -> int | None:
-    """Return how many rows a part has; None where it is not there or not whole."""
+    """Return how many rows a part has; None if it is missing or partial."""
     try:
         return int(pq.read_metadata(path).num_rows)
     except (pa.ArrowException, OSError):

@@ -1,4 +1,4 @@
-"""What an engine runs."""
+"""Job of an engine."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class RowJob(Protocol):
         ...
 
     def describe(self) -> dict[str, object]:
-        """What the result depends on beside the rows, as JSON values."""
+        """Inputs of the result other than the rows, as JSON values."""
         ...
 
     def columns(self, schema: pa.Schema, file: str = "") -> list[str]:
-        """The columns that are read. Raises ``ConfigError`` that names file, column and what is expected."""
+        """The columns that are read. Raises ``ConfigError`` that names file, column and the expected type."""
         ...
 
     def schema(self, schema: pa.Schema) -> pa.Schema:

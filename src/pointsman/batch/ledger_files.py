@@ -1,7 +1,7 @@
 """The entries of a ledger as a Parquet file, out and in: a row each, in row groups, in constant memory.
 
 The column ``body`` holds the row of JSON lines (docs/reference/ledger.md), from which it is read again. The
-other columns repeat what is asked for most, for those who query the file.
+other columns repeat the fields queried most, for those who query the file.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def read_entries(path: Path) -> Iterator[Entry]:
 
     Raises:
         ConfigError: it is not a Parquet file, a column is missing or of another type, or a row is no entry;
-            names the file, the column or the row, and what is expected.
+            names the file, the column or the row, and the expected value.
     """
     for number, source in enumerate(sources(str(path))):
         for name, expected in _NEEDED.items():

@@ -65,7 +65,7 @@ def run_local(task: Task[Item], items: Iterable[Item], workers: int) -> Iterator
 
 
 class _Workers:
-    """Processes that were started afresh: threads and open connections of this one are not theirs."""
+    """Processes that were started afresh: threads and open connections are not inherited."""
 
     def __init__(self, task: Task[Any], count: int) -> None:
         context = get_context("spawn")
@@ -126,7 +126,7 @@ class _Workers:
 
 
 def _work(connection: Connection, task: Task[Any]) -> None:
-    """What a worker does: one item after the other, until the pipe ends."""
+    """Loop of a worker: one item after the other, until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the first process ends the others
     try:
         while True:

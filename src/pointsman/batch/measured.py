@@ -1,4 +1,4 @@
-"""What the parts of ``BatchRanker`` hold, as the arrays that are measured: some 300 bytes a row."""
+"""Results of the parts of ``BatchRanker``, as arrays: some 300 bytes a row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def scored_in(job: BatchRanker, done: Finished) -> tuple[ScoredPrompts, NDArray[
     table = pa.concat_tables(parts)
     table = table.filter(table["error"].is_null())
     if not table.num_rows:
-        raise PointsmanError("no row could be read", hint='column "error" of the output says why')
+        raise PointsmanError("no row could be read", hint='column "error" of the output has the reasons')
     of_rankers = {name: _floats(table[name]) for name in job.rankers}
     outcomes = _outcomes(table)
     rankings = {

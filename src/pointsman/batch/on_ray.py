@@ -1,7 +1,7 @@
 """The Ray engine: Ray Data reads and decides; this process writes the same parts as the local engine.
 
-Ray divides rows into blocks as its memory suits. With its order kept, the number of rows of each row group
-says to which part a row belongs; the path beside each row proves it.
+Ray divides rows into blocks as its memory suits. In order, the number of rows of each row group
+gives the part of a row; the path in each row proves it.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _OBJECT_STORE: Final = 256 * 2**20
 
 @contextmanager
 def _ray_data(workers: int) -> Iterator[Any]:
-    """Return ``ray.data``, connected: to what this program has, to ``RAY_ADDRESS``, or to a Ray of its own.
+    """Return ``ray.data``, connected: to this program's Ray, to ``RAY_ADDRESS``, or to a new local Ray.
 
-    A Ray of its own listens on the loopback address alone, sends no usage statistics, and ends here.
+    A local Ray listens on the loopback address alone, sends no usage statistics, and ends here.
 
     Raises:
         MissingExtra: Ray is not installed.
@@ -77,7 +77,7 @@ def _here(workers: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _WithPath:
-    """A job that keeps the path of each row."""
+    """A job that includes the path of each row."""
 
     job: RowJob
 
@@ -93,9 +93,9 @@ def rows_on_ray(job: RowJob, schema: pa.Schema, parts: Sequence[Part], work: Wor
     """Write the parts of these files that are not finished, and yield rows as they are written.
 
     Args:
-        job: What is done.
+        job: The job.
         schema: The columns of the result.
-        parts: All row groups of the files, in their order; those whose file is there are left as they are.
+        parts: All row groups of the files, in their order; parts with a file are left unchanged.
         work: Where and how.
     """
     files = list(dict.fromkeys(part.file for part in parts))
@@ -187,11 +187,11 @@ def sessions_on_ray(
     """Write the parts that wait, and yield rows as they are written.
 
     Ray groups records by part instead of by session: a part has all records of its sessions, and there are
-    some thousand parts where there are millions of sessions.
+    some thousand parts for millions of sessions.
 
     Args:
-        job: What is done.
-        files: What is read.
+        job: The job.
+        files: The input files.
         waiting: The parts that are not finished.
         count: Parts in all.
         work: Where and how.

@@ -1,4 +1,4 @@
-"""The folder that a run writes to: what the run is, which parts are finished, and who writes to it."""
+"""The folder that a run writes to: the run's inputs, finished parts, and its lock."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _ANOTHER: Final = "name another folder with --out, or remove this one"
 
 
 class OutputFolder:
-    """A folder of parts. The same command on the same folder goes on where an earlier run ended.
+    """A folder of parts. The same command on the same folder resumes an earlier run.
 
-    ``run.json`` says what the parts depend on: command, policy, options, and the files read with their sizes.
+    ``run.json`` says the inputs of the parts: command, policy, options, and the files read with their sizes.
     """
 
     def __init__(self, path: Path, run: Mapping[str, object], inputs: Iterable[ParquetInput]) -> None:
@@ -37,7 +37,7 @@ class OutputFolder:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Make the folder this run's, or find that it is, and keep other runs away meanwhile.
+        """Make the folder this run's, or find that it is, and lock other runs out meanwhile.
 
         Raises:
             PointsmanError: it holds something else, another run is writing to it, or it cannot be written.
@@ -71,7 +71,7 @@ class OutputFolder:
         draft.replace(file)
 
     def _remove_drafts(self) -> None:
-        """Remove what an ended run left half-written."""
+        """Remove partial files of an ended run."""
         for draft in self.path.glob(_DRAFTS):
             draft.unlink(missing_ok=True)
 

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from pointsman.batch.columns import NUMBER, TEXT, find
-from pointsman.encoders.kinds import load_kinds, open_kinds
-from pointsman.encoders.learned_routers import load_scorer
+from pointsman.encoders.learned_routers import load_kinds, load_scorer, open_kinds
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.rankers import RULES, by_kinds, by_learned_router, by_rules, persons_text
 from pointsman.learning.tiers import LEARNED
@@ -53,7 +52,7 @@ class BatchRanker:
     def __init__(
         self, *, weak: str = "", strong: str = "", kinds: str = "off", learned_router: Path | None = None
     ) -> None:
-        """Take the columns of the two models' scores, and what ranks beside the rules.
+        """Take the columns of the two models' scores, and the ranker compared with the rules.
 
         Args:
             weak: Column of the weak model's scores; by default ``weak``.
@@ -71,7 +70,7 @@ class BatchRanker:
             self.rankers += (LEARNED, P_WEAK, P_STRONG, *ERRORS)
 
     def describe(self) -> dict[str, object]:
-        """What the output depends on beside the rows."""
+        """Inputs of the output other than the rows."""
         file = load_kinds(self.kinds)
         router = self.learned_router
         return {

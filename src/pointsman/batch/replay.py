@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from pointsman.batch.classify import engine_of
 from pointsman.batch.columns import BINARY, find
-from pointsman.batch.engines import engine_of
 from pointsman.decision.policy import Policy
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.reports.replay import Replay, Replayed
@@ -77,7 +77,7 @@ def part_of(line: bytes | str, parts: int) -> int:
 
 
 class BatchReplayer:
-    """Decides the records of whole sessions again. Picklable: the engine is built where it is first used."""
+    """Decides the records of whole sessions again. Picklable: the engine is built at first use."""
 
     name: Final = "replay"
     schema: Final = REPLAYED
@@ -87,7 +87,7 @@ class BatchReplayer:
         self.version = policy.version()
 
     def describe(self) -> dict[str, object]:
-        """What the output depends on beside the rows."""
+        """Inputs of the output other than the rows."""
         return {"policy_version": self.version, "explanation_version": SHAPE}
 
     def columns(self, schema: pa.Schema, file: str = "") -> list[str]:

@@ -46,13 +46,13 @@ class _PartTask:
 
 
 def map_rows(job: RowJob, work: Work, started: Reports) -> Finished:
-    """Run a job over all rows of Parquet files, each row group into a part of its own.
+    """Run a job over all rows of Parquet files, each row group into a separate part.
 
     Parts that an earlier run of the same job has finished are left as they are. Memory does not grow with
     the rows, and both engines write the same bytes.
 
     Args:
-        job: What is done.
+        job: The job.
         work: Where and how.
         started: Shows how far it has come.
 

@@ -1,4 +1,4 @@
-"""What a replay of Parquet files amounts to, read from the parts it wrote."""
+"""Summary of a replay of Parquet files, read from the parts it wrote."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import pyarrow.parquet as pq
 
 from pointsman.batch.replay import BatchReplayer
 from pointsman.batch.row_jobs import Finished
-from pointsman.reports.replay import Replayed
-from pointsman.reports.replay_summary import Summary
+from pointsman.reports.replay import Replayed, Summary
 
 __all__ = ["summary_of"]
 

@@ -10,8 +10,6 @@ from pointsman.model_calls import ask_nobody
 from pointsman.orchestrator import Application, ClassificationNode
 from pointsman.upstreams.chat_model_port import ChatModel
 
-__all__ = ["CurrentRegistry", "application", "classifier", "model", "use"]
-
 
 class _Current:
     """The source has one registry and one model for the process, and so has code written against it."""

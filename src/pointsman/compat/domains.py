@@ -1,7 +1,7 @@
-"""The names of the founding specification, under their own signatures, for code written against it.
+"""The names of the founding specification, with their signatures, for code written against it.
 
 They work on plain dicts and on the built-in domains. ``DomainTracker`` decides the same from one shared scan
-and never comes here; docs/decisions/0041 and 0042 list what differs from the specification's code, and why.
+and never comes here; docs/notebook/0041 and 0042 list what differs from the specification's code, and why.
 """
 
 from __future__ import annotations
@@ -14,14 +14,22 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.domains import MOMENTUM_THRESHOLD, SECONDARY_MIN_SIGNALS
-from pointsman.domains.data import Concept, Domain, DomainSet
+from pointsman.domains.data import Concept, Domain, DomainSet, disabled_domains
 from pointsman.domains.enrichment import plan_enrichment, primary_text, secondary_text
 from pointsman.domains.momentum import remember
 from pointsman.domains.parsing import default_domains
-from pointsman.domains.profiles import disabled_domains
 from pointsman.domains.scoring import Reading, pick_secondary
-from pointsman.domains.signature import format_signature, parse_signature, restore_from_signature
-from pointsman.domains.values import CONVERSATION, Compound, DomainClass, DomainMemory, Pair, Part
+from pointsman.domains.values import (
+    CONVERSATION,
+    Compound,
+    DomainClass,
+    DomainMemory,
+    Pair,
+    Part,
+    format_signature,
+    parse_signature,
+    restore_from_signature,
+)
 from pointsman.evidence import Kind, Signal
 from pointsman.integrations.agent_zero.profile import (
     COMPOUND_KEY,
@@ -135,7 +143,7 @@ def score_all_domains(message: str, domain_configs: Mapping[str, Any]) -> list[t
 def extract_compound(
     scores: list[tuple[str, int, list[str]]],
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The primary domain and, when it is strong enough beside it, a secondary one; small talk is neither."""
+    """The primary domain and, when it is strong enough, a secondary one; small talk is neither."""
     telling = [score for score in scores if not _is_null(score[0])]
     if not telling:
         return _as_dict(*(scores[0] if scores else (CONVERSATION, 0, []))), None
@@ -150,7 +158,7 @@ def apply_compound_momentum(
     current_signature: str,
     current_momentum: int,
 ) -> tuple[dict[str, Any], dict[str, Any] | None, str, int]:
-    """Apply the rule table to what a signature can remember of a session.
+    """Apply the rule table to the session data in a signature.
 
     A signature knows neither the roles nor the counters of a pair: the domain of higher priority counts as
     primary, and nothing repeats. ``DomainTracker`` has the whole memory.

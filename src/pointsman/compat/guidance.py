@@ -1,7 +1,7 @@
 """The names of the founding document on guidance.
 
 The product decides guidance with ``pointsman.guidance.Guide``, which remembers in a session's memory and
-never comes here. Defined here, for code that runs its own loop: classifiers asked in order, their cooldowns,
+never comes here. Defined here, for code with a custom loop: classifiers asked in order, their cooldowns,
 and guidance collected by hand.
 """
 
@@ -11,10 +11,13 @@ import logging
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import BoundedSemaphore, Thread
 from timeit import default_timer
 from typing import Final
 
-from pointsman.compat._llm_classifier import LLMClassifier
+from pointsman import guidance
 from pointsman.guidance import (
     AllOfClassifier,
     AnyOfClassifier,
@@ -43,7 +46,7 @@ from pointsman.guidance.classifiers.composite import name_of
 from pointsman.guidance.collect import Fired, judge_all, worded
 from pointsman.guidance.cooldown import check_limits, may_fire
 from pointsman.trajectory import Session, ToolInvoked, ToolResult, TrajectoryBuilder
-from pointsman.vocabulary import Reason
+from pointsman.vocabulary import ModelQuery, ModelReply, Reason
 
 __all__ = [
     "AllOfClassifier",
@@ -82,6 +85,67 @@ __all__ = [
     "collect_guidance",
     "run_classifiers",
 ]
+
+
+# The source's ``LLMClassifier``, which asks a model in the thread that classifies.
+
+#: Questions under way in one process. One that was given up on keeps its thread until the model answers.
+MAX_WAITING: Final = 8
+_free: Final = BoundedSemaphore(MAX_WAITING)
+
+
+@dataclass(frozen=True, slots=True)
+class LLMClassifier(guidance.LLMClassifier):
+    """Delegates the judgement to a small, fast model, by ``ask`` or by an overridden ``_call_model``.
+
+    An answer is waited for no longer than ``timeout_ms``, and any failure abstains. With neither way to ask,
+    the driver of the decision asks.
+    """
+
+    ask: Callable[[ModelQuery], ModelReply] | None = None
+
+    def _call_model(self, summary: str) -> str | ModelReply:
+        """Return the model's answer about a summary of the run. May raise anything. For subclasses."""
+        return self.ask(self._query(summary)) if self.ask else ModelReply(error="no-model")
+
+    def _asked(self, query: ModelQuery) -> ModelReply | None:
+        if self.ask is None and type(self)._call_model is LLMClassifier._call_model:
+            return None
+        try:
+            said = _within(self.timeout_ms / 1000, partial(self._call_model, query.text))
+        except TimeoutError:
+            return ModelReply(error="timeout")
+        except Exception as error:  # noqa: BLE001 - fail open: a model that cannot be asked is not a "no"
+            return ModelReply(error=f"failed: {type(error).__name__}")
+        return said if isinstance(said, ModelReply) else ModelReply(str(said))
+
+
+def _within(seconds: float, call: Callable[[], str | ModelReply]) -> str | ModelReply:
+    """Run a call in a separate thread and wait for it.
+
+    Raises:
+        TimeoutError: it takes longer, or too many calls are under way.
+    """
+    if not _free.acquire(blocking=False):
+        raise TimeoutError
+    answers: SimpleQueue[str | ModelReply | BaseException] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put(call())
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            answers.put(error)
+        finally:
+            _free.release()
+
+    Thread(target=run, name="pointsman-llm-classifier", daemon=True).start()
+    try:
+        answer = answers.get(timeout=seconds)
+    except Empty:
+        raise TimeoutError from None
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
 
 
 #: Pieces of guidance given at once; more than three compete with each other.
@@ -150,7 +214,7 @@ def run_classifiers(
     Args:
         classifiers: Asked in this order.
         context: The moment to judge.
-        min_confidence: From which a result counts; ``config`` has its own.
+        min_confidence: Threshold of a result; ``config`` has another one.
         tracker: Passes over classifiers that are cooling down, and records the one returned.
         config: Limits on every classifier.
         abstained: Receives the reason of each classifier that raised, or that could not tell.
@@ -236,7 +300,7 @@ class GuidanceDelivered:
 
 @dataclass(slots=True)
 class GuidanceTracker:
-    """Remembers, for people who run their own loop, how often each configured provider has spoken."""
+    """Remembers, for programs with a custom loop, how often each configured provider has fired."""
 
     fired: dict[int, Fired] = field(default_factory=dict)  # by place in the configuration
     abstained: list[Reason] = field(default_factory=list)  # what failed open, and why
@@ -250,7 +314,7 @@ def collect_guidance(
     tracker: GuidanceTracker | None = None,
     max_at_once: int = MAX_AT_ONCE,
 ) -> tuple[GuidanceInjection, ...]:
-    """Collect the guidance of all providers whose moment this is, the most urgent first.
+    """Collect the guidance of all providers that apply at this moment, the most urgent first.
 
     The session is told of every piece (``GuidanceDelivered``). A provider that fails is left out and noted in
     the tracker. Without a tracker no limit over time applies.

@@ -97,7 +97,7 @@ class BaseInfrastructureNode:
 
     @staticmethod
     def classify_error(exc: Exception, context: Any) -> ErrorClassification | None:
-        """What an exception of ``execute`` means for the run; None leaves it to the common classification."""
+        """Effect of an exception of ``execute`` on the run; None leaves it to the common classification."""
         return classify_error(exc, context)
 
 
@@ -147,14 +147,14 @@ class ClassificationNode(BaseInfrastructureNode):
 
     @staticmethod
     def classify_error(exc: Exception, context: Any) -> ErrorClassification:
-        """What an exception of ``execute`` means for the run."""
+        """Effect of an exception of ``execute`` on the run."""
         return _ClassificationNode.classify_error(exc, context)
 
 
 def router_conditional_edge(state: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> str:
-    """The next node alone, for frameworks whose edges only name one.
+    """The next node alone, for frameworks with edges that only name one.
 
-    A framework that discards what an edge writes must take counters from ``decide`` instead.
+    A framework that discards the writes of an edge must take counters from ``decide`` instead.
     """
     if state.get("control_has_error"):
         return handle_error_routing(state, limits)
@@ -164,7 +164,7 @@ def router_conditional_edge(state: Mapping[str, Any], limits: Limits = DEFAULT_L
 def handle_error_routing(state: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> str:
     """The next node after a failure. A state that can be changed gets the move's counters, as in the source.
 
-    It does not wait before a retry: ``decide`` says how long to.
+    It does not wait before a retry: ``decide`` gives the delay.
     """
     move = decide(state, limits)
     if isinstance(state, MutableMapping):
@@ -214,17 +214,17 @@ async def select_capabilities(
     model: ChatModel | None = None,
     policy: SelectionPolicy | None = None,
 ) -> list[str]:
-    """Select once. A run that selects often keeps a ``Selector`` instead.
+    """Select once. A run that selects often reuses a ``Selector`` instead.
 
     Args:
-        task: what is to be done.
+        task: the task.
         available_capabilities: in registry order.
         state: an ``AgentState``; the reason for a reclassification and bypass are read from it.
-        model: judges what is unsure; by default that of the application in use, or none.
+        model: judges unsure capabilities; by default that of the application in use, or none.
         policy: how to select.
 
     Raises:
-        SelectionUnavailable: the policy says to raise and the model could not be asked.
+        SelectionUnavailable: the policy is to raise and the model could not be asked.
     """
     known = CapabilityRegistry(available_capabilities)
     selector = Selector(known, LocalScorer(known), policy)

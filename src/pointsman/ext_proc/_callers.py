@@ -1,12 +1,13 @@
-"""Whose request Envoy shows, and whether it may go on as it came.
+"""Caller of a request from Envoy, and whether the request may pass unchanged.
 
-Where keys are configured nobody chooses that no key is asked for: the head of each request is checked before
-anything of it goes on. What is passed on as it came has no known cost, so a key whose cost or models are
+With configured keys no request skips the check: the head of each request is checked before
+any part is forwarded. A request that is passed unchanged has no known cost, so a key whose cost or models are
 bounded is refused instead.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from pointsman.access import Grant
@@ -18,28 +19,80 @@ from pointsman.errors import (
     StoreUnavailable,
     TooLarge,
 )
-from pointsman.ext_proc._answer import immediate
+from pointsman.ext_proc import messages as proto
 from pointsman.gateway.parts import LiveState, Scope, authorise, send_refusal
 from pointsman.upstreams.port import Headers
-from pointsman.wire import WIRES, Wire, guess_wire
+from pointsman.wire import FORMATS, Format, guess_wire
 
-__all__ = ["ENDPOINTS", "admitted", "check_passed", "is_bounded", "refused"]
+# The messages that a stream answers Envoy with.
+
+#: Bytes of one message with a part of a body: what Envoy writes at once.
+_PART: Final = 64 << 10
+#: What Envoy writes by itself in an answer.
+_OWN: Final = frozenset({b"content-length", b"connection", b"transfer-encoding"})
+
+
+def _options(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[Any]:
+    for name, value in headers:
+        header = proto.HeaderValue(key=name.decode("latin-1"), raw_value=value)
+        yield proto.HeaderValueOption(header=header, append_action=proto.OVERWRITE)
+
+
+def mutated(headers: Iterable[tuple[bytes, bytes]], removed: Iterable[str] = ()) -> Any:
+    """Return a mutation that sets some headers and removes others."""
+    return proto.HeaderMutation(set_headers=_options(headers), remove_headers=removed)
+
+
+def continued(kind: str, common: Any = None) -> Any:
+    """Return a response of a kind (``request_headers``, …) that lets the request continue."""
+    if kind.endswith("trailers"):
+        return proto.ProcessingResponse(**{kind: proto.TrailersResponse()})
+    of = proto.HeadersResponse if kind.endswith("headers") else proto.BodyResponse
+    return proto.ProcessingResponse(**{kind: of(response=common) if common is not None else of()})
+
+
+def plain(kind: str, *, streams: bool, body: bytes = b"", ends: bool = False) -> Any:
+    """Return a response to a part of a body that passes unchanged, which some modes want repeated."""
+    if not streams:
+        return continued(kind)
+    part = proto.StreamedBodyResponse(body=body, end_of_stream=ends)
+    return continued(kind, proto.CommonResponse(body_mutation=proto.BodyMutation(streamed_response=part)))
+
+
+def body_parts(kind: str, body: bytes, *, ends: bool) -> Iterator[Any]:
+    """Yield a whole body in parts, for a mode in which each is a message."""
+    for start in range(0, max(len(body), 1), _PART):
+        part = body[start : start + _PART]
+        yield plain(kind, streams=True, body=part, ends=ends and start + _PART >= len(body))
+
+
+def immediate(status: int, headers: Headers, body: bytes) -> Any:
+    """Return the answer that Envoy gives at once, instead of asking an upstream."""
+    return proto.ProcessingResponse(
+        immediate_response=proto.ImmediateResponse(
+            status=proto.HttpStatus(code=status),
+            headers=mutated(pair for pair in headers if pair[0] not in _OWN),
+            body=body,
+            details="pointsman",
+        )
+    )
+
 
 #: What is decided, by path.
-ENDPOINTS: Final = {prefix + wire.path: wire for wire in WIRES.values() for prefix in (b"", b"/v1")}
+ENDPOINTS: Final = {prefix + wire.path: wire for wire in FORMATS.values() for prefix in (b"", b"/v1")}
 #: What a key with limits may do where nothing is decided: no model works for it.
 _READS: Final = frozenset({b"GET", b"HEAD", b"OPTIONS", b"DELETE"})
 
 
 def admitted(state: LiveState, sent: Headers) -> Grant | None:
-    """Return what the key of a request may do; None: everything, or no key is asked for.
+    """Return the permissions of a request's key; None: all, or no key is required.
 
     Args:
         state: Names the keys.
         sent: The headers of the request.
 
     Raises:
-        Unauthorized: no key, or not one of ours.
+        Unauthorized: no key, or an unknown one.
         Forbidden: it is no longer valid.
     """
     if not state.server.keys:  # Envoy decides who may call
@@ -57,7 +110,7 @@ def is_bounded(grant: Grant | None) -> bool:
 
 
 async def check_passed(state: LiveState, grant: Grant | None, why: str, method: bytes, sent: Headers) -> None:
-    """Let a request go on as it came, and count it against the rate limit of its key.
+    """Pass a request unchanged, and count it against the rate limit of its key.
 
     Args:
         state: Counts.
@@ -68,7 +121,7 @@ async def check_passed(state: LiveState, grant: Grant | None, why: str, method: 
 
     Raises:
         CallerError: its key may not do that, or its rate limit is used up.
-        Overloaded: that cannot be told, or the request cannot be decided now.
+        Overloaded: that is unknown, or the request cannot be decided now.
     """
     if grant is None or state.access is None:
         return
@@ -98,7 +151,7 @@ def _not_passed(grant: Grant, why: str, limit: int) -> CallerError | Overloaded:
 
 
 async def refused(error: CallerError | Overloaded, scope: Scope) -> Any:
-    """Return Envoy's answer to a request that may not go on, in the caller's format."""
+    """Return Envoy's answer to a refused request, in the caller's format."""
     answer: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -110,5 +163,5 @@ async def refused(error: CallerError | Overloaded, scope: Scope) -> Any:
     return immediate(answer[0]["status"], answer[0]["headers"], body)
 
 
-def _wire(path: bytes, headers: Headers) -> Wire:
+def _wire(path: bytes, headers: Headers) -> Format:
     return ENDPOINTS.get(path) or guess_wire((name for name, _ in headers), path.decode("ascii", "replace"))

@@ -17,8 +17,6 @@ from pointsman.gateway.upstream import Target, Upstream
 from pointsman.upstreams.port import Call, Exchange, Headers
 from pointsman.vocabulary import WireFormat
 
-__all__ = ["EnvoyExchange", "ModelValue", "behind_envoy", "current"]
-
 #: What a model is called towards Envoy: by its upstream's id, or by its configured name.
 ModelValue = Literal["id", "name"]
 
@@ -50,7 +48,7 @@ class EnvoyExchange:
         )
 
     def feed(self, part: bytes) -> None:
-        """A part of its body has come. What is compressed, or what nobody waits for, is not kept."""
+        """A part of its body has come. A compressed part, or one that is not awaited, is dropped."""
         self.has_body = True
         if part and not self._is_encoded and not self._is_closed:
             self._parts.append(part)
@@ -89,7 +87,7 @@ class EnvoyExchange:
         return self._parts.popleft()
 
     def close(self) -> None:
-        """Nobody waits for more."""
+        """No more parts are awaited."""
         self._is_closed = True
         self._parts.clear()
 
@@ -121,12 +119,12 @@ class _EnvoyUpstream(Upstream):
     """An upstream that Envoy reaches: retries, circuit breakers and rate limits are Envoy's."""
 
     def hold(self, model: str, seconds: float) -> None:
-        """Envoy waits, where it is asked to."""
+        """Envoy waits, if asked to."""
 
     def failed(
         self, why: str, session: str | None = None, caller: str = "", *, request: int = 0, took: float = 0.0
     ) -> None:
-        """Envoy judges who fails."""
+        """Envoy detects failing upstreams."""
 
     def worked(self, sent: float | None = None) -> None:
         """As above."""
@@ -137,7 +135,7 @@ def behind_envoy(state: LiveState, value: ModelValue) -> LiveState:
 
     Args:
         state: As built from the configuration.
-        value: What a model is called towards Envoy.
+        value: Name of a model for Envoy.
     """
     client = _Client()
     upstreams = {

@@ -17,8 +17,18 @@ from pointsman.access import Grant
 from pointsman.config.ext_proc import ExtProcSpec
 from pointsman.errors import CallerError, Overloaded, Unauthorized
 from pointsman.ext_proc import messages as proto
-from pointsman.ext_proc._answer import body_parts, continued, immediate, mutated, plain
-from pointsman.ext_proc._callers import ENDPOINTS, admitted, check_passed, is_bounded, refused
+from pointsman.ext_proc._callers import (
+    ENDPOINTS,
+    admitted,
+    body_parts,
+    check_passed,
+    continued,
+    immediate,
+    is_bounded,
+    mutated,
+    plain,
+    refused,
+)
 from pointsman.ext_proc._envoy import EnvoyExchange, current
 from pointsman.gateway.parts import BodyBudget, LiveState, caller_credentials, response_headers
 from pointsman.gateway.request_log import ServedRequest, current_request
@@ -26,8 +36,6 @@ from pointsman.gateway.upstream import Target, header_value
 from pointsman.upstreams.port import Headers
 
 log = logging.getLogger(__name__)
-
-__all__ = ["Count", "ProcessingStream", "Serve"]
 
 #: Serves one request of ASGI: the gateway.
 Serve = Callable[..., Any]
@@ -74,10 +82,10 @@ class ProcessingStream:
 
         Args:
             serve: The gateway.
-            state: What the request is served with.
+            state: State that serves the request.
             bodies: Counts the bytes of all bodies that wait for their end.
             spec: How Envoy is answered.
-            count: Is told what became of the request.
+            count: Called with the result of the request.
         """
         self._serve = serve
         self._state = state
@@ -124,7 +132,7 @@ class ProcessingStream:
                 return []
 
     async def end(self) -> None:
-        """Envoy has ended the stream: write down what is known of the response."""
+        """Envoy has ended the stream: record the known part of the response."""
         self._reservation.release()
         task, exchange = self._task, self._exchange
         if task is None or exchange is None or task.done():
@@ -153,7 +161,7 @@ class ProcessingStream:
         return [] if self._is_held else [continued("request_headers")]
 
     def _undecided(self, *, ends: bool) -> str:
-        """Return why a request is not decided, as far as its head tells; empty where it is."""
+        """Return why a request is not decided, by its head; empty if it is."""
         path = self._pseudo.get(b":path", b"").partition(b"?")[0]
         if self._pseudo.get(b":method") != b"POST" or path not in ENDPOINTS:
             return "other_path"
@@ -162,11 +170,11 @@ class ProcessingStream:
         return "" if self._mode in {_BUFFERED, _PARTIAL, _DUPLEX} else "body_mode"
 
     async def _pass_on(self, why: str) -> None:
-        """Let the request go on as it came.
+        """Pass the request unchanged.
 
         Raises:
             CallerError: its key may not do that.
-            Overloaded: that cannot be told.
+            Overloaded: that is unknown.
         """
         await check_passed(self._state, self._grant, why, self._pseudo.get(b":method", b""), self._sent)
         self._count(why)
@@ -182,7 +190,7 @@ class ProcessingStream:
         return await refused(error, self._scope())
 
     def _cleaned(self) -> Any:
-        """Return what is taken off a request that goes on as it came: nothing where no key is asked for."""
+        """Return headers removed from a request that passes unchanged: none if no key is required."""
         removed = [*self._spoofed(), *self._our_keys()] if self._state.server.keys else []
         return proto.CommonResponse(header_mutation=mutated((), removed)) if removed else None
 
@@ -208,7 +216,7 @@ class ProcessingStream:
         return decided if self._is_answered else [*decided, continued("request_trailers")]
 
     async def _as_it_came(self, why: str, *, ends: bool) -> list[Any]:
-        """Let a request go on whose body has come in part or whole, if its key may do that."""
+        """Pass a request after a part or all of its body, if its key allows that."""
         body, was_held = b"".join(self._parts), self._is_held
         try:
             await self._pass_on(why)
@@ -279,7 +287,7 @@ class ProcessingStream:
         return sorted({name.decode("latin-1") for name, _ in self._sent if name.startswith(_OURS)})
 
     def _target(self) -> Target | None:
-        """Return the model that is to answer."""
+        """Return the model that must answer."""
         decision = self._served.decision if self._served else None
         return self._state.targets.get(decision.chain[0]) if decision and decision.chain else None
 

@@ -1,8 +1,8 @@
 """The protobuf messages of Envoy's external processing filter, as far as they are used.
 
 Names and numbers are those of Envoy's file for ``envoy.service.ext_proc.v3``, and of those it imports. They
-are declared here, in a descriptor pool of their own, because the published package of them overwrites
-files of another (docs/decisions/0192). Fields that are not declared are skipped when a message is read.
+are declared here, in a separate descriptor pool, because the published package of them overwrites
+files of another (docs/notebook/0192). Fields that are not declared are skipped when a message is read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs the external processor as a process: until a signal, with pages over HTTP beside it."""
+"""Runs the external processor as a process: until a signal, with pages over HTTP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(server: ExtProcServer, gateway: Gateway, spec: ExtProcSpec, say: Callabl
         server: What Envoy asks.
         gateway: Has the pages for metrics and health.
         spec: Where both listen.
-        say: Is told the address.
+        say: Called with the address.
 
     Raises:
         ConfigError: an address cannot be used.

@@ -62,7 +62,7 @@ class ExtProcServer:
         Args:
             gateway: From ``gateway_for``.
             spec: How Envoy reaches it.
-            tell: Is told of each request at its end, on the event loop.
+            tell: Called for each request at its end, on the event loop.
             load: Reads the configuration again; called on SIGHUP and when ``watch`` changes.
             watch: The configuration file.
 
@@ -182,4 +182,4 @@ def _read(file: Path) -> bytes:
 
 
 def _nobody(_: ServedRequest) -> None:
-    """Nobody wants to know."""
+    """No listener."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -39,7 +39,7 @@ from pointsman.model_choice.chains import LOWER_TIER
 from pointsman.offload import offload
 from pointsman.vocabulary import LARGE, AgentRequest
 from pointsman.wire import Body
-from pointsman.wire.reasoning_formats import own_reasoning
+from pointsman.wire.own_reasoning import own_reasoning
 from pointsman.wire.request import of_caller
 from pointsman.wire.responses.stored_conversation import continues, is_stored
 
@@ -76,15 +76,15 @@ class AgentEndpoint:
         #: The other processes of this gateway; None where it is the only one.
         self.beside: KeptBeside | None = None
 
-    async def answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> int:
+    def answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> Awaitable[int]:
         """Answer one request, and return the status sent.
 
         Raises:
             CallerError: it cannot be served.
         """
         if IDEMPOTENCY_KEY in inbound.headers:
-            return await self._answers.answer(inbound, send, partial(self._answer, state, inbound))
-        return await self._answer(state, inbound, send)
+            return self._answers.answer(inbound, send, partial(self._answer, state, inbound))
+        return self._answer(state, inbound, send)
 
     async def read(self, state: LiveState, inbound: InboundRequest) -> AgentRequest:
         """Read a request as it would be decided, its session and stored conversation included.
@@ -99,7 +99,8 @@ class AgentEndpoint:
 
     async def _answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> int:
         sent = inbound.body
-        inbound, agent_request, continuation, kept = await self._read_here(state, inbound, send)
+        read = self._read(state, inbound) if self.beside is None else self._read_here(state, inbound, send)
+        inbound, agent_request, continuation, kept = await read
         text = ""
         if state.command is not None:
             inbound, agent_request, text = await self._take_commands(state, inbound, agent_request)
@@ -144,18 +145,18 @@ class AgentEndpoint:
             self._metrics.served(decision, request.answered_by, status, seconds)
         return status
 
-    async def _decide(
+    def _decide(
         self, state: LiveState, agent_request: AgentRequest, spending: Spending | None
-    ) -> Decision:
+    ) -> Awaitable[Decision]:
         if spending is None:
-            return await state.runtime.decide(agent_request)
-        return await decide_paid(state, agent_request, spending, self._metrics)
+            return state.runtime.decide(agent_request)
+        return decide_paid(state, agent_request, spending, self._metrics)
 
     def _decided(
         self, state: LiveState, inbound: InboundRequest, agent_request: AgentRequest, decision: Decision
     ) -> DecidedRequest:
         """Put a request together with its decision."""
-        own = own_reasoning(inbound.wire.format) if state.has_several_upstreams else None
+        own = own_reasoning(inbound.wire) if state.has_several_upstreams else None
         request = DecidedRequest(
             inbound, agent_request, decision, state.runtime.ledger, self._metrics, self._reasoning, own
         )
@@ -168,19 +169,17 @@ class AgentEndpoint:
     async def _read_here(
         self, state: LiveState, inbound: InboundRequest, send: Send
     ) -> tuple[InboundRequest, AgentRequest, Continuation | None, Kept | None]:
-        """Read a request that this process has to answer.
+        """Read a request that this process has to answer, where there are others.
 
         Raises:
             AnsweredElsewhere: another process keeps what it goes on from, and has answered it.
             CallerError: as of ``_read``.
         """
         beside, is_stateful = self.beside, inbound.wire.is_stateful
-        if beside is None:
-            return await self._read(state, inbound)
-        if is_stateful:
+        if beside is not None and is_stateful:
             await self._answer_beside(beside, inbound, _ids_in(inbound), send)
         found = await self._read(state, inbound)
-        if is_stateful or state.has_several_upstreams:
+        if beside is not None and (is_stateful or state.has_several_upstreams):
             session = _of_session(found[1].session)
             await self._answer_beside(beside, inbound, (session,), send)
             beside.note(session)  # what is kept of it from now on is kept here

@@ -29,7 +29,7 @@ from pointsman.agreement import (
     result_of,
     serves_first,
 )
-from pointsman.agreement.comparison import Agreement, compare, is_whole
+from pointsman.agreement.calls import Agreement, compare, is_whole
 from pointsman.decision.decision import Decision
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import (
@@ -49,13 +49,12 @@ from pointsman.gateway.upstream import Target
 from pointsman.offload import offload
 from pointsman.sampling import draw
 from pointsman.stores.ledger.port import COMPARED, ComparedAnswers
-from pointsman.tiers.roles import name_of
+from pointsman.tiers.projects import name_of
 from pointsman.upstreams.port import Exchange, Headers
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Usage
-from pointsman.wire.collected import collected
-from pointsman.wire.conversation import Completion, Shape, Tool
-from pointsman.wire.translate import StreamTranslation, codec
+from pointsman.wire.conversation import Completion, Shape, Tool, collected
+from pointsman.wire.translate import StreamTranslation
 
 __all__ = ["AgreementSessions", "AskByAgreement"]
 
@@ -449,7 +448,7 @@ async def _compared(request: DecidedRequest, held: Sequence[_Whole]) -> tuple[Ag
 
 def _compare(request: DecidedRequest, first: _Whole, second: _Whole) -> tuple[Agreement, _Beside]:
     try:
-        asked = codec(request.wire.format).read_request(request.body.raw)
+        asked = request.wire.codec.read_request(request.body.raw)
     except CallerError as error:
         return replace(_NOTHING, detail=f"the request cannot be read: {error.message}"), _Beside()
     said = (_completion(request, first), _completion(request, second))
@@ -461,7 +460,7 @@ def _compare(request: DecidedRequest, first: _Whole, second: _Whole) -> tuple[Ag
 
 def _completion(request: DecidedRequest, whole: _Whole) -> Completion | None:
     """Return what an answer says, in terms of the caller's request; None where it cannot be read."""
-    own, response = codec(request.wire.format), whole.response
+    own, response = request.wire.codec, whole.response
     try:
         if not response.is_stream:
             return own.read_answer(response.first)  # translated already

@@ -292,39 +292,36 @@ def _count(request: DecidedRequest, failure: Failure, target: Target, began: flo
         upstream.trouble.failed(failure.fault.message, time.monotonic())
 
 
-async def _prepare(request: DecidedRequest, target: Target) -> tuple[Prepared, Hold | None] | Failure:
-    """Return what is sent, with what it has reserved of the caller's limits; or why nothing is."""
-    try:
-        prepared = await request.prepare(target)
-        hold = await request.reserve(target.model) if request.spending is not None else None
-    except Unauthorized as error:
+def _not_sent(request: DecidedRequest, target: Target, error: CallerError) -> Failure:
+    """Return why nothing is sent: for want of a credential, by a limit of the caller's, or untranslatable."""
+    if isinstance(error, Unauthorized):
         return without_credential(target, error)
-    except LimitReached as error:
+    if isinstance(error, LimitReached):
         request.count_limit(error.kind)
         return over_limit(target, error)
-    except CallerError as error:
-        return untranslatable(target, error)
-    return prepared, hold
+    return untranslatable(target, error)
 
 
 async def _try(
     request: DecidedRequest, target: Target, *, may_resend: bool = True
 ) -> UpstreamResponse | Failure:
-    ready = await _prepare(request, target)
-    if isinstance(ready, Failure):
-        return ready
-    prepared, hold = ready
+    client = target.upstream.client
+    try:
+        prepared = await request.prepare(target)
+        hold = await request.reserve(target.model) if request.spending is not None else None
+    except CallerError as error:  # a credential is missing, a limit reached, or it cannot be translated
+        return _not_sent(request, target, error)
     attempt = RunningAttempt(request, target, prepared, hold)
     try:
         try:
-            exchange = await target.upstream.client.send(prepared.call)
+            exchange = await client.send(prepared.call)
         except StaleConnection:  # sent again at once, and told: the upstream may have read it all the same
             if not may_resend:
                 raise
             attempt.hold = None  # what was reserved is for the second sending
             attempt.finish(0, "stale")
             attempt = RunningAttempt(request, target, prepared, hold)
-            exchange = await target.upstream.client.send(prepared.call)
+            exchange = await client.send(prepared.call)
     except UpstreamError as error:
         return connection_failure(attempt, error)
     except asyncio.CancelledError:
@@ -377,12 +374,10 @@ async def _whole(attempt: RunningAttempt, exchange: Exchange) -> bytes:
     reservation = attempt.request.reservation
     if reservation is None:
         return await exchange.read()
-    framing = dict(exchange.headers)
-    declared, limit = framing.get(b"content-length", b""), attempt.target.upstream.spec.answer_bytes
+    framing, limit = dict(exchange.headers), attempt.target.upstream.spec.answer_bytes
     if b"transfer-encoding" not in framing:
-        if not declared.isdigit():
-            return await exchange.read()
-        if LARGE < (size := int(declared)) <= limit:
+        declared = framing.get(b"content-length", b"")
+        if declared.isdigit() and LARGE < (size := int(declared)) <= limit:
             await reservation.take_answer(size)
         return await exchange.read()
     parts, size, taken = [], 0, 0

@@ -1,6 +1,6 @@
 """Conversations stored by an upstream: to which session ``previous_response_id`` belongs, and what it holds.
 
-Kept in this process alone: it holds the user's words, and those reach no disk unasked (docs/decisions/0071).
+Kept in this process alone: it holds the user's words, and those reach no disk unasked (docs/notebook/0071).
 """
 
 from __future__ import annotations

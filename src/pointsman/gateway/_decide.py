@@ -12,7 +12,7 @@ import msgspec
 from pointsman.access import Spending
 from pointsman.decision.decision import Decision
 from pointsman.diagnostics.explained import explain_request
-from pointsman.diagnostics.served import Served, served_by
+from pointsman.diagnostics.prices import Served, served_by
 from pointsman.errors import MalformedRequest
 from pointsman.gateway._agent_endpoint import AgentEndpoint
 from pointsman.gateway._inbound import InboundRequest, check_no_query
@@ -25,7 +25,7 @@ from pointsman.gateway._response_headers import response_headers
 from pointsman.offload import offload
 from pointsman.runtime import Runtime
 from pointsman.vocabulary import LARGE, AgentRequest, WireFormat
-from pointsman.wire import WIRES, Body
+from pointsman.wire import FORMATS, Body
 from pointsman.wire.request import guess_format
 
 __all__ = ["CONVERSATIONS", "DECISION_PATHS", "DecisionEndpoint", "DecisionPage", "TextRequest"]
@@ -88,7 +88,9 @@ class DecisionEndpoint:
         """
         check_no_query(inbound.query)
         size = len(inbound.body.raw)
-        read = partial(_read, inbound.body, is_messages=WIRES[WireFormat.MESSAGES].header in inbound.headers)
+        read = partial(
+            _read, inbound.body, is_messages=FORMATS[WireFormat.MESSAGES].header in inbound.headers
+        )
         body, dry_run = read() if size <= LARGE else await offload(size, read)
         inbound = inbound._replace(body=body, wire=body.wire)
         request = await self._agents.read(state, inbound)
@@ -137,7 +139,7 @@ def _read(sent: Body, *, is_messages: bool) -> tuple[Body, bool]:
             known = ", ".join(_FORMATS)
             raise MalformedRequest(f'unknown "format"; there are {known}', param="format")
         wire = guess_format(sent.member, is_messages=is_messages)
-    body = sent if wire is sent.wire.format else Body(WIRES[wire], sent.raw)
+    body = sent if wire is sent.wire.format else Body(FORMATS[wire], sent.raw)
     if "model" not in body and "prompt" not in body:
         body = Body(body.wire, body.edited([model_edit(body, None, b'"auto"')]))
     return body, controls.dry_run
@@ -153,7 +155,7 @@ def _read_text(sent: Body) -> tuple[Body, bool]:
     except msgspec.ValidationError as error:
         raise MalformedRequest(f"{error} of the request body", param="text") from None
     said = {"model": asked.model, "messages": [{"role": "user", "content": asked.text}]}
-    return Body(WIRES[WireFormat.CHAT], _encode(said)), asked.dry_run
+    return Body(FORMATS[WireFormat.CHAT], _encode(said)), asked.dry_run
 
 
 def _controls(sent: Body) -> _Controls:

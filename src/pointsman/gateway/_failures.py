@@ -24,7 +24,7 @@ from pointsman.gateway._retry import is_credentials_error, is_retryable, retry_a
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.stores.ledger.port import NOT_ASKED
 from pointsman.upstreams.port import Exchange, Headers
-from pointsman.wire import Fault, Wire
+from pointsman.wire import Fault, Format
 from pointsman.wire.masking import masked
 from pointsman.wire.translate import Translated
 
@@ -75,7 +75,7 @@ class Tried(Protocol):
         ...
 
     @property
-    def wire(self) -> Wire:
+    def wire(self) -> Format:
         """The format in which it was asked."""
         ...
 
@@ -98,7 +98,7 @@ class Failure(msgspec.Struct, frozen=True):
     status: int = 0  # as the upstream answered; 0 when it did not
     headers: Headers = ()
     body: bytes = b""
-    wire: Wire | None = None  # of the body
+    wire: Format | None = None  # of the body
     retry: bool = True  # the same request may succeed later
     fall_back: bool = True  # another model may serve it
     wait: float | None = None  # seconds the upstream asked for

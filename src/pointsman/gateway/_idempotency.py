@@ -20,7 +20,7 @@ from pointsman.gateway._inbound import InboundRequest
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._relay import Send, send_pieces
 from pointsman.gateway._response_headers import Headers
-from pointsman.wire import Ending, Wire
+from pointsman.wire import Ending, Format
 
 __all__ = ["HEADER", "IdempotentAnswers"]
 
@@ -61,7 +61,7 @@ class _Entry:
         self.waiting = 0  # requests
         self.is_whole = False
 
-    def is_good(self, wire: Wire) -> bool:
+    def is_good(self, wire: Format) -> bool:
         """Whether the answer is a success from its beginning to its end."""
         if not (self.is_whole and 200 <= self.status < 300 and self.held == self.size):
             return False
@@ -140,7 +140,7 @@ class IdempotentAnswers:
             entry.parts.clear()
         entry.is_whole = not message.get("more_body", False)
 
-    def _keep(self, key: bytes, entry: _Entry, wire: Wire) -> None:
+    def _keep(self, key: bytes, entry: _Entry, wire: Format) -> None:
         entry.weight = entry.size + len(entry.body) + _PER_ENTRY
         entry.weight += sum(len(name) + len(value) + _PER_HEADER for name, value in entry.headers)
         if not entry.is_good(wire) or entry.weight > _TOTAL:

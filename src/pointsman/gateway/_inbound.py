@@ -22,7 +22,7 @@ from pointsman.gateway._answer_budget import AnswerBudget
 from pointsman.offload import offload
 from pointsman.upstreams.port import Headers, ServerSpec, hash_key
 from pointsman.vocabulary import LARGE
-from pointsman.wire import Body, Wire
+from pointsman.wire import Body, Format
 
 __all__ = ["BodyBudget", "BodyReservation", "CallerLeft", "DisconnectWatch", "DisconnectWatches",
            "InboundRequest", "Receive", "Scope", "authorise", "caller_credentials", "check_no_query",
@@ -42,6 +42,7 @@ _HOSTS: Final = 64
 _LONGEST_HOST: Final = 300  # bytes; a name has 253 at most (RFC 1035, section 2.3.4)
 _SET_KEYS: Final = 'set keys = ["${POINTSMAN_KEY}"] under [server]'
 
+_JSON: Final = b"application/json"
 #: A key of the gateway, beside a credential that goes to an upstream.
 _OWN_KEY: Final = b"x-pointsman-key"
 #: Where a caller's credential for a provider stands.
@@ -55,7 +56,7 @@ class CallerLeft(Exception):
 class InboundRequest(NamedTuple):
     """One caller's request, read to its end."""
 
-    wire: Wire
+    wire: Format
     headers: Mapping[bytes, bytes]  # by name, in lower case
     all_headers: Headers  # as they were sent, repeated ones too
     query: bytes
@@ -198,7 +199,7 @@ def check_no_query(query: bytes) -> None:
 
 
 async def read_body(
-    wire: Wire,
+    wire: Format,
     headers: Mapping[bytes, bytes],
     receive: Receive,
     server: ServerSpec,
@@ -211,7 +212,8 @@ async def read_body(
         CallerError: too large, or not JSON.
         CallerLeft: the connection ended before the body did.
     """
-    if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+    kind = headers.get(b"content-type", b"")
+    if kind != _JSON and kind.partition(b";")[0].strip().lower() != _JSON:
         raise WrongContentType("the body must be JSON", hint="send 'Content-Type: application/json'")
     if headers.get(b"content-encoding", b"identity") != b"identity":
         raise WrongContentType("the body must not be compressed", hint="send no 'Content-Encoding'")
@@ -222,7 +224,7 @@ async def read_body(
     return _joined(wire, parts) if size <= LARGE else await offload(size, partial(_joined, wire, parts))
 
 
-def _joined(wire: Wire, parts: list[bytes]) -> Body:
+def _joined(wire: Format, parts: list[bytes]) -> Body:
     """Join a body and read it. A large one in a thread: joining 31 MB takes the event loop some 20 ms."""
     raw = b"".join(parts)
     parts.clear()

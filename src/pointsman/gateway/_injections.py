@@ -8,9 +8,9 @@ from typing import Final
 
 from pointsman.capabilities import ToolDecision
 from pointsman.decision.decision import Decision, Injection
-from pointsman.wire import Body, Wire
-from pointsman.wire.base import Insertion
+from pointsman.wire import Body, Format
 from pointsman.wire.body import Edit
+from pointsman.wire.format import Insertion
 from pointsman.wire.insertion import insertion, mark, with_texts
 from pointsman.wire.tools import only_tools
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 _NOWHERE: Final = "decision %s adds a text, but the request has no insertion point"
 
 
-def injections(wire: Wire, body: Body, decision: Decision) -> list[Edit]:
+def injections(wire: Format, body: Body, decision: Decision) -> list[Edit]:
     """Return the edits that put a decision's texts into a body; none where the body has no place for them.
 
     Everything before a place keeps its meaning, so the provider's prompt cache stays warm.
@@ -37,7 +37,7 @@ def injections(wire: Wire, body: Body, decision: Decision) -> list[Edit]:
     return _edits(span[0], place)
 
 
-def _all_injections(wire: Wire, body: Body, decision: Decision) -> list[Edit]:
+def _all_injections(wire: Format, body: Body, decision: Decision) -> list[Edit]:
     """Insert what this request adds, and again what earlier ones have added to messages that it holds."""
     items = body.items()
     # A provider that keeps the conversation has the earlier messages, with what was added to them.

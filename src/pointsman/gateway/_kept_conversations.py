@@ -13,8 +13,13 @@ from pointsman.stores.sessions import owner_of
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body
 from pointsman.wire.request import of_caller
-from pointsman.wire.responses.continued_request import own_items, whole_request
-from pointsman.wire.responses.stored_conversation import answered, is_stored, previous_response
+from pointsman.wire.responses.stored_conversation import (
+    answered,
+    is_stored,
+    own_items,
+    previous_response,
+    whole_request,
+)
 
 __all__ = ["Kept", "KeptConversations"]
 

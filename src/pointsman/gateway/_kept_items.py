@@ -1,6 +1,6 @@
 """Items of answers in the Responses format, kept for requests that name them by their ids.
 
-Kept in this process alone: they are the model's words, and those reach no disk unasked (docs/decisions/0128).
+Kept in this process alone: they are the model's words, and those reach no disk unasked (docs/notebook/0128).
 """
 
 from __future__ import annotations
@@ -11,8 +11,14 @@ from typing import Final
 from pointsman.gateway._bounded import Bounded
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body
-from pointsman.wire.responses.item_references import Find, referable, with_items, with_summaries
-from pointsman.wire.responses.stored_conversation import answered, is_stored
+from pointsman.wire.responses.stored_conversation import (
+    Find,
+    answered,
+    is_stored,
+    referable,
+    with_items,
+    with_summaries,
+)
 
 __all__ = ["KeptItems"]
 

@@ -20,10 +20,10 @@ from pointsman.errors import (
 )
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._metrics import Metrics
-from pointsman.gateway._request import OUTPUT_LIMITS, whole_number
+from pointsman.gateway._request import whole_number
 from pointsman.gateway.upstream import header_value
 from pointsman.vocabulary import AgentRequest
-from pointsman.wire import Body, Wire
+from pointsman.wire import Body, Format
 
 __all__ = ["check_bounded", "check_changer", "check_counted", "check_passed", "check_reader",
            "decide_command", "decide_paid", "limit_headers", "permitted", "seen_by", "settled",
@@ -65,7 +65,7 @@ def with_permission(access: Access, request: AgentRequest) -> AgentRequest:
     return msgspec.structs.replace(request, team=grant.team, permission=access.permission(grant))
 
 
-def check_bounded(wire: Wire, body: Body, spending: Spending) -> None:
+def check_bounded(wire: Format, body: Body, spending: Spending) -> None:
     """Refuse a request whose cost or tokens are bounded, and of which nobody can tell what it uses.
 
     Raises:
@@ -75,7 +75,7 @@ def check_bounded(wire: Wire, body: Body, spending: Spending) -> None:
     kinds = {limit.kind for limit in spending.grant.limits}
     if not kinds & {"money", "tokens"}:
         return
-    for name in (*OUTPUT_LIMITS[wire.format], "n"):
+    for name in (*wire.output_limits, "n"):
         if whole_number(body.member(name)) is None:
             raise MalformedRequest(f"{name} must be a whole number: this key has limits", param=name)
     if wire.is_stateful and body.is_true("background"):

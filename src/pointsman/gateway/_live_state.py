@@ -1,7 +1,7 @@
 """The live state: everything the gateway serves with, replaced as a whole by a hot reload.
 
 What a reload carries over is listed in ``build_live_state``. A request keeps the state it began with
-(docs/decisions/0104).
+(docs/notebook/0104).
 """
 
 from __future__ import annotations

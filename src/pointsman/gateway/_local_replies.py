@@ -28,7 +28,7 @@ from pointsman.gateway._response_headers import Headers, request_id
 from pointsman.gateway.upstream import header_value
 from pointsman.text.extract import persons_words
 from pointsman.vocabulary import AgentRequest
-from pointsman.wire import Body, Fault, Reply, Wire
+from pointsman.wire import Body, Fault, Format, Reply
 
 __all__ = [
     "ENDPOINTS",
@@ -62,7 +62,7 @@ _OPENAI_CODES: Final = {
 
 
 async def send_refusal(
-    wire: Wire,
+    wire: Format,
     error: CallerError | Overloaded,
     headers: Mapping[bytes, bytes],
     send: Send,
@@ -112,14 +112,14 @@ def request_line(scope: Scope, headers: Mapping[bytes, bytes]) -> str:
     return f"{scope['method']} {path}{client}{f' (x-request-id {asked})' if asked else ''}"
 
 
-async def send_fault(wire: Wire, fault: Fault, headers: Headers, send: Send) -> int:
+async def send_fault(wire: Format, fault: Fault, headers: Headers, send: Send) -> int:
     """Answer with an error. Returns the status sent."""
     headers.append((b"content-type", b"application/json"))
     await send_body(send, fault.status, headers, wire.error(fault))
     return fault.status
 
 
-async def send_shutting_down(wire: Wire, send: Send) -> int:
+async def send_shutting_down(wire: Format, send: Send) -> int:
     """Tell a caller whose request is cancelled that the gateway shuts down. Returns the status; 0: none sent.
 
     An answer that has begun is cut off by the server instead: it must not look whole.
@@ -149,7 +149,7 @@ def answer_command(request: AgentRequest, command: Callable[[str], str]) -> str:
 
 
 async def send_text(
-    wire: Wire, body: Body, request: AgentRequest, text: str, headers: Headers, send: Send
+    wire: Format, body: Body, request: AgentRequest, text: str, headers: Headers, send: Send
 ) -> int:
     """Answer with a text in the caller's format, streamed when it asked for a stream. Returns the status."""
     reply = Reply(

@@ -18,7 +18,7 @@ from pointsman.stores.ledger.outcome_reports import ReportedOutcome
 from pointsman.stores.ledger.port import Attempt, Outcome, ShadowAnswer, ShadowDecision
 from pointsman.stores.ledger.runs import RunRecord
 from pointsman.tiers import Explanation
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 
 __all__ = ["openapi_document", "openapi_json"]
 
@@ -62,7 +62,7 @@ _WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = {
                 "description": "No model is asked, and nothing is recorded or remembered.",
             },
             "format": {
-                "enum": [str(wire) for wire in WIRES],
+                "enum": [str(wire) for wire in FORMATS],
                 "description": "Format of the body; by default it is found by its members.",
             },
         },
@@ -186,7 +186,7 @@ def _decisions() -> dict[str, Any]:
 def _relayed() -> dict[str, Any]:
     """The paths for agents: bodies and answers are those of the providers' own documents."""
     found = {}
-    for wire in WIRES.values():
+    for wire in FORMATS.values():
         name = f"Decide a request of the format {wire.format}, and relay it."
         found[f"/v1{wire.path.decode()}"] = {"post": _operation(name, _OBJECT, body=_OBJECT)}
         if wire.token_path:

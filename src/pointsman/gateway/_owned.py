@@ -21,7 +21,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.errors import CallerError, NotFound, PreviousResponseNotFound, TooLarge, WrongContentType
 from pointsman.offload import offload
 from pointsman.vocabulary import LARGE
-from pointsman.wire.base import Member
+from pointsman.wire.format import Member
 from pointsman.wire.names import named_texts
 from pointsman.wire.responses.stored_conversation import answered, conversation_id, previous_response
 

@@ -16,7 +16,7 @@ from pointsman.gateway._local_replies import ENDPOINTS
 from pointsman.gateway._request import model_edit
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, Body
+from pointsman.wire import FORMATS, Body
 from pointsman.wire.names import check_names
 
 __all__ = ["PassedBody", "is_passed", "passed_path", "with_model_id"]
@@ -27,7 +27,7 @@ _QUERY: Final = re.compile(rb"[!-~]*")
 #: The gateway's own paths below ``/v1``: by their first segment, and whole.
 _OWN: Final = frozenset({"models", "decisions", "decide", "explain"})
 _ENDPOINTS: Final = frozenset(
-    path.decode().strip("/") for wire in WIRES.values() for path in (wire.path, wire.token_path) if path
+    path.decode().strip("/") for wire in FORMATS.values() for path in (wire.path, wire.token_path) if path
 )
 #: What a decoded segment must not hold: it would be another path to a server that decodes first, or twice.
 _FORBIDDEN: Final = frozenset("/\\%;")
@@ -174,5 +174,5 @@ def with_model_id(raw: bytes, targets: Mapping[str, Target], upstream: Upstream)
             hint="name a model of that upstream",
             param="model",
         )
-    body = Body(WIRES[WireFormat.CHAT], raw)
+    body = Body(FORMATS[WireFormat.CHAT], raw)
     return body.edited([model_edit(body, body.span("model"), target.id)])

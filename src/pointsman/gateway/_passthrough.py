@@ -46,7 +46,7 @@ from pointsman.offload import offload
 from pointsman.stores.ledger.port import PassedRequest
 from pointsman.upstreams.port import Call, Exchange, Headers, read_at_most
 from pointsman.vocabulary import LARGE
-from pointsman.wire import Fault, Wire
+from pointsman.wire import Fault, Format
 from pointsman.wire.masking import masked
 
 __all__ = ["Inbound", "Passthrough"]
@@ -67,7 +67,7 @@ _PASSED: Final = "passed on"
 class Inbound(NamedTuple):
     """A request as it begins; its body has not been read."""
 
-    wire: Wire  # in which errors are told
+    wire: Format  # in which errors are told
     scope: Scope
     headers: Mapping[bytes, bytes]  # by name, in lower case
     receive: Receive

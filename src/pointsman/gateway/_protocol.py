@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any, Final, cast
+from urllib.parse import unquote
 
 import httptools
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pointsman.gateway._admission import Admission
-from pointsman.gateway._coalescing import CoalescingTransport
 from pointsman.gateway._refused import Refused, SampledLog, asked_format, unreadable
 from pointsman.gateway._response_cycle import ResponseCycle
 
@@ -46,6 +48,8 @@ _MOST_PIPELINED: Final = 100
 #: reset, and a reset overtakes the answer that says why.
 _LINGER: Final = 2.0
 _LINGER_BYTES: Final = 4 << 20
+#: Request targets that are a path and nothing else, as those of the endpoints are.
+_PLAIN: Final = re.compile(rb"/[A-Za-z0-9/_.-]*+")
 #: What asks for another protocol on this connection (RFC 9110, section 7.8; RFC 7540, section 3.2.1).
 _UPGRADE: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
 
@@ -64,9 +68,19 @@ class _Bounded(HttpToolsProtocol):
     _to_discard = _LINGER_BYTES
     _unread = 0  # bytes that waited for the caller when it was last seen reading
     idle_looks = 0  # since then
+    _constant: Mapping[str, Any]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's own
-        super().connection_made(cast("asyncio.Transport", CoalescingTransport(transport, self)))
+        super().connection_made(transport)
+        self._constant = {  # of the scope of every request
+            "type": "http",
+            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "http_version": "1.1",
+            "server": self.server,
+            "client": self.client,
+            "scheme": self.scheme,
+            "root_path": "",
+        }
         self.admission.opened(self, self.connections)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -121,31 +135,66 @@ class _Bounded(HttpToolsProtocol):
                 self._refuse(why if isinstance(why, Refused) else unreadable(part, str(error)))
                 return
 
+    def on_message_begin(self) -> None:
+        self.url = b""
+        self.headers = []
+
     def on_header(self, name: bytes, value: bytes) -> None:
-        headers = self.headers
-        if len(headers) >= _MOST_HEADERS:
-            raise Refused(431, "too_large", f"the request has more than {_MOST_HEADERS} headers")
-        name = name.lower()
-        if name == b"expect" and value.lower() == b"100-continue":
-            self.expect_100_continue = True
-        headers.append((name, value))
+        self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        if sum(map(len, chain.from_iterable(self.headers)), len(self.url)) > self.header_bytes:
+        """Begin a request: uvicorn's method with our limits and ``ResponseCycle``."""
+        headers, url, parser = self.headers, self.url, self.parser
+        if len(headers) > _MOST_HEADERS:
+            raise Refused(431, "too_large", f"the request has more than {_MOST_HEADERS} headers")
+        if sum(map(len, chain.from_iterable(headers)), len(url)) > self.header_bytes:
             raise self._too_long()
         if len(self.pipeline) >= _MOST_PIPELINED:
             raise Refused(429, "too_large", "too many requests wait on this connection")
         before: Any = self.cycle
         if before is None and not self.admission.may_ask(self, self.connections):
             raise Refused(503, "overloaded", "too many connections are open", b"retry-after: 1")
-        super().on_headers_complete()
-        request: Any = self.cycle
-        if request is not before:
-            request.__class__ = ResponseCycle  # uvicorn names the class of its own in the midst of the method
+        method = parser.get_method().decode("ascii")
+        self.scope = cast("Any", {"method": method})
+        if parser.should_upgrade() and self._should_upgrade():
+            return
+        scope = self.scope = self._scope(method, headers, url)
+        keep_alive = scope["http_version"] != "1.0" and parser.should_keep_alive()
+        cycle = self.cycle = ResponseCycle(self, scope, keep_alive=keep_alive)
+        if before is None or before.response_complete:
+            self._start_asgi_task(cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
+
+    def _scope(self, method: str, headers: list[tuple[bytes, bytes]], url: bytes) -> Any:
+        """Return what an ASGI application is told of a request."""
+        path, query = url, b""
+        if not _PLAIN.fullmatch(url):
+            parsed = httptools.parse_url(url)
+            path, query = parsed.path, parsed.query or b""
+        text = path.decode("ascii")
+        self.expect_100_continue = dict(headers).get(b"expect", b"").lower() == b"100-continue"
+        return {
+            **self._constant,
+            "http_version": self.parser.get_http_version(),
+            "method": method,
+            "path": unquote(text) if "%" in text else text,
+            "raw_path": path,
+            "query_string": query,
+            "headers": headers,
+            "state": {},
+        }
 
     def on_body(self, body: bytes) -> None:
         self._is_body = True
-        super().on_body(body)
+        cycle: Any = self.cycle
+        if cycle.response_complete or (self.parser.should_upgrade() and self._should_upgrade()):
+            return
+        cycle.body += body
+        if len(cycle.body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
 
     def on_response_complete(self) -> None:
         """Omit the timer that uvicorn sets after every answer: ``close_if_slow`` closes idle connections."""

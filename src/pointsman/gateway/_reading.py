@@ -17,6 +17,7 @@ from pointsman.gateway._conversations import Continuation, Conversations
 from pointsman.offload import offload
 from pointsman.vocabulary import LARGE, OF_SUBAGENT, AgentRequest
 from pointsman.wire import Body
+from pointsman.wire.agent_role import read_role
 from pointsman.wire.clients import CLIENTS
 from pointsman.wire.project import client_of, project_key, read_project
 from pointsman.wire.request import of_caller, read_request, session_fingerprint
@@ -76,7 +77,7 @@ async def read_turn(
     Raises:
         MalformedRequest: it names no model, or is not what its format asks for.
     """
-    if "model" not in body and "prompt" not in body:  # a stored prompt may name one
+    if body.member("model") is None and "prompt" not in body:  # a stored prompt may name one
         raise MalformedRequest(
             "the request names no model", hint='the model "auto" lets the gateway choose', param="model"
         )
@@ -87,8 +88,10 @@ async def read_turn(
     else:
         session = known or (continuation.session if continuation else "")
     earlier = continuation.earlier if continuation else None
+    if size <= LARGE:
+        return _request(headers, body, session, now, earlier, caller), continuation
     read = partial(_request, headers, body, session, now, earlier, caller)
-    return (read() if size <= LARGE else await offload(size, read)), continuation
+    return await offload(size, read), continuation
 
 
 def _request(
@@ -100,28 +103,27 @@ def _request(
     caller: str,
 ) -> AgentRequest:
     """Read a request; its words name the session where nothing else does."""
-    agent_request = read_request(
+    request = read_request(
         body.wire.format, body, session=session, arrived_at=arrived_at, earlier=earlier, caller=caller
     )
-    client = client_of(headers.get(b"user-agent", b""))
+    client, system = client_of(headers.get(b"user-agent", b"")), request.system
     is_agent = not _AGENTS.isdisjoint(headers) or client.startswith(_PROGRAMS)
-    more: dict[str, Any] = {"client": client}
-    system = agent_request.system
     is_agent = is_agent or system.startswith(_WITHOUT_HEADERS)
-    if is_agent or (system and not agent_request.tools):
-        from pointsman.wire.agent_role import read_role  # most requests are neither
-
-        found = read_role(headers, agent_request, body, is_agent=is_agent)
-        more |= {"role": found.role, "purpose": found.purpose, "role_mark": found.mark}
-    if is_agent or more.get("role") is not None:
-        more["project"] = read_project(agent_request, caller, client)
+    more: dict[str, Any] = {"client": client}
+    role = None
+    if is_agent or (system and not request.tools):
+        role, purpose, mark = read_role(headers, request, body, is_agent=is_agent)
+        if role is not None:
+            more |= {"role": role, "purpose": purpose, "role_mark": mark}
+    if is_agent or role is not None:
+        more["project"], more["project_name"] = read_project(request, caller, client)
     elif caller or client:
         more["project"] = project_key(caller, "", client)
     if (traceparent := headers.get(b"traceparent")) is not None:
         more["traceparent"] = read_traceparent(traceparent)
     if not session:
-        more["session"] = of_caller(caller, session_fingerprint(agent_request))
-    return msgspec.structs.replace(agent_request, **more)
+        more["session"] = of_caller(caller, session_fingerprint(request))
+    return msgspec.structs.replace(request, **more)
 
 
 def named_session(headers: Mapping[bytes, bytes], body: Body) -> str:

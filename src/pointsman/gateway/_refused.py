@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from pointsman.wire import WIRES, Fault, Wire, guess_wire
+from pointsman.wire import FORMATS, Fault, Format, guess_wire
 
 __all__ = ["Refused", "SampledLog", "asked_format", "unreadable"]
 
@@ -36,7 +36,7 @@ class Refused(Exception):
         self._code = code
         self._headers = headers
 
-    def answer(self, wire: Wire | None = None) -> bytes:
+    def answer(self, wire: Format | None = None) -> bytes:
         """Return the whole answer in a format; where none is known, with the members of every format."""
         if wire is not None:
             body = wire.error(Fault(self.status, str(self), self._code))
@@ -47,7 +47,7 @@ class Refused(Exception):
         return STATUS_LINE[self.status] + b"\r\n".join((*fields, *self._headers, b"", body))
 
 
-def asked_format(names: Sequence[bytes], url: bytes, data: bytes) -> Wire | None:
+def asked_format(names: Sequence[bytes], url: bytes, data: bytes) -> Format | None:
     """The format of a request of which not all was read; None where nothing tells.
 
     Args:
@@ -60,7 +60,7 @@ def asked_format(names: Sequence[bytes], url: bytes, data: bytes) -> Wire | None
     elif not url:
         return None
     path = url.partition(b"?")[0].removeprefix(b"/v1")
-    ours = (wire for wire in WIRES.values() if path in {wire.path, wire.token_path})
+    ours = (wire for wire in FORMATS.values() if path in {wire.path, wire.token_path})
     return next(ours, None) or guess_wire(names, path.decode("ascii", "replace"))
 
 

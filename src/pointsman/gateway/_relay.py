@@ -24,7 +24,7 @@ from pointsman.gateway._usage_so_far import usage_so_far
 from pointsman.gateway.upstream import Target, header_value
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Ending, Fault, Usage, sse
-from pointsman.wire.base import Wire
+from pointsman.wire.format import Format
 from pointsman.wire.masking import masked, masked_events
 from pointsman.wire.translate import translate_error
 
@@ -65,15 +65,15 @@ class _Error(msgspec.Struct, gc=False):
 _decode_error: Final = msgspec.json.Decoder(_Error).decode
 
 
-async def relay(
+def relay(
     ask: Ask,
     keep_alive: float,
     request: DecidedRequest,
     targets: Sequence[Target],
     build_headers: Callable[[Target | None], Headers],
     send: Send,
-) -> int:
-    """Answer a request, and return the status sent.
+) -> Awaitable[int]:
+    """Answer a request, and return the status sent. No coroutine itself: every event would go through it.
 
     Args:
         ask: Gets the answer: ``first_answer``, or by agreement.
@@ -83,8 +83,20 @@ async def relay(
         build_headers: Returns the gateway's own headers, once it is known which model answered.
         send: Sends to the caller (ASGI).
     """
-    if not (keep_alive and request.streams):
-        return await _answer(request, await ask(request, targets), build_headers, send)
+    if keep_alive and request.streams:
+        return _relay_kept_alive(ask, keep_alive, request, targets, build_headers, send)
+    return _answer(request, ask(request, targets), build_headers, send)
+
+
+async def _relay_kept_alive(
+    ask: Ask,
+    keep_alive: float,
+    request: DecidedRequest,
+    targets: Sequence[Target],
+    build_headers: Callable[[Target | None], Headers],
+    send: Send,
+) -> int:
+    """The same, with marks while an upstream is silent."""
     alive = KeepAlive(send, request.wire.keep_alive, keep_alive, partial(build_headers, None))
     try:
         try:
@@ -102,7 +114,7 @@ async def relay(
                 result.exchange.close()
             raise
         if not has_begun:
-            return await _answer(request, result, build_headers, send, alive)
+            return await _answer(request, _known(result), build_headers, send, alive)
         return await _go_on(request, result, send, alive)
     finally:
         alive.close()
@@ -119,16 +131,21 @@ async def _go_on(
         result = Failure(fault, "malformed", result.attempt.target.upstream)
     if isinstance(result, Failure):
         return await _fail_begun(request, result, send)
-    return await _answer(request, result, lambda _: [], send, alive)
+    return await _answer(request, _known(result), lambda _: [], send, alive)
+
+
+async def _known(result: UpstreamResponse | Failure) -> UpstreamResponse | Failure:
+    return result
 
 
 async def _answer(
     request: DecidedRequest,
-    result: UpstreamResponse | Failure,
+    asking: Awaitable[UpstreamResponse | Failure],
     build_headers: Callable[[Target | None], Headers],
     send: Send,
     alive: KeepAlive | NoKeepAlive = NO_KEEP_ALIVE,
 ) -> int:
+    result = await asking
     if isinstance(result, Failure):
         return await _fail(request, result, build_headers(None), send)
     attempt = result.attempt
@@ -249,22 +266,26 @@ async def _stream(
     keep, receive, split = last.append, exchange.next, splitter.feed
     secrets = attempt.target.upstream.secrets
     translation = translating(attempt.translated, partial(request.keep_translated, attempt.target), secrets)
-    read = translation.feed if translation else _without_secrets(request.watch(attempt.target), secrets)
+    read = translation.feed if translation else request.watch(attempt.target)
+    hides = bool(secrets) and translation is None  # a translation hides them itself
     size = 0  # bytes of whole events so far
     alive.go_on()
     try:
         while True:
             if block:
                 keep(block)
-                size += len(block)
+                size += (count := len(block))
                 if read is not None:
                     block = read(block)
-            if block:
-                alive.has_sent = True
-                if len(block) > _PIECE:
+                    count = len(block)
+                if hides and b"error" in block:
+                    block = masked_events(block, secrets)
+                if count > _PIECE:
                     block = await _send_unmarked(send, block, alive)
                     event_sent(attempt)
-                await send({"type": "http.response.body", "body": block, "more_body": True})
+                if count:
+                    alive.has_sent = True
+                    await send({"type": "http.response.body", "body": block, "more_body": True})
             chunk = await receive()
             if not chunk:
                 break
@@ -279,9 +300,7 @@ async def _stream(
         exchange.close()
         alive.close()
     pending = _rest(splitter, error)
-    if attempt.hold is not None:
-        blocks = [answer.first, *last, pending]
-        attempt.hold.so_far = usage_so_far(attempt.wire, len(request.body.raw), blocks, size)[0]
+    _note_usage(request, attempt, [answer.first, *last, pending], size)
     await _end(request, answer, translation, [answer.first, *last], pending, error, send)
 
 
@@ -310,18 +329,10 @@ async def _wait_on(attempt: RunningAttempt, splitter: sse.Splitter, since: float
     return since or now
 
 
-def _without_secrets(
-    watch: Callable[[bytes], bytes] | None, secrets: Sequence[bytes]
-) -> Callable[[bytes], bytes] | None:
-    """Return what a block that is not translated goes through: its watch, and no secret in an error."""
-    if not secrets:
-        return watch
-
-    def read(block: bytes) -> bytes:
-        told = watch(block) if watch is not None else block
-        return masked_events(told, secrets) if b"error" in told else told
-
-    return read
+def _note_usage(request: DecidedRequest, attempt: RunningAttempt, blocks: list[bytes], size: int) -> None:
+    """Note what a stream has used so far, where a limit is to be settled by it."""
+    if attempt.hold is not None:
+        attempt.hold.so_far = usage_so_far(attempt.wire, len(request.body.raw), blocks, size)[0]
 
 
 def _rest(splitter: sse.Splitter, error: UpstreamError | None) -> bytes:
@@ -431,7 +442,7 @@ async def _fail_begun(request: DecidedRequest, failure: Failure, send: Send) -> 
     return fault.status
 
 
-def _upstream_error(wire: Wire, failure: Failure, secrets: Sequence[bytes]) -> bytes:
+def _upstream_error(wire: Format, failure: Failure, secrets: Sequence[bytes]) -> bytes:
     """Return the upstream's own error when it has the format's shape; it explains more than the gateway's."""
     body = masked(failure.body, secrets)
     if failure.wire is not None and failure.wire is not wire:

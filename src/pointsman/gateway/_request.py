@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import compress
+from operator import itemgetter
 from secrets import token_hex
 from typing import Final, NamedTuple
 
@@ -23,20 +25,18 @@ from pointsman.gateway._metrics import Metrics
 from pointsman.gateway.upstream import Target
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN, tokens_with_images
 from pointsman.offload import offload
-from pointsman.stores.ledger.port import Attempt, Ledger, Shadow
+from pointsman.stores.ledger.port import Attempt, Shadow, Writes
 from pointsman.upstreams.port import Call, Headers
 from pointsman.upstreams.relayed_headers import HeaderNames, goes_up
-from pointsman.vocabulary import LARGE, AgentRequest, ModelSpec, Parameters, WireFormat
-from pointsman.wire import WIRES, Body, Usage, Wire
+from pointsman.vocabulary import LARGE, AgentRequest, ModelSpec, Parameters
+from pointsman.wire import FORMATS, Body, Format, Usage
 from pointsman.wire.body import Edit, Span
 from pointsman.wire.own_reasoning import Cleaned, OwnReasoning
-from pointsman.wire.responses.item_references import with_items
-from pointsman.wire.responses.stored_conversation import previous_response
+from pointsman.wire.responses.stored_conversation import previous_response, with_items
 from pointsman.wire.signed_turns import SignedTurn
 from pointsman.wire.translate import Translated, translate_request, upstream_format
 
 __all__ = [
-    "OUTPUT_LIMITS",
     "DecidedRequest",
     "Prepared",
     "model_edit",
@@ -45,17 +45,12 @@ __all__ = [
     "without_providers",
 ]
 
-#: What the longest answer is called in each format.
-OUTPUT_LIMITS: Final[Mapping[WireFormat, tuple[str, ...]]] = {
-    WireFormat.CHAT: ("max_tokens", "max_completion_tokens"),
-    WireFormat.RESPONSES: ("max_output_tokens",),
-    WireFormat.MESSAGES: ("max_tokens",),
-}
-
 #: Output tokens that are reserved at most, whatever a request says: more than any answer has.
 _MOST_TOKENS: Final = 1_000_000_000
 
+_CONNECTION: Final = b"connection"
 _IDEMPOTENCY_KEY: Final = b"idempotency-key"
+_name: Final = itemgetter(0)
 #: How the names of headers begin that have a meaning to one provider alone.
 _PROVIDERS: Final = (b"anthropic-", b"openai-", b"chatgpt-")
 
@@ -71,18 +66,25 @@ def upstream_headers(
         caller: Name of the key it came with. An upstream knows all callers by one key, and would answer one
             with what it answered another of the same ``Idempotency-Key``: it gets a digest of both.
     """
-    named = [value for name, value in sent if name == b"connection"]
-    # Most say keep-alive, and are not looked at further. Others name headers of this connection alone.
-    hops = {each.strip().lower() for value in named if value != b"keep-alive" for each in value.split(b",")}
-    if taken is None:
-        relayed = [pair for pair in sent if goes_up(pair[0]) and pair[0] not in hops]
-    else:
-        relayed = [pair for pair in sent if (goes_up(pair[0]) or pair[0] in taken) and pair[0] not in hops]
-    for place, (name, value) in enumerate(relayed if caller else ()):
-        if name == _IDEMPOTENCY_KEY:
-            whose = b"%b/%b" % (caller.encode(), value)  # names of callers hold no slash
-            relayed[place] = name, hashlib.blake2b(whose, digest_size=16).hexdigest().encode()
+    relayed = list(compress(sent, map(goes_up, map(_name, sent))))
+    if taken is not None:
+        relayed = [pair for pair in sent if goes_up(pair[0]) or pair[0] in taken]
+    if _CONNECTION in map(_name, sent):
+        relayed = _without_hops(sent, relayed)
+    if caller and _IDEMPOTENCY_KEY in map(_name, relayed):
+        for place, (name, value) in enumerate(relayed):
+            if name == _IDEMPOTENCY_KEY:
+                whose = b"%b/%b" % (caller.encode(), value)  # names of callers hold no slash
+                relayed[place] = name, hashlib.blake2b(whose, digest_size=16).hexdigest().encode()
     return relayed
+
+
+def _without_hops(sent: Headers, relayed: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the headers without those that ``Connection`` names: they are of this connection alone."""
+    # Most say keep-alive, and are not looked at further.
+    named = [value for name, value in sent if name == _CONNECTION and value != b"keep-alive"]
+    hops = {each.strip().lower() for value in named for each in value.split(b",")}
+    return [pair for pair in relayed if pair[0] not in hops] if hops else relayed
 
 
 def without_providers(sent: Headers) -> list[tuple[bytes, bytes]]:
@@ -102,7 +104,7 @@ class Prepared(NamedTuple):
     """A request as one model's upstream gets it."""
 
     call: Call
-    wire: Wire  # in which the upstream is asked, and answers
+    wire: Format  # in which the upstream is asked, and answers
     translated: Translated | None = None  # None: that is the caller's
     changes: str = ""  # what is not as the caller sent it, for the caller and the ledger
 
@@ -148,29 +150,32 @@ class DecidedRequest:
     model's upstream speaks another format.
     """
 
-    __slots__ = ("_edits", "_given_to", "_headers", "_inbound", "_ledger", "_model", "_own", "_path",
-                 "_reasoning", "_translated", "_turn", "answered_by", "attempts", "body",
-                 "client_is_retrying", "decision", "find_item", "is_lowered", "left_out", "metrics",
-                 "on_answer", "on_begin", "on_complete", "on_translated", "rows", "spending",
-                 "streams", "wire")  # fmt: skip
-
+    attempts = 0  # tries of an upstream
+    rows = 0  # the same, and the models that were not asked
+    answered_by = ""  # configured name of the model, once one does
+    left_out: tuple[tuple[Target, Failure], ...] = ()  # in the order of asking
+    is_lowered = False  # no model of its tier or above can serve it
+    spending: Spending | None = None  # the limits of its key; None: it has none
     #: Called once it is known who answers, where models were left out or a lower tier was to serve.
-    on_answer: Callable[[Target, Sequence[tuple[Target, Failure]]], None] | None
+    on_answer: Callable[[Target, Sequence[tuple[Target, Failure]]], None] | None = None
     #: Called with the beginning of an answer, or all of it, before it is sent; not with a translated one.
-    on_begin: Callable[[bytes], None] | None
+    on_begin: Callable[[bytes], None] | None = None
     #: Called when all has been sent: with who answered, and the whole body or the last events of a stream.
-    on_complete: Callable[[Target, Sequence[bytes]], None] | None
+    on_complete: Callable[[Target, Sequence[bytes]], None] | None = None
     #: The same of a translated answer, as it went to the caller.
-    on_translated: Callable[[Sequence[bytes]], None] | None
+    on_translated: Callable[[Sequence[bytes]], None] | None = None
     #: Finds an item that the request may name by its id, and that another upstream stores.
-    find_item: Callable[[str], bytes | None] | None
+    find_item: Callable[[str], bytes | None] | None = None
+    _given_to: str | None = None  # name of the upstream that is sent the caller's own credential
+    _translated: tuple[Target, Prepared] | None = None  # the latest: it is sent again on a retry
+    _edits: Sequence[Edit] = ()
 
     def __init__(
         self,
         inbound: InboundRequest,
         turn: AgentRequest,
         decision: Decision,
-        ledger: Ledger,
+        ledger: Writes,
         metrics: Metrics,
         reasoning: KeptReasoning,
         own: OwnReasoning | None = None,
@@ -181,22 +186,10 @@ class DecidedRequest:
         self.body = body
         self.decision = decision
         self.metrics = metrics
-        self.attempts = 0  # tries of an upstream
-        self.answered_by = ""  # configured name of the model, once one does
         self.streams = body.is_true("stream")  # it asks for a stream
-        self.rows = 0  # the same, and the models that were not asked
-        self.left_out: tuple[tuple[Target, Failure], ...] = ()  # in the order of asking
-        self.is_lowered = False  # no model of its tier or above can serve it
-        self.on_answer = None
-        self.on_begin = None
-        self.on_complete = None
-        self.on_translated = None
-        self.find_item = None
-        self.spending: Spending | None = None  # the limits of its key; None: it has none
         # The SDKs count their own retries here. One owner of retries: if the client is at it, we are not.
         self.client_is_retrying = inbound.headers.get(b"x-stainless-retry-count", b"0") != b"0"
         self._inbound = inbound
-        self._given_to: str | None = None  # name of the upstream that is sent the caller's own credential
         self._ledger = ledger
         self._turn = turn
         self._reasoning = reasoning
@@ -204,11 +197,11 @@ class DecidedRequest:
         self._path = wire.path + b"?" + query if query else wire.path
         self._headers = upstream_headers(inbound.all_headers, caller=inbound.caller)
         self._model = body.span("model")
-        self._translated: tuple[Target, Prepared] | None = None  # the latest: it is sent again on a retry
-        self._edits = injections(wire, body, decision) if decision.injections or decision.standing else []
+        if decision.injections or decision.standing:
+            self._edits = injections(wire, body, decision)
         selected = decision.capabilities
         if selected is not None and selected.tools is not None:
-            self._edits += kept_tools(body, selected.tools)
+            self._edits = [*self._edits, *kept_tools(body, selected.tools)]
 
     @property
     def session(self) -> str:
@@ -228,35 +221,38 @@ class DecidedRequest:
             Unauthorized: the upstream takes the caller's own credential, and there is none.
         """
         edits = [model_edit(self.body, self._model, target.id), *self._edits]
-        is_native = self.wire.format in target.model.formats
+        wire, upstream = self.wire, target.upstream
+        is_native = wire.format in target.model.formats
+        given: Parameters | None = None
         changed: tuple[str, ...] = ()
         if is_native and self._own is not None and (cleaned := await self._cleaned(self._own, target)):
             edits += cleaned.edits
             changed = cleaned.changed
-        work = partial(self.body.edited, edits)
-        body = work() if (size := len(self.body.raw)) <= LARGE else await offload(size, work)
-        given = self.decision.parameters.get(target.model.name) if self.decision.parameters else None
-        limit = self._output_limit(target.model, is_native=is_native)
-        if limit is not None:
-            given = _limited(given, limit)
-            changed += ("max_tokens",)
-        if given is not None:
-            body = await self._with_parameters(body, given, translated=not is_native)
+        if (size := len(self.body.raw)) <= LARGE:
+            body = self.body.edited(edits)
+        else:
+            body = await offload(size, partial(self.body.edited, edits))
+        parameters, model = self.decision.parameters, target.model
+        if parameters or model.max_output_tokens is not None:
+            given = parameters.get(model.name)
+            if (limit := self._output_limit(model, is_native=is_native)) is not None:
+                given = _limited(given, limit)
+                changed += ("max_tokens",)
+            if given is not None:
+                body = await self._with_parameters(body, given, translated=not is_native)
         if not is_native:
             return await self._translate(target, body, given, changed)
-        taken = target.upstream.taken
         inbound = self._inbound
         relayed = self._headers
-        if taken is not None:
-            relayed = upstream_headers(inbound.all_headers, taken, inbound.caller)
-        sent = relayed + target.upstream.headers[self.wire.format]
-        if self.wire.model_call and (required := self.wire.model_call.headers):
+        if upstream.taken is not None:
+            relayed = upstream_headers(inbound.all_headers, upstream.taken, inbound.caller)
+        sent = relayed + upstream.headers[wire.format]
+        if wire.model_call is not None and (required := wire.model_call.headers):
             sent += [pair for pair in required if pair[0] not in inbound.headers]
-        if target.upstream.forwards_auth:
+        if upstream.forwards_auth:
             sent += self._credentials(target)
-        changes = f"{self.wire.format}->{self.wire.format}; changed={','.join(changed)}" if changed else ""
-        call = Call(self._path, sent, body, streams=self.streams)
-        return Prepared(call, self.wire, None, changes)
+        changes = f"{wire.format}->{wire.format}; changed={','.join(changed)}" if changed else ""
+        return Prepared(Call(self._path, sent, body, b"POST", None, self.streams), wire, None, changes)
 
     def _output_limit(self, model: ModelSpec, *, is_native: bool) -> int | None:
         """The output limit of a model, where the caller asks for more and did not choose the model.
@@ -267,7 +263,7 @@ class DecidedRequest:
         limit = model.max_output_tokens
         if limit is None or (is_native and self.decision.input.model_asked in {model.name, model.id}):
             return None
-        asked = max(_number(self.body.member(name)) for name in OUTPUT_LIMITS[self.wire.format])
+        asked = max(_number(self.body.member(name)) for name in self.wire.output_limits)
         return limit if asked > limit else None
 
     async def _cleaned(self, own: OwnReasoning, target: Target) -> Cleaned | None:
@@ -297,7 +293,7 @@ class DecidedRequest:
         return None if self.spending is None else await self._reserve(self.spending.beside(), model)
 
     async def _reserve(self, spending: Spending, model: ModelSpec) -> Hold:
-        asked = max(whole_number(self.body.member(name)) or 0 for name in OUTPUT_LIMITS[self.wire.format])
+        asked = max(whole_number(self.body.member(name)) or 0 for name in self.wire.output_limits)
         given = self.decision.parameters.get(model.name)
         limits = [asked, given.max_tokens if given else None, model.max_output_tokens]
         if asked <= 0:
@@ -344,7 +340,7 @@ class DecidedRequest:
             Unauthorized: there is none, it is another provider's, or another upstream was given it.
         """
         name = target.upstream.spec.name
-        is_kin = self.wire.auth in {WIRES[wire].auth for wire in target.model.formats}
+        is_kin = self.wire.auth in {FORMATS[wire].auth for wire in target.model.formats}
         if self._given_to not in {None, name} or not is_kin:
             raise Unauthorized(
                 f'upstream "{name}" is not sent this caller\'s credential: it is for another provider',
@@ -370,7 +366,7 @@ class DecidedRequest:
             raise PreviousResponseNotFound(message, param="previous_response_id")
         if self.find_item is not None:
             body = with_items(body, self.find_item)
-        wire = WIRES[upstream_format(self.wire.format, target.model.formats)]
+        wire = FORMATS[upstream_format(self.wire.format, target.model.formats)]
         now = int(time.time())
         budget = given.thinking_budget if given else None
         turn, upstream = self._turn, target.upstream.spec.name

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 from pointsman.decision.decision import Decision
@@ -16,6 +18,8 @@ __all__ = ["Headers", "downstream_headers", "request_id", "response_headers"]
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
+_name: Final = itemgetter(0)
+_value: Final = itemgetter(1)
 #: Comes once, and the first one counts here: with two, the caller's client could read another format.
 _TYPE: Final = b"content-type"
 _SELECTED: Final = 1_000  # characters of the names of capabilities in a header
@@ -32,14 +36,18 @@ def downstream_headers(
         secrets: What none may hold.
         returned: Those that this upstream is configured to return besides.
     """
-    passed = [(new, value) for name, value in sent if (new := name_down(name))]
+    names = list(map(name_down, map(_name, sent)))
+    passed = list(compress(zip(names, map(_value, sent), strict=True), names))
     if returned is not None:
         passed += [pair for pair in sent if not name_down(pair[0]) and pair[0] in returned]
-    if nominated := [value for name, value in sent if name == b"connection"]:  # headers of this connection
+    if b"connection" in map(_name, sent):  # it names headers of this connection
+        nominated = [value for name, value in sent if name == b"connection"]
         hops = {each.strip().lower() for value in nominated for each in value.split(b",")}
         passed = [pair for pair in passed if pair[0] not in hops]
+    told = b"\n".join(map(_value, passed))
     for secret in secrets:
-        passed = [pair for pair in passed if secret not in pair[1]]
+        if secret in told:
+            passed = [pair for pair in passed if secret not in pair[1]]
     if len(dict(passed)) < len(passed):  # some name comes twice
         first = next((pair for pair in passed if pair[0] == _TYPE), None)
         passed = [pair for pair in passed if pair[0] != _TYPE or pair is first]

@@ -39,7 +39,7 @@ from pointsman.gateway._model_pages import model_list, model_page
 from pointsman.printable import printable, printable_json
 from pointsman.stores.ledger.outcome_reports import read_report
 from pointsman.stores.ledger.runs import run_record
-from pointsman.wire import WIRES, Fault, guess_wire
+from pointsman.wire import FORMATS, Fault, guess_wire
 
 __all__ = ["OPEN_PATHS", "Readiness", "build_routes"]
 
@@ -144,7 +144,7 @@ async def _root(request: Request) -> Response:
     if config and config.console.enabled and "text/html" in request.headers.get("accept", ""):
         return RedirectResponse("/console", 303)
     return _json(
-        {"name": "pointsman", "endpoints": sorted(f"/v1{wire.path.decode()}" for wire in WIRES.values())}
+        {"name": "pointsman", "endpoints": sorted(f"/v1{wire.path.decode()}" for wire in FORMATS.values())}
     )
 
 

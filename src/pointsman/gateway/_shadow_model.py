@@ -34,8 +34,8 @@ from pointsman.stores.ledger.redact import kept_text
 from pointsman.upstreams.port import Call, read_at_most
 from pointsman.upstreams.port import send as send_call
 from pointsman.vocabulary import DAY, ModelSpec
-from pointsman.wire import Body, Ending, Usage, Wire
-from pointsman.wire.completion import CompletionSummary
+from pointsman.wire import Body, Ending, Format, Usage
+from pointsman.wire.format import CompletionSummary
 
 __all__ = ["ShadowModel", "ShadowUsage", "unfit"]
 
@@ -306,7 +306,7 @@ def _without_key(call: Call) -> Call:
     return call._replace(headers=[pair for pair in call.headers if pair[0] != b"idempotency-key"])
 
 
-def _look(attempt: _ShadowAttempt, wire: Wire, body: bytes, text: TextMode, *, stream: bool) -> None:
+def _look(attempt: _ShadowAttempt, wire: Format, body: bytes, text: TextMode, *, stream: bool) -> None:
     """Find what an answer used, how it failed if it did, and what it amounts to."""
     attempt.said, words = wire.completion(body)
     attempt.text = kept_text(words, text)

@@ -24,7 +24,7 @@ from pointsman.offload import offload
 from pointsman.upstreams.port import Call
 from pointsman.upstreams.port import send as send_call
 from pointsman.vocabulary import LARGE, WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 from pointsman.wire.translate import translate_request
 
 __all__ = ["count_tokens"]
@@ -124,7 +124,7 @@ async def _send(target: Target, inbound: InboundRequest, wire: WireFormat, call:
     """Return what an upstream answers; empty unless it is a count. One without any is not asked again."""
     upstream = target.upstream
     sent = [*call.headers, *upstream.headers[wire]]
-    if upstream.forwards_auth and WIRES[wire].auth != inbound.wire.auth:
+    if upstream.forwards_auth and FORMATS[wire].auth != inbound.wire.auth:
         log.info("tokens are estimated: the caller's credential is for another provider")
         return b""
     try:

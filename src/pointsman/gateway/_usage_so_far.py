@@ -10,7 +10,7 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN
 from pointsman.vocabulary import LARGE
-from pointsman.wire import Ending, Usage, Wire, sse
+from pointsman.wire import Ending, Format, Usage, sse
 
 __all__ = ["usage_so_far"]
 
@@ -32,7 +32,7 @@ _TEXTS: Final = frozenset(
 _REPEATS: Final = (".done", ".completed", ".incomplete")
 
 
-def usage_so_far(wire: Wire, request: int, blocks: Sequence[bytes], size: int) -> tuple[Usage, bool]:
+def usage_so_far(wire: Format, request: int, blocks: Sequence[bytes], size: int) -> tuple[Usage, bool]:
     """Return the usage of a stream that nobody reads to its end, and whether any of it is an estimate.
 
     Args:

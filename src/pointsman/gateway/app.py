@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client.core import Metric
 
@@ -38,18 +38,18 @@ from pointsman.gateway._shares import RequestShares
 from pointsman.gateway._tokens import count_tokens
 from pointsman.stores.ledger import Ledger, QueuedLedger
 from pointsman.vocabulary import ModelSpec
-from pointsman.wire import WIRES, Fault, Wire, guess_wire
+from pointsman.wire import FORMATS, Fault, Format, guess_wire
 
 __all__ = ["Gateway"]
 
 log = logging.getLogger(__name__)
 
 #: Both spellings of each endpoint: some clients add the version to their base URL, some to their path.
-_ENDPOINTS: Final[Mapping[bytes, Wire]] = {
-    prefix + wire.path: wire for wire in WIRES.values() for prefix in (b"", b"/v1")
+_ENDPOINTS: Final[Mapping[bytes, Format]] = {
+    prefix + wire.path: wire for wire in FORMATS.values() for prefix in (b"", b"/v1")
 }
-_TOKEN_ENDPOINTS: Final[Mapping[bytes, Wire]] = {
-    prefix + wire.token_path: wire for wire in WIRES.values() if wire.token_path for prefix in (b"", b"/v1")
+_TOKEN_ENDPOINTS: Final[Mapping[bytes, Format]] = {
+    prefix + wire.token_path: wire for wire in FORMATS.values() if wire.token_path for prefix in (b"", b"/v1")
 }
 _STATUS_CLASS: Final = ("0xx", "1xx", "2xx", "3xx", "4xx", "5xx")
 
@@ -107,18 +107,24 @@ class Gateway:
             self.state.shadow_model.stop()
         self._console.close()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
+        """Serve one request (ASGI). No coroutine itself: every event of a stream would go through it."""
+        if (
+            scope["type"] == "http"
+            and scope["method"] == "POST"
+            and ((wire := _ENDPOINTS.get(scope["raw_path"])) is not None)
+        ):
+            return self._serve(self._agents.answer, wire, self.state, scope, receive, send)
+        return self._serve_other(scope, receive, send)
+
+    async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve what is no request of an agent."""
         if scope["type"] != "http":
             return
         state, path = self.state, scope["raw_path"]
-        if scope["method"] == "POST":
-            if (wire := _ENDPOINTS.get(path)) is not None:
-                await self._serve(self._agents.answer, wire, state, scope, receive, send)
-                return
-            if (other := self._beside_agents(path, scope)) is not None:
-                await self._serve(*other, state, scope, receive, send)
-                return
+        if scope["method"] == "POST" and (other := self._beside_agents(path, scope)) is not None:
+            await self._serve(*other, state, scope, receive, send)
+            return
         headers, wire = dict(scope["headers"]), _ENDPOINTS.get(path) or _TOKEN_ENDPOINTS.get(path)
         caller, is_page = "", self._console.serves(path)
         try:
@@ -142,7 +148,7 @@ class Gateway:
         scope["state"] = {"live": state, "caller": caller}
         await self.routes(scope, receive, send)
 
-    def _beside_agents(self, path: bytes, scope: Scope) -> tuple[_Handler, Wire] | None:
+    def _beside_agents(self, path: bytes, scope: Scope) -> tuple[_Handler, Format] | None:
         """Return what answers a request in an agent's shape without serving it, and the caller's format."""
         if (wire := _TOKEN_ENDPOINTS.get(path)) is not None:
             return self._count_tokens, wire
@@ -153,7 +159,7 @@ class Gateway:
     async def _serve(
         self,
         handler: _Handler | None,
-        wire: Wire,
+        wire: Format,
         state: LiveState,
         scope: Scope,
         receive: Receive,
@@ -192,12 +198,11 @@ class Gateway:
                 state.server.limits.body_bytes,
                 caller,
             )
-            with suppress(AnsweredElsewhere):  # and counted there
-                self._count(wire, await handler(state, request, send))
+            self._count(wire, await handler(state, request, send))
         except (CallerError, Overloaded) as error:
             self._count(wire, await send_refusal(wire, error, headers, send, scope))
-        except CallerLeft:
-            self.metrics.count("disconnects")
+        except (CallerLeft, AnsweredElsewhere) as gone:  # the other process counts what it answers
+            self.metrics.count("disconnects", by=isinstance(gone, CallerLeft))
         except asyncio.CancelledError:
             if watch is not None and watch.caller_left:
                 self.metrics.count("disconnects")
@@ -227,7 +232,7 @@ class Gateway:
             self._shares.enter(request, name, state.server.limits.requests)
         return name
 
-    def _count(self, wire: Wire, status: int) -> None:
+    def _count(self, wire: Format, status: int) -> None:
         self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
 
 

@@ -30,8 +30,8 @@ from pointsman.tiers import builtin_profile
 from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import Timeouts, UpstreamSpec
 from pointsman.vocabulary import ModelSpec, WireFormat
-from pointsman.wire import WIRES
-from pointsman.wire.base import Ending
+from pointsman.wire import FORMATS
+from pointsman.wire.format import Ending
 
 __all__ = ["OUTPUT_TOKENS", "TOTAL_SECONDS", "Feature", "LiveRequest", "LiveResult", "plan", "send_all"]
 
@@ -169,7 +169,7 @@ class _Answer:
         """What is wrong with the answer; empty when nothing is."""
         if self._late:
             return f"no answer in {PATIENCE:g} seconds"
-        wire = WIRES[request.format]
+        wire = FORMATS[request.format]
         if self.status != 200:
             return _message(self._body) or "no error message"
         if request.feature is Feature.STREAM:
@@ -202,7 +202,7 @@ def _cut(text: str) -> str:
 
 
 def _scope(request: LiveRequest) -> dict[str, Any]:
-    wire = WIRES[request.format]
+    wire = FORMATS[request.format]
     path = "/v1" + wire.path.decode()
     own = wire.model_call.headers if wire.model_call else ()
     return {

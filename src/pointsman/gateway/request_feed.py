@@ -1,6 +1,6 @@
 """Hands requests that have ended to a thread, in batches: what is made of them is off the event loop.
 
-To wake a thread for each request costs more than to format its line (docs/decisions/0166).
+To wake a thread for each request costs more than to format its line (docs/notebook/0166).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is told of requests that have ended: the fields of their log lines, and spans for OpenTelemetry.
+"""Telemetry of finished requests: the fields of their log lines, and spans for OpenTelemetry.
 
 Everything here runs after the answer, in a thread, on the decision and the attempts that the ledger gets too.
 ``opentelemetry`` (the extra ``otel``) is imported by ``tracing`` alone.

@@ -1,7 +1,7 @@
 """Every name of an attribute that a span may have.
 
 Those of OpenTelemetry follow its semantic conventions in the version of ``SCHEMA_URL``. The GenAI conventions
-are in development and move: names stand here alone, and a test compares them with the package
+are in development and move: names are defined here alone, and a test compares them with the package
 ``opentelemetry-semantic-conventions``.
 """
 

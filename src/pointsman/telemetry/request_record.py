@@ -1,4 +1,4 @@
-"""What is told of a request that has ended: the fields of its log line.
+"""Telemetry of a finished request: the fields of its log line.
 
 No field holds text of a prompt or of an answer, nor a credential. The message of a refusal is one that the
 caller got.
@@ -44,7 +44,7 @@ class EndedRequest(Protocol):
 
     @property
     def decision(self) -> Decision | None:
-        """None where it was refused before, or passed on."""
+        """None if it was refused before, or passed on."""
         ...
 
     @property
@@ -84,7 +84,7 @@ class EndedRequest(Protocol):
 
 
 class Spent(NamedTuple):
-    """What one request used; None: unknown."""
+    """Usage of one request; None: unknown."""
 
     input: int | None = None
     cached: int | None = None  # of the input, read from the provider's cache
@@ -120,7 +120,7 @@ class RequestRecord(NamedTuple):
         return logging.getLevelName(self.level).lower()
 
     def as_fields(self) -> dict[str, Any]:
-        """Return the fields of a line in JSON, besides time, level, logger and message."""
+        """Return the fields of a line in JSON, other than time, level, logger and message."""
         return {
             "decision_id": self.decision,
             "session": self.session,
@@ -173,7 +173,7 @@ def request_record(served: EndedRequest, models: Models) -> RequestRecord:
 
 
 def spent(served: EndedRequest, models: Models) -> Spent:
-    """What all attempts used together, also those whose answer went to nobody."""
+    """Usage of all attempts, also those with discarded answers."""
     used = [(attempt, found) for attempt in served.attempts if (found := usage(attempt)) is not None]
     if not used:
         return Spent()

@@ -1,26 +1,29 @@
 """Sends a span for each request to a collector, with OpenTelemetry's SDK and its OTLP exporter over HTTP.
 
-A span is made from what the ledger gets, after the answer: no request waits for it. The sampler is
+A span is made from the ledger's entries, after the answer: no request waits for it. The sampler is
 OpenTelemetry's: a caller's ``traceparent`` decides, else a ratio of the trace ids. An exporter that fails
-loses the spans of its batch; they are counted, and the log says so when it begins and when it ends.
+loses the spans of its batch; they are counted, and the log reports begin and end.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from pointsman.config import Config
 from pointsman.config.load import provider
 from pointsman.config.telemetry import TelemetrySpec
+from pointsman.decision.decision import Decision
 from pointsman.errors import ConfigError, MissingExtra
-from pointsman.telemetry._attributes import attributes, error_of, failed_attempts, span_name
+from pointsman.printable import printable
+from pointsman.stores.ledger.port import Attempt
+from pointsman.telemetry import conventions as names
 from pointsman.telemetry.conventions import ATTEMPT, SCHEMA_URL
-from pointsman.telemetry.request_record import EndedRequest, request_record
+from pointsman.telemetry.request_record import EndedRequest, RequestRecord, request_record
 from pointsman.wire.trace_context import traceparent_of
 
 if TYPE_CHECKING:
@@ -29,6 +32,111 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 __all__ = ["Tracing", "is_configured", "open_tracing"]
+
+
+# The attributes, events and error of a request's span, as plain values.
+
+Value: TypeAlias = str | int | float | tuple[str, ...]
+
+#: Characters of a value that a caller chose, and reasons that are told.
+_SHOWN: Final = 200
+_MOST_REASONS: Final = 32
+_FAILED: Final = 500
+
+
+def span_name(ended: EndedRequest) -> str:
+    """Return the name of the span: the operation and the model, or the method without a decision."""
+    if ended.decision is None:
+        return printable(ended.method[:_SHOWN])
+    return f"{names.CHAT} {ended.decision.input.model_asked[:_SHOWN]}"
+
+
+def attributes(
+    ended: EndedRequest, record: RequestRecord, providers: Mapping[str, str], ids: Mapping[str, str]
+) -> dict[str, Value]:
+    """Return the attributes of the span.
+
+    Args:
+        ended: The request.
+        record: Its fields.
+        providers: Of each upstream, by its name.
+        ids: Upstream id of a model, by its configured name.
+    """
+    found: dict[str, Value | None] = {
+        names.METHOD: record.method,
+        names.PATH: record.path,
+        names.STATUS: record.status or None,
+        names.CALLER: record.caller,
+        names.ATTEMPTS: record.attempts,
+        names.ERROR_TYPE: error_of(ended),
+        names.FIRST_CHUNK: None if ended.first_byte is None else round(ended.first_byte, 6),
+    }
+    if ended.decision is not None:
+        found |= _decided(ended.decision)
+        found |= _answered(record, providers, ids)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _decided(decision: Decision) -> dict[str, Value | None]:
+    asked, tier, guidance, domains = decision.input, decision.tier, decision.guidance, decision.domains
+    firings = guidance.firings if guidance else ()
+    return {
+        names.OPERATION: names.CHAT,
+        names.REQUEST_MODEL: asked.model_asked[:_SHOWN],
+        names.SESSION: asked.session[:_SHOWN] or None,
+        names.DECISION: decision.id,
+        names.POLICY: decision.policy,
+        names.FORMAT: str(asked.format),
+        names.ROLE: str(asked.role) if asked.role else None,
+        names.TIER: str(tier.tier) if tier else None,
+        names.STAGE: str(tier.stage) if tier else None,
+        names.DOMAIN: (domains.effective.primary.domain or None) if domains else None,
+        names.GUIDANCE: tuple(firing.classifier for firing in firings) or None,
+        names.GUIDANCE_ARM: str(guidance.arm) if guidance and firings else None,
+        names.REASONS: tuple(reason.code for reason in decision.reasons[:_MOST_REASONS]) or None,
+    }
+
+
+def _answered(
+    record: RequestRecord, providers: Mapping[str, str], ids: Mapping[str, str]
+) -> dict[str, Value | None]:
+    upstream, used = record.upstream, record.spent
+    return {
+        names.PROVIDER: (providers.get(upstream) or upstream) if upstream else None,
+        names.UPSTREAM: upstream,
+        names.MODEL: record.model,
+        names.RESPONSE_MODEL: ids.get(record.model, record.model) if upstream else None,
+        names.INPUT_TOKENS: used.input,
+        names.CACHED_TOKENS: used.cached,
+        names.OUTPUT_TOKENS: used.output,
+        names.COST: used.cost,
+        names.ADDED: record.added or None,
+    }
+
+
+def error_of(ended: EndedRequest) -> str | None:
+    """Return the class of failure; None without one, or the request itself was wrong (4xx)."""
+    last = ended.attempts[-1].error if ended.attempts else ""
+    if ended.status >= _FAILED:
+        return last or str(ended.status)
+    return last or None if ended.status and ended.status // 100 == 2 else None  # a stream that broke off
+
+
+def failed_attempts(ended: EndedRequest) -> Iterator[tuple[float, dict[str, Value]]]:
+    """Yield each try that did not answer: when it began, in seconds since the epoch, and its attributes."""
+    for attempt in ended.attempts:
+        if attempt.error or attempt.status // 100 != 2:
+            yield attempt.started_at, _tried(attempt)
+
+
+def _tried(attempt: Attempt) -> dict[str, Value]:
+    found: dict[str, Value] = {
+        names.MODEL: attempt.model,
+        names.UPSTREAM: attempt.upstream,
+        names.ERROR_TYPE: attempt.error or str(attempt.status),
+    }
+    return found | ({names.STATUS: attempt.status} if attempt.status else {})
+
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +156,7 @@ Recorded = Callable[[EndedRequest, str], None]
 
 
 def is_configured(spec: TelemetrySpec, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether spans are to be sent: an endpoint is set, here or by a variable, and the SDK is not off."""
+    """Whether spans are sent: an endpoint is set, here or by a variable, and the SDK is not off."""
     if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
     return bool(spec.endpoint or any(environ.get(name, "").strip() for name in _ENDPOINTS))
@@ -59,7 +167,7 @@ def open_tracing(config: Config, recorded: Recorded, environ: Mapping[str, str] 
 
     Args:
         config: Models, upstreams and ``[telemetry]``.
-        recorded: Is told of each request whose span was sent.
+        recorded: Called for each request with a sent span.
         environ: The variables of OpenTelemetry.
 
     Raises:
@@ -113,7 +221,7 @@ class Tracing:
     def __init__(
         self, config: Config, exporter: SpanExporter, provider_: TracerProvider, recorded: Recorded
     ) -> None:
-        """Take what is known of models, where spans go, and who is told of them."""
+        """Take the models, the destination of spans, and the listener."""
         from opentelemetry.sdk.trace import SpanProcessor
 
         made: list[ReadableSpan] = []
@@ -150,7 +258,7 @@ class Tracing:
         self._exporter.shutdown()
 
     def _span(self, ended: EndedRequest) -> str:
-        """Make the span of a request; return the id of its trace, empty where it is not recorded."""
+        """Make the span of a request; return the id of its trace, empty if it is not recorded."""
         try:
             return self._make(ended)
         except Exception as error:
@@ -205,7 +313,7 @@ class Tracing:
 
 
 def _parent(traceparent: str) -> Context:
-    """Return the context of the caller's span; an empty one where there is none."""
+    """Return the context of the caller's span; an empty one otherwise."""
     from opentelemetry.context import Context
     from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 

@@ -14,8 +14,9 @@ from pointsman.errors import ConfigError, MissingKey, UpstreamError, UpstreamTim
 from pointsman.upstreams.chat_model_port import ChatModel, ModelAnswer
 from pointsman.upstreams.port import Call, UpstreamClient, UpstreamSpec, credentials, read_at_most, send
 from pointsman.vocabulary import ModelSpec, Prompt
-from pointsman.wire import ASKABLE, WIRES, Wire
-from pointsman.wire.base import ModelCall, Usage
+from pointsman.wire import ASKABLE, FORMATS, Format
+from pointsman.wire.conversation import Usage
+from pointsman.wire.format import ModelCall
 
 __all__ = ["HttpModel", "chat_models", "constrained", "label_of"]
 
@@ -28,7 +29,7 @@ _BUSY: Final = frozenset({429, 503, 529})
 
 
 class HttpModel:
-    """Asks one model, in the first format of ours that its upstream speaks.
+    """Asks one model, in the first known format that its upstream speaks.
 
     Raises:
         ConfigError: its upstream speaks neither chat nor messages.
@@ -130,15 +131,15 @@ def chat_models(
     return asked
 
 
-def _format(spec: ModelSpec, upstream: UpstreamSpec) -> tuple[Wire, ModelCall]:
+def _format(spec: ModelSpec, upstream: UpstreamSpec) -> tuple[Format, ModelCall]:
     for format_, call in ASKABLE.items():
         if format_ in upstream.formats:
-            return WIRES[format_], call
+            return FORMATS[format_], call
     raise ConfigError(f'model "{spec.name}" cannot be asked: its upstream speaks neither chat nor messages')
 
 
 def constrained(prompt: Prompt) -> Prompt:
-    """Return the prompt with instructions that name the only answers allowed, where it has any."""
+    """Return the prompt with instructions that name the only answers allowed, if there are any."""
     if not prompt.labels:
         return prompt
     only = f"Answer with exactly one of these and nothing else: {', '.join(prompt.labels)}."

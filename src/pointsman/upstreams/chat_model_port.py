@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 from pointsman.vocabulary import Prompt
 
 if TYPE_CHECKING:
-    from pointsman.wire.base import Usage
+    from pointsman.wire.conversation import Usage
 
 __all__ = ["ChatModel", "MeteredModel", "ModelAnswer", "ask_metered"]
 

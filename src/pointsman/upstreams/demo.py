@@ -1,6 +1,6 @@
-"""The built-in demo upstream: no model, no network, the same answer to the same request, and it says so.
+"""The built-in demo upstream: no model, no network, the same answer to the same request, labelled as such.
 
-It speaks all three formats, streams, calls a tool when told to, and counts tokens: enough to try any client
+It speaks all three formats, streams, calls a tool on request, and counts tokens: enough to try any client
 without a key.
 """
 
@@ -16,7 +16,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.text.extract import persons_words
 from pointsman.upstreams.port import Call, Exchange, Headers
 from pointsman.vocabulary import AgentRequest, Role
-from pointsman.wire import WIRES, Body, Fault, Reply, Wire, guess_wire
+from pointsman.wire import FORMATS, Body, Fault, Format, Reply, guess_wire
 from pointsman.wire.request import read_request
 
 __all__ = ["LABEL", "DemoClient"]
@@ -24,8 +24,8 @@ __all__ = ["LABEL", "DemoClient"]
 #: Begins every text, so that nobody takes it for a model's words.
 LABEL: Final = "[Pointsman demo upstream: no model was called]"
 
-_BY_PATH: Final = {wire.path: wire for wire in WIRES.values()}
-_TOKEN_PATHS: Final = frozenset(wire.token_path for wire in WIRES.values() if wire.token_path)
+_BY_PATH: Final = {wire.path: wire for wire in FORMATS.values()}
+_TOKEN_PATHS: Final = frozenset(wire.token_path for wire in FORMATS.values() if wire.token_path)
 _ECHO: Final = 200  # characters of the user's words that are repeated
 _JSON: Final = ((b"content-type", b"application/json"),)
 _EVENTS: Final = ((b"content-type", b"text/event-stream"),)
@@ -77,8 +77,8 @@ class _Answered:
         self._parts = iter(())
 
 
-def _complaint(wire: Wire, body: Body) -> Fault | None:
-    """Say what the providers would not accept either, of what a client most easily gets wrong."""
+def _complaint(wire: Format, body: Body) -> Fault | None:
+    """Report common client mistakes that providers would refuse too."""
     for name in wire.required:
         if name not in body:
             return Fault(400, f"{name}: Field required", param=name)
@@ -91,7 +91,7 @@ def _complaint(wire: Wire, body: Body) -> Fault | None:
     return None
 
 
-def answer(wire: Wire, body: Body) -> Reply:
+def answer(wire: Format, body: Body) -> Reply:
     """Return the demo's answer to a request: the same for the same bytes."""
     agent_request = read_request(wire.format, body)
     tool = _wanted_tool(body, agent_request)

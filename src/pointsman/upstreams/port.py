@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from pointsman.errors import StaleConnection, UpstreamError
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, sse
+from pointsman.wire import FORMATS, sse
 
 __all__ = [
     "DEMO_URL",
@@ -60,7 +60,7 @@ DEMO_URL: Final = "demo:"
 class Secret:
     """A text that never shows itself: not in a ``repr``, an f-string, a traceback, a dump or a pickle.
 
-    What it shows instead is its reference, the way it is written in the configuration: ``${MAIN_API_KEY}``.
+    What it shows instead is its reference, as written in the configuration: ``${MAIN_API_KEY}``.
     """
 
     __slots__ = ("_value", "reference")
@@ -70,7 +70,7 @@ class Secret:
         self.reference = reference
 
     def reveal(self) -> str:
-        """Return the text. Call it only where it goes on the wire."""
+        """Return the text. Call it only to send it."""
         return self._value
 
     def __repr__(self) -> str:
@@ -113,7 +113,7 @@ class JsonTemplate(Template):
 
 
 def hash_key(key: str) -> bytes:
-    """Return the digest under which a caller's key is kept.
+    """Return the digest under which a caller's key is stored.
 
     Plain SHA-256: a key is random and long, so a slow password hash would only slow every request.
     """
@@ -121,7 +121,7 @@ def hash_key(key: str) -> bytes:
 
 
 def caller_name(digest: bytes) -> str:
-    """Return the name of the caller whose key has this digest and no name of its own."""
+    """Return the name of the caller of the key with this digest and no name."""
     return f"key-{digest.hex()[:_NAMED]}"
 
 
@@ -288,7 +288,7 @@ class Limits(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """Bytes of all bodies together: ``total_body_bytes``, or two of the largest where that is more."""
+        """Bytes of all bodies together: ``total_body_bytes``, or two of the largest if that is more."""
         return max(self.total_body_bytes, 2 * self.body_bytes)
 
 
@@ -313,7 +313,7 @@ class ServerSpec(msgspec.Struct, frozen=True):
         return len({self.caller(number) for number in range(len(self.keys))}) > 1
 
     def caller(self, number: int) -> str:
-        """Return the name of whoever presents a key, by the key's place; it tells nothing of the key."""
+        """Return the name of a key's caller, by the key's place; it reveals nothing of the key."""
         return self.names[number] if self.names else caller_name(self.keys[number])
 
 
@@ -326,7 +326,7 @@ class Upload(Protocol):
         ...
 
     async def next(self) -> bytes:
-        """Return what has arrived since; empty at the end. Whatever it raises ends the request."""
+        """Return newly arrived bytes; empty at the end. Any exception ends the request."""
         ...
 
 
@@ -359,7 +359,7 @@ class Exchange(Protocol):
         ...
 
     async def next(self) -> bytes:
-        """Return what has arrived since; empty at the end. Raises ``UpstreamError`` when it breaks off."""
+        """Return newly arrived bytes; empty at the end. Raises ``UpstreamError`` when it breaks off."""
         ...
 
     def close(self) -> None:
@@ -374,7 +374,7 @@ class UpstreamClient(Protocol):
         """Send a request and wait for the head of the answer.
 
         Raises:
-            StaleConnection: a kept connection had been closed; the same request goes on a new one.
+            StaleConnection: a pooled connection was closed; the same request is sent on a new one.
             UpstreamBusy: all connections it may have are in use.
             UpstreamUnavailable: no connection.
             UpstreamTimeout: nothing came in time.
@@ -383,12 +383,12 @@ class UpstreamClient(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the connections that are kept; one in use closes after its answer."""
+        """Close idle pooled connections; one in use closes after its answer."""
         ...
 
 
 async def send(client: UpstreamClient, call: Call) -> Exchange:
-    """Send a request that nobody counts, once more where a kept connection had been closed.
+    """Send a request that is not counted, once more if a pooled connection was closed.
 
     Raises:
         UpstreamError: as ``UpstreamClient.send``.
@@ -416,11 +416,11 @@ async def read_at_most(exchange: Exchange, limit: int, refusal: str) -> bytes:
 
 
 def credentials(spec: UpstreamSpec, wire: WireFormat) -> list[tuple[bytes, bytes]]:
-    """Return the headers that prove to an upstream who we are."""
+    """Return the headers that authenticate at an upstream."""
     if spec.api_key is None:
         return []
     secret = spec.api_key.reveal().encode()
-    scheme = spec.auth or (WIRES[wire].auth)
+    scheme = spec.auth or (FORMATS[wire].auth)
     if scheme == "bearer":
         return [(b"authorization", b"Bearer " + secret)]
     return [(scheme.encode(), secret)]

@@ -6,13 +6,16 @@ import ipaddress
 import os
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from pointsman.errors import ConfigError
 from pointsman.upstreams.port import Secret, UpstreamSpec
 
-__all__ = ["Proxy", "is_loopback", "parse_proxy", "proxy_of"]
+if TYPE_CHECKING:
+    import ssl
+
+__all__ = ["Proxy", "is_loopback", "parse_proxy", "proxy_of", "trust"]
 
 _PORTS: Final = {"http": 80, "https": 443}
 _HINT: Final = 'as in "http://proxy.example.com:3128"'
@@ -119,3 +122,25 @@ def _matches(entry: str, host: str, port: int | None) -> bool:
         entry = name.strip("[]")
     domain = entry.removeprefix("*").lstrip(".")
     return bool(domain) and (host == domain or host.endswith(f".{domain}"))
+
+
+# Certificate authorities that an upstream's certificate is verified against.
+
+
+def trust(spec: UpstreamSpec) -> ssl.SSLContext:
+    """Return the authorities for an upstream's certificate: its CA file, else the system's authorities.
+
+    OpenSSL's own variables, ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``, name the system's.
+
+    Raises:
+        ConfigError: the CA file cannot be read, or holds no certificate.
+    """
+    import ssl  # a command that reads a configuration needs it only for a CA file
+
+    try:
+        return ssl.create_default_context(cafile=spec.ca_file)
+    except ssl.SSLError:  # a kind of OSError
+        why = "holds no certificate in PEM"
+    except OSError as error:
+        why = f"cannot be read: {error.strerror}"
+    raise ConfigError(f'upstream "{spec.name}": ca_file {spec.ca_file} {why}')

@@ -4,17 +4,185 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, cast
+from urllib.parse import urlsplit
 
-from pointsman.errors import StaleConnection, UpstreamBusy, UpstreamTimeout
+import httptools
+
+from pointsman.errors import ConfigError, StaleConnection, UpstreamBusy, UpstreamTimeout, UpstreamUnavailable
 from pointsman.upstreams.http._connection import Connection, Response
-from pointsman.upstreams.http._route import Route
 from pointsman.upstreams.port import Call, Exchange, Upload, UpstreamSpec
+from pointsman.upstreams.proxies import Proxy, proxy_of, trust
 from pointsman.vocabulary import LARGE
 
-__all__ = ["HttpClient"]
+# Connecting to an upstream: directly or through an HTTP proxy, with or without TLS.
+
+#: Bytes of a proxy's answer to CONNECT; a status line and a few headers.
+_MAX_PROXY_HEAD: Final = 16 << 10
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class Route:
+    """How one upstream is reached. Nothing is sent before ``open``."""
+
+    def __init__(self, spec: UpstreamSpec, env: Mapping[str, str] = os.environ) -> None:
+        """Choose the proxy and the TLS context.
+
+        Raises:
+            ConfigError: the address of the upstream or of its proxy, or the CA file, cannot be used.
+        """
+        url = urlsplit(spec.base_url)
+        if url.scheme not in _PORTS or not url.hostname:
+            raise ConfigError(f'upstream "{spec.name}": base_url must begin with http:// or https://')
+        self._host = url.hostname
+        self._port = url.port or _PORTS[url.scheme]
+        self._patience = spec.timeouts.connect
+        self._tls = trust(spec) if url.scheme == "https" else None
+        self.proxy = proxy_of(spec, env)
+        self._proxy_tls = ssl.create_default_context() if self.proxy and self.proxy.tls else None
+        #: The value of the header ``host``.
+        self.authority = url.netloc.rpartition("@")[2].encode("idna")
+        #: What goes before the path in a request line, and the header lines that only the proxy reads.
+        self.prefix, self.proxy_lines = b"", b""
+        if self.proxy and self._tls is None:
+            self.prefix = b"http://" + self.authority  # RFC 9112, section 3.2.2
+            self.proxy_lines = _authorization(self.proxy)
+
+    async def open(self, connection: Connection) -> None:
+        """Connect to the upstream; the ``transport`` of the connection is set when this returns.
+
+        Raises:
+            UpstreamUnavailable: no connection, or not in time.
+        """
+        via = f" through the proxy {self.proxy}" if self.proxy else ""
+        try:
+            async with asyncio.timeout(self._patience):
+                with _explained("the upstream", via):
+                    await self._open(asyncio.get_running_loop(), connection)
+        except TimeoutError:
+            raise UpstreamUnavailable(f"connection to the upstream timed out{via}") from None
+
+    async def _open(self, loop: asyncio.AbstractEventLoop, connection: Connection) -> None:
+        if self.proxy is None:
+            await loop.create_connection(lambda: connection, self._host, self._port, ssl=self._tls)
+        elif self._tls is None:
+            await _to_proxy(self.proxy, loop.create_connection(
+                lambda: connection, self.proxy.host, self.proxy.port, ssl=self._proxy_tls
+            ))  # fmt: skip
+        else:
+            await self._through_tunnel(loop, self.proxy, self._tls, connection)
+
+    async def _through_tunnel(
+        self, loop: asyncio.AbstractEventLoop, proxy: Proxy, tls: ssl.SSLContext, connection: Connection
+    ) -> None:
+        tunnel = _Tunnel(loop, proxy, self._connect_request(proxy))
+        transport, _ = await _to_proxy(
+            proxy, loop.create_connection(lambda: tunnel, proxy.host, proxy.port, ssl=self._proxy_tls)
+        )
+        try:
+            self._check_tunnel(await tunnel.status)
+            inner = await loop.start_tls(transport, connection, tls, server_hostname=self._host)
+        except BaseException:
+            transport.abort()
+            raise
+        connection.transport = cast("asyncio.Transport", inner)  # None only for a transport of another kind
+
+    def check(self, status: int) -> None:
+        """Distinguish a proxy's answer to a forwarded request from the upstream's.
+
+        Raises:
+            UpstreamUnavailable: the proxy asks for credentials.
+        """
+        if status == 407 and self.prefix:
+            raise self._wants_credentials()
+
+    def _check_tunnel(self, status: int) -> None:
+        if status == 407:
+            raise self._wants_credentials()
+        if not 200 <= status < 300:
+            place = f"{self._host}:{self._port}"
+            raise UpstreamUnavailable(
+                f"the proxy {self.proxy} refuses a connection to {place} (status {status})"
+            )
+
+    def _wants_credentials(self) -> UpstreamUnavailable:
+        return UpstreamUnavailable(f"the proxy {self.proxy} asks for credentials (status 407)")
+
+    def _connect_request(self, proxy: Proxy) -> bytes:
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        place = f"{host}:{self._port}".encode("idna")
+        return b"CONNECT %s HTTP/1.1\r\nhost: %s\r\n%s\r\n" % (place, place, _authorization(proxy))
+
+
+def _authorization(proxy: Proxy) -> bytes:
+    if proxy.authorization is None:
+        return b""
+    return b"proxy-authorization: %s\r\n" % proxy.authorization.reveal().encode()
+
+
+async def _to_proxy(
+    proxy: Proxy, connecting: Awaitable[tuple[asyncio.Transport, asyncio.Protocol]]
+) -> tuple[asyncio.Transport, asyncio.Protocol]:
+    with _explained(f"the proxy {proxy}", ""):
+        return await connecting
+
+
+@contextmanager
+def _explained(party: str, via: str) -> Iterator[None]:
+    """Turn every error of a connection into a Pointsman error. The original texts name addresses."""
+    try:
+        yield
+    except TimeoutError:
+        raise  # a kind of OSError; the caller knows how long it waited
+    except ssl.SSLCertVerificationError as error:
+        message = f"{party}'s certificate is refused{via}: {error.verify_message}"
+    except ssl.SSLError as error:
+        message = f"TLS handshake with {party} failed{via}: {error.reason or 'connection closed'}"
+    except (OSError, UnicodeError):  # UnicodeError: a host name that no name server can be asked for
+        message = f"{party} cannot be reached{via}"
+    else:
+        return
+    raise UpstreamUnavailable(message)
+
+
+class _Tunnel(asyncio.Protocol):
+    """Asks a proxy for a connection to the upstream. ``status`` is its answer's."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, proxy: Proxy, request: bytes) -> None:
+        self.status: asyncio.Future[int] = loop.create_future()
+        self._proxy = proxy
+        self._request = request
+        self._parser = httptools.HttpResponseParser(self)
+        self._size = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        cast("asyncio.Transport", transport).write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        self._size += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            self._fail("did not answer in HTTP")
+        if self._size > _MAX_PROXY_HEAD:
+            self._fail("answers with too many header bytes")
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if not self.status.done() and status >= 200:
+            self.status.set_result(status)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own
+        self._fail("closed the connection")
+
+    def _fail(self, why: str) -> None:
+        if not self.status.done():
+            self.status.set_exception(UpstreamUnavailable(f"the proxy {self._proxy} {why}"))
+
 
 #: Seconds a connection may lie idle before it is closed; common servers close after 60 or 75.
 _IDLE: Final = 50.0
@@ -25,12 +193,13 @@ _SILENCE: Final = 300.0
 #: Timeouts are looked at together, four times per shortest one and at least twice a second.
 _SWEEPS: Final = 4
 _SWEEP_EVERY: Final = 0.5
+_as_line: Final = b"%b: %b\r\n".__mod__
 
 
 class HttpClient:
-    """One upstream on the network, with connections of its own.
+    """One upstream on the network, with separate connections.
 
-    Redirects are not followed: the configuration alone says where requests go.
+    Redirects are not followed: requests are sent to configured addresses alone.
     """
 
     def __init__(self, spec: UpstreamSpec, env: Mapping[str, str] = os.environ) -> None:
@@ -63,7 +232,10 @@ class HttpClient:
     async def send(self, call: Call) -> Exchange:
         """See ``UpstreamClient``."""
         request = self._encode(call)
-        await self._take_place()
+        if self._free:
+            self._free -= 1
+        else:
+            await self._take_place()
         if call.upload is not None:  # it cannot be sent again: no connection that may have been closed
             return await self._ask(await self._connect(), request, call)
         connection = self._kept()
@@ -87,19 +259,16 @@ class HttpClient:
 
     def _encode(self, call: Call) -> tuple[bytes, ...]:
         """Return the request; a large body apart, because joining 31 MB takes the event loop some 20 ms."""
-        parts = [call.method, b" ", self._target, call.path, self._fixed_lines]
-        for name, value in call.headers:
-            parts += (name, b": ", value, b"\r\n")
+        method, path, body = call.method, call.path, call.body
+        lines = b"".join(map(_as_line, call.headers))
         if call.upload is not None:
-            parts.append(_framing(call.upload))
-        elif call.body or call.method == b"POST":  # without a body only these say so (RFC 9110, section 8.6)
-            parts.append(b"content-length: %d\r\n\r\n" % len(call.body))
-            if len(call.body) > LARGE:
-                return b"".join(parts), call.body
-            parts.append(call.body)
+            framing = _framing(call.upload)
+        elif body or method == b"POST":  # without a body only these say so (RFC 9110, section 8.6)
+            framing = b"content-length: %d\r\n\r\n" % len(body)
         else:
-            parts.append(b"\r\n")
-        return (b"".join(parts),)
+            framing = b"\r\n"
+        head = b"%b %b%b%b%b%b" % (method, self._target, path, self._fixed_lines, lines, framing)
+        return (head, body) if len(body) > LARGE else (head + body,)
 
     async def _take_place(self) -> None:
         """Wait for a place in the connection limit (back-pressure).
@@ -107,9 +276,6 @@ class HttpClient:
         Raises:
             UpstreamBusy: all were in use for as long as a connection may take.
         """
-        if self._free:
-            self._free -= 1
-            return
         place = asyncio.get_running_loop().create_future()
         self._waiting.append(place)
         for answer in [answer for answer in self._active if answer.loop.is_closed()]:
@@ -127,7 +293,7 @@ class HttpClient:
             raise
 
     def _give_place(self) -> None:
-        """Let the next request that waits have a connection, or keep the place free."""
+        """Let the next request that waits have a connection, or free the place."""
         while self._waiting:
             place = self._waiting.popleft()
             if not (place.done() or place.get_loop().is_closed()):
@@ -187,7 +353,7 @@ class HttpClient:
             self._give_place()
 
     def _sweep_now(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Fail what is overdue. One timer for all requests, because a timer for each costs each."""
+        """Fail overdue requests. One timer for all requests, because a timer for each costs each."""
         for answer in [answer for answer in self._active if answer.loop is loop]:
             answer.grow_older(self._sweep_every)
             most = self._first_byte if answer.streams and not answer.status else self._silence
@@ -197,7 +363,7 @@ class HttpClient:
             self._sweep.start(loop, self._sweep_every, self._sweep_now)
 
     def _reap(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Close what has lain idle too long."""
+        """Close connections that are idle for too long."""
         now = loop.time()
         while self._idle:
             oldest = self._idle[0]
@@ -210,7 +376,7 @@ class HttpClient:
 
 
 def _framing(upload: Upload) -> bytes:
-    """Return the header line that says where a body ends, and the end of the head."""
+    """Return the header line that delimits a body, and the end of the head."""
     if upload.size is None:
         return b"transfer-encoding: chunked\r\n\r\n"
     return b"content-length: %d\r\n\r\n" % upload.size

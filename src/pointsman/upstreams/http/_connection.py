@@ -10,8 +10,6 @@ import httptools
 from pointsman.errors import StaleConnection, UpstreamError, UpstreamMalformed, UpstreamTooLarge
 from pointsman.upstreams.port import Headers, Upload
 
-__all__ = ["Connection", "Response"]
-
 #: Bytes waiting for a slow caller before the upstream is told to wait too; uvicorn holds as many.
 _HIGH_WATER: Final = 64 << 10
 #: Bytes of an answer's headers, and of all else that is no body: as much as a caller may send.
@@ -47,29 +45,26 @@ class Owner(Protocol):
 
 
 class Response:
-    """An ``Exchange``: what the parser of a connection has found so far."""
+    """An ``Exchange``: the parsed part of a response."""
 
-    __slots__ = ("_client", "_connection", "_error", "_paused", "_waiter", "age", "chunks", "done",
-                 "headers", "loop", "received", "sending", "silence", "size", "status",
-                 "streams")  # fmt: skip
+    size = 0  # bytes in ``chunks``
+    received = 0  # bytes of the body so far
+    status = 0
+    headers: Headers = ()
+    age = 0.0  # seconds, as the sweep counts them
+    silence = 0.0  # seconds since something came
+    streams = False  # it was asked for as a stream
+    done = False
+    sending: asyncio.Task[None] | None = None  # of an upload
+    waiter: asyncio.Future[None] | None = None  # who waits for more
+    _paused = False
+    _error: Exception | None = None
 
     def __init__(self, client: Owner, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
         self._client = client
         self._connection: Connection | None = connection
         self.loop = loop
         self.chunks: list[bytes] = []  # of the body, not yet asked for
-        self.size = 0  # bytes in them
-        self.received = 0  # bytes of the body so far
-        self._paused = False
-        self._error: Exception | None = None
-        self._waiter: asyncio.Future[None] | None = None
-        self.status = 0
-        self.headers: Headers = ()
-        self.age = 0.0  # seconds, as the sweep counts them
-        self.silence = 0.0  # seconds since something came
-        self.streams = False  # it was asked for as a stream
-        self.done = False
-        self.sending: asyncio.Task[None] | None = None  # of an upload
 
     @property
     def is_sent(self) -> bool:
@@ -77,7 +72,7 @@ class Response:
         return self.sending is None or self.sending.done()
 
     def grow_older(self, seconds: float) -> None:
-        """Count time (from the sweep). An upstream that was told to wait is not silent."""
+        """Count time (from the sweep). An upstream under back-pressure is not silent."""
         self.age += seconds
         if not self._paused:
             self.silence += seconds
@@ -87,18 +82,17 @@ class Response:
         while not self.status:
             if self._error is not None:
                 raise self._error
-            self._waiter = self.loop.create_future()
-            await self._waiter
+            self.waiter = self.loop.create_future()
+            await self.waiter
 
     async def next(self) -> bytes:
-        while not self.chunks:
+        while not (chunks := self.chunks):
             if self.done:
                 return b""
             if self._error is not None:
                 raise self._error
-            self._waiter = self.loop.create_future()
-            await self._waiter
-        chunks = self.chunks
+            waiter = self.waiter = self.loop.create_future()
+            await waiter
         self.chunks, self.size = [], 0
         if self._paused and self._connection is not None:
             self._paused = False
@@ -127,7 +121,7 @@ class Response:
             self._client.forget(self)
 
     def hold_back(self) -> None:
-        """Let the upstream wait until what has come is asked for."""
+        """Apply back-pressure until the received part is read."""
         if not self._paused and self._connection is not None:
             self._paused = True
             self._connection.transport.pause_reading()
@@ -138,7 +132,8 @@ class Response:
         if self._paused and self._connection is not None:
             self._connection.transport.resume_reading()
         self._connection = None
-        self._stop_sending()
+        if self.sending is not None:
+            self._stop_sending()
         self._client.forget(self)
         self.wake()
 
@@ -154,9 +149,8 @@ class Response:
 
     def wake(self) -> None:
         """Let whoever waits look again."""
-        waiter, self._waiter = self._waiter, None
-        if waiter is not None and not waiter.done():  # done: whoever waited was cancelled
-            waiter.set_result(None)
+        if self.waiter is not None and not self.waiter.done():  # done: nobody waits, or was cancelled
+            self.waiter.set_result(None)
 
 
 class Connection(asyncio.Protocol):
@@ -218,7 +212,6 @@ class Connection(asyncio.Protocol):
             self.transport.close()  # nobody asked
             return
         answer.silence = self._begun = 0.0
-        received = answer.received
         self._other += len(data)
         try:
             self._parser.feed_data(data)
@@ -229,12 +222,10 @@ class Connection(asyncio.Protocol):
             status = self._parser.get_status_code()
             answer.fail(UpstreamMalformed(f"the upstream switches protocols, with status {status}"))
             return
-        if answer.received > received:
-            self._other = 0
         if self._other > _MAX_HEAD and not answer.done:
             answer.fail(UpstreamTooLarge(_TOO_LONG_HEAD))
-            return
-        answer.wake()
+        elif (waiter := answer.waiter) is not None and not waiter.done():
+            waiter.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.resume_writing()
@@ -249,12 +240,12 @@ class Connection(asyncio.Protocol):
             answer.fail(UpstreamError("the connection to the upstream broke off"))
 
     def on_message_begin(self) -> None:
+        self._headers = []  # without the trailers of the answer before
         if self.answer is None:  # behind an answer comes more than was asked for: nobody may get it
             self.transport.close()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self.answer is not None and not self.answer.status:  # after that, a trailer
-            self._headers.append((name.lower(), value))
+        self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         headers, self._headers = self._headers, []
@@ -277,8 +268,10 @@ class Connection(asyncio.Protocol):
         answer = self.answer
         if answer is not None:
             answer.chunks.append(data)
-            answer.size += len(data)
-            answer.received += len(data)
+            size = len(data)
+            answer.received += size
+            answer.size += size
+            self._other = 0
             if answer.size > _HIGH_WATER:
                 answer.hold_back()
 
