@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.agreement import Compared
-from pointsman.agreement.comparison import compare
+from pointsman.agreement.calls import compare
 from pointsman.wire.conversation import Call, Completion, StopReason, Text, Tool
 
 TABLE = tomllib.loads((Path(__file__).parent / "call_pairs.toml").read_text("utf-8"))

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from pointsman.agreement import Compared
-from pointsman.agreement.comparison import compare
+from pointsman.agreement.calls import compare
 from pointsman.wire.conversation import Call, Completion, Shape, StopReason, Text, Tool
 
 SHAPE = Shape(schema=msgspec.Raw(b'{"type": "object", "properties": {"n": {"type": "integer"}}}'))

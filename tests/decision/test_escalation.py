@@ -26,6 +26,8 @@ CHAT = WireFormat.CHAT
 MODELS = {name: ModelSpec(name, "main", f"v-{name}") for name in ("small", "middle", "large")}
 TIERS = dict(zip(Tier, ("small", "small", "middle", "large"), strict=True))
 ON = EscalationPolicy(mode=Mode.ON, control=0.0)
+#: These requests offer tools, and their tiers are chosen here by keywords.
+BY_KEYWORDS = msgspec.structs.replace(builtin_profile("default"), length_alone_with_tools=False)
 HARD = (
     "Prove by induction, step by step, that the square root of 2 is irrational; derive every lemma formally."
 )
@@ -38,7 +40,7 @@ def engine(
     models: Mapping[str, ModelSpec] = MODELS,
 ) -> Engine:
     policy = Policy(
-        profile=builtin_profile("default"), models=models, tier_models=tiers,
+        profile=BY_KEYWORDS, models=models, tier_models=tiers,
         guidance=guidance or GuidancePolicy(), escalation=escalation,
     )  # fmt: skip
     return build_engine(policy)

@@ -1,27 +1,15 @@
 """What the benchmarks print is the same in every run, and counts no run twice."""
 
 import gzip
-import importlib.util
 import json
-import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-
-def benchmark(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", FOLDER / f"{name}.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+from support.benchmarks import benchmark
 
 
 class Name(str):

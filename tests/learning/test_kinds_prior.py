@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from pointsman.encoders import StaticEncoder
-from pointsman.encoders.kinds import load_kinds, table_hash
-from pointsman.encoders.learned_routers import encoder_of, load_scorer
+from pointsman.encoders.learned_routers import encoder_of, load_kinds, load_scorer, table_hash
 from pointsman.errors import ConfigError
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.features import Features

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pointsman.learning.fit import PERMUTATIONS, signal_chance
 from pointsman.learning.learning import Corpus
-from pointsman.learning.signal import PERMUTATIONS, signal_chance
 from support.outcomes import made_up
 
 CORPUS = Corpus.of(made_up(300))

@@ -162,7 +162,7 @@ def test_labels_of_others_are_met_far_more_often_than_by_their_majority() -> Non
     ],
 )
 def test_a_list_of_keywords_raises_no_tier(prompt: str, gadget: str) -> None:
-    """Near miss: "Explain and prove it step by step." is an order (docs/decisions/0168)."""
+    """Near miss: "Explain and prove it step by step." is an order (docs/notebook/0168)."""
     rules = bench("default").by_rules
     assert rules(gadget.format(prompt)).tier.rank <= rules(prompt).tier.rank
     assert rules(f"{prompt} Prove by induction that it is so.").tier.rank > rules(prompt).tier.rank

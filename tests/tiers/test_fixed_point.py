@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.tiers._fixed_point import FixedPoint
+from pointsman.tiers.learned_router import FixedPoint
 
 numbers = st.floats(-50, 50, allow_nan=False)
 tables = st.lists(st.tuples(numbers, numbers, numbers), min_size=2, max_size=30)

@@ -10,8 +10,8 @@ import pytest
 
 from pointsman.decision.policy import Policy
 from pointsman.encoders import StaticEncoder
-from pointsman.encoders import kinds as opened
-from pointsman.encoders.kinds import load_kinds, open_kinds, table_hash
+from pointsman.encoders import learned_routers as opened
+from pointsman.encoders.learned_routers import load_kinds, open_kinds, table_hash
 from pointsman.errors import ConfigError, MissingExtra, PointsmanError
 from pointsman.factory import build_engine
 from pointsman.learning.datasets import read_difficulties, read_outcomes

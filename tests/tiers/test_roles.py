@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from pointsman.tiers import RoleTiers
-from pointsman.tiers.roles import name_of
+from pointsman.tiers.projects import name_of
 from pointsman.vocabulary import AgentRole, Purpose, Tier
 
 MAIN, HELPER, SUBAGENT = AgentRole.MAIN, AgentRole.HELPER, AgentRole.SUBAGENT

@@ -6,6 +6,7 @@ Pure and synchronous. A part that fails abstains: the decision says so and goes 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
@@ -53,8 +54,7 @@ from pointsman.model_choice.fitness import (
 from pointsman.text.extract import Extracted, Searched, extract, searched
 from pointsman.tiers import Kinds, LearnedStage, TierDecision, TierScorer, asks_to_decide, forced_tier
 from pointsman.tiers.escalation import EscalationPolicy, Trouble, handover, start_of, trouble_of
-from pointsman.tiers.projects import ANY, ProjectPolicy, tier_of_project
-from pointsman.tiers.roles import SESSION, name_of
+from pointsman.tiers.projects import ANY, SESSION, ProjectPolicy, name_of, tier_of_project
 from pointsman.trajectory.state import TrajectoryState
 from pointsman.trajectory.step import Step
 from pointsman.vocabulary import (
@@ -105,6 +105,9 @@ _ITERATION: Final = Purpose.TOOL_ITERATION
 #: What the main conversation may be for beside its usual work.
 _MARKED: Final = frozenset({Purpose.PLAN, Purpose.EDIT})
 
+#: What of a step is content (``Step.without_content``): most have none.
+_message_of: Final = attrgetter("message")
+_signature_of: Final = attrgetter("signature")
 _ANY_NAME: Final = '"*" = "auto" under [aliases] serves every other name'
 _BY_NAME: Final = "an alias of a small model, and no tools"
 _RECORDED: Final = "as recorded"
@@ -128,21 +131,22 @@ class Decided(NamedTuple):
 class _Draft:
     """A decision being made: each part reads what the parts before it left here."""
 
+    tier: TierDecision | None = None
+    chain: tuple[str, ...] = ()
+    refused: tuple[Reason, ...] = ()
+    parameters: Mapping[str, Parameters] = _NO_PARAMETERS
+    domains: DomainDecision | None = None
+    guidance: GuidanceDecision | None = None
+    capabilities: CapabilityDecision | None = None
+    standing: tuple[StandingInjection, ...] = ()
+
     def __init__(self, reading: ReadRequest, memory: Memory) -> None:
         self.reading = reading
         self.input = reading.input
         self.evidence = reading.evidence
         self.memory = memory
-        self.tier: TierDecision | None = None
-        self.chain: tuple[str, ...] = ()
-        self.refused: tuple[Reason, ...] = ()
-        self.parameters: Mapping[str, Parameters] = _NO_PARAMETERS
-        self.domains: DomainDecision | None = None
-        self.guidance: GuidanceDecision | None = None
-        self.capabilities: CapabilityDecision | None = None
         self.reasons: list[Reason] = []
         self.injections: list[Injection] = []
-        self.standing: tuple[StandingInjection, ...] = ()
         self.abstained: list[Reason] = list(reading.abstained)
 
     def abstain(self, part: str, error: Exception) -> None:
@@ -179,6 +183,7 @@ class Engine:
         self.scanner = scanner
         self._bits = {signal: 1 << place for place, signal in enumerate(scanner.table.ids)}
         self.scorer = TierScorer(policy.profile, scanner.table, policy.verify)
+        self._tools_scorer = self.scorer.for_tools(scanner.table, policy.verify)
         self._learned_router = (
             LearnedStage(policy.learned_router, self.scorer.profile, learned_router_encoder)
             if policy.learned_router
@@ -323,6 +328,7 @@ class Engine:
             purpose=Purpose.HELPER if role is _HELPER and request.role is _MAIN else request.purpose,
             project=request.project,
             client=request.client,
+            project_name=request.project_name,
             messages=len(request.history),
             in_tool_loop=same and (request.purpose is _ITERATION or _goes_on(request.history, words.index)),
             tools=len(request.tools),
@@ -549,7 +555,8 @@ class Engine:
         in_use = self._in_use(draft, needed.tokens, raised=raised) if sticky else None
         # Without a session, one message always draws the same of several models.
         session = draft.input.session or draft.reading.message
-        return self._models.choose(tier, needed, in_use, session, forced=not free)
+        begins = not draft.memory.model
+        return self._models.choose(tier, needed, in_use, session, forced=not free, begins=begins)
 
     def _is_raised(self, draft: _Draft, decided: Tier) -> bool:
         """Whether guidance raises the tier, or trouble at an earlier request of this user message did."""
@@ -630,16 +637,19 @@ class Engine:
             domain = self._domain_for_tier(draft)
             near, text = self._prompt_kinds, draft.evidence.text
             kind = (near.of(text) if text else draft.reading.kind) if near else None
-            tier = self.scorer.by_rules(draft.evidence, domain, kind, self._kinds_version if kind else "")
+            scorer = self.scorer_of(draft.input)
+            version = self._kinds_version if kind else ""
+            tier = scorer.by_rules(draft.evidence, domain, kind, version)
             if self._learned_router:
+                rules = tier if scorer is self.scorer else self.scorer.by_rules(draft.evidence, domain)
                 tier = self._learned_router.after(
-                    tier, draft.evidence, domain, recorded=draft.reading.learned_score
+                    tier, draft.evidence, domain, rules=rules.score, recorded=draft.reading.learned_score
                 )
             stays = (draft.input.role, draft.input.purpose) in self._stay
             if self.policy.verify and not stays and not draft.reading.words_gone:
-                tier = yield from self.scorer.verify(tier, draft.evidence)
+                tier = yield from scorer.verify(tier, draft.evidence)
             else:
-                tier = self.scorer.unverified(tier)
+                tier = scorer.unverified(tier)
         except Exception as error:  # noqa: BLE001 - fails open to FAILED_TIER
             draft.abstain("tiers", error)
             tier = _without_rules(FAILED_TIER, 0.5, "deciding failed", Stage.FALLBACK)
@@ -647,6 +657,10 @@ class Engine:
             if reason.code.startswith("tiers.abstained"):
                 draft.abstained.append(reason)
         return tier
+
+    def scorer_of(self, asked: RequestInput) -> TierScorer:
+        """The rules that hold for a request: whether it offers tools may make a difference."""
+        return self._tools_scorer if "tools" in asked.features else self.scorer
 
     def _domain_for_tier(self, draft: _Draft) -> str:
         """The domain that counts for the tier; looked for only where the profile or the router uses it."""
@@ -821,7 +835,9 @@ def _new_steps(before: TrajectoryState, after: TrajectoryState) -> tuple[Step, .
     """The tool calls that came since, as far as they are still in the window, without their content."""
     count = after.tool_call_count - before.tool_call_count
     new = after.steps[-count:] if count > 0 else ()
-    return tuple(step.without_content() for step in new)
+    if any(map(_message_of, new)) or any(map(_signature_of, new)):
+        return tuple([step.without_content() for step in new])
+    return new
 
 
 def _capability_stage(policy: Policy, encoder: Encoder | None) -> CapabilityStage | None:

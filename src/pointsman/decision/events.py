@@ -39,6 +39,7 @@ class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
     role: AgentRole = AgentRole.MAIN
     purpose: Purpose | None = None  # as the request would have that the event stands for
     project: str = ""  # key of what the agent works on
+    project_name: str = ""  # of its folder
     prompt: str = ""  # what a person said
     happened: Event | None = None  # what joins the run
     before: tuple[Event, ...] = ()  # what joined it before and was not reported
@@ -56,6 +57,7 @@ def prompt_of(event: AgentEvent) -> AgentRequest:
         role_mark=_mark(event),
         purpose=event.purpose,
         project=event.project,
+        project_name=event.project_name,
     )
 
 
@@ -105,6 +107,7 @@ def with_event(
         arrived_at=event.arrived_at,
         purpose=event.purpose,
         project=event.project,
+        project_name=event.project_name,
         messages=event.number,
         in_tool_loop=not event.prompt,
         thread=thread,

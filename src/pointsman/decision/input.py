@@ -37,6 +37,7 @@ class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     purpose: Purpose | None = None  # what the request is for; None where nothing tells
     project: str = ""  # key of what the agent works on: ``project_key``
     client: str = ""  # the program that sent it, as it names itself
+    project_name: str = ""  # the last part of its directory; empty where none is named
     messages: int = 0  # in the history
     #: This request goes on with the agent's work on the user message before it. In rows of before 24 November
     #: 2026 it is true, and the same user message alone told.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -42,10 +42,10 @@ class DomainSettings(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="`observe` decides and records but adds nothing to a prompt; `on` adds the text."),
     ] = Mode.OBSERVE
     examples: Annotated[
-        Literal["none", "static", "sentence"],
+        str,
         Meta(
-            description="Local encoder that compares messages without signals with the domains' examples; "
-            "needs the extra of its name."
+            description="Local encoder that compares messages without signals with the domains' examples: "
+            "`none`, `static`, `sentence` (each needs the extra of its name), or a plug-in's."
         ),
     ] = "none"
 

@@ -1,7 +1,7 @@
 """Local text encoders: an embedding table (0.1 ms a text) and a sentence model (3 ms a text).
 
 Both read files that ship inside installed packages and never download anything: a closed network is a
-normal place to run. Each needs an extra (``static``, ``sentence``) and says so when it is missing.
+normal place to run. Each needs an extra (``static``, ``sentence``) and raises ``MissingExtra`` without it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pointsman.errors import ConfigError, MissingExtra
+from pointsman.plugins import load, names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from pointsman.vocabulary import Encoder
 
-__all__ = ["ENCODERS", "SentenceEncoder", "StaticEncoder", "load_encoder"]
+__all__ = ["ENCODERS", "SentenceEncoder", "StaticEncoder", "is_encoder", "load_encoder"]
 
 #: Longest text either encoder reads, in tokens: the sentence model was trained on 256 word pieces.
 MAX_TOKENS: Final = 256
@@ -117,18 +118,27 @@ ENCODERS: Final[dict[str, type[StaticEncoder | SentenceEncoder]]] = {
 }
 
 
+def is_encoder(name: str) -> bool:
+    """Whether there is an encoder of this name, or it is ``none``."""
+    return name == "none" or name in ENCODERS or name in names("encoder")
+
+
 def load_encoder(name: str) -> Encoder | None:
-    """The encoder called ``name``; None for ``none``.
+    """The encoder called ``name``; None for ``none``. An installed package may offer further ones.
 
     Raises:
-        ConfigError: for an unknown name.
+        ConfigError: for an unknown name, or a plug-in that cannot be imported.
         MissingExtra: when the encoder's extra is not installed.
     """
     if name == "none":
         return None
-    if name not in ENCODERS:
+    if name in ENCODERS:
+        return ENCODERS[name]()
+    make = load("encoder", name)
+    if make is None:
         raise ConfigError(f'unknown encoder "{name}"', hint="choose none, static or sentence")
-    return ENCODERS[name]()
+    made: Encoder = make()
+    return made
 
 
 def _require(module: str, *, extra: str) -> Any:

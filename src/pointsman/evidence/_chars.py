@@ -128,10 +128,10 @@ def lowered(chars: CharSet) -> CharSet:
     return charset([*chars, *lower]) if lower else chars
 
 
-#: ``\d`` means ``[0-9]``: digits of other scripts are not step numbers (docs/decisions/0021).
+#: ``\d`` means ``[0-9]``: digits of other scripts are not step numbers (docs/notebook/0021).
 DIGIT: Final[CharSet] = ((0x30, 0x39),)
 
-#: ``\s``: WhiteSpace and LineTerminator of ECMAScript (docs/decisions/0021).
+#: ``\s``: WhiteSpace and LineTerminator of ECMAScript (docs/notebook/0021).
 SPACE: Final[CharSet] = (
     (0x09, 0x0D),
     (0x20, 0x20),

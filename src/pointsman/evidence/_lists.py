@@ -3,7 +3,7 @@
 "prove theorem lemma" behind a question asks for nothing. Where three keywords or more, with commas or nothing
 between them, are a whole sentence or quotation beside others, they do not count, nor does their length. With
 nothing between them at the end of a sentence, they count as the first of them. What was chosen on which data:
-docs/decisions/0168.
+docs/notebook/0168.
 """
 
 from __future__ import annotations

@@ -138,16 +138,18 @@ class Scanner:
             hits, stray = reading.hits(lowered, self._matcher.match)
         else:
             hits = self._matcher.match(lowered)
-        length = len(read) - len(stray)
-        units = len(read) if read.isascii() else len(read.encode("utf-16-le", "surrogatepass")) // 2
+        length, questions, script = len(read), read.count("?"), detect_script(read)
+        if not stray and read.isascii():
+            return Evidence(text, hits, length, length, length // 4, questions, script)
+        units = length if read.isascii() else len(read.encode("utf-16-le", "surrogatepass")) // 2
         return Evidence(
             text=text,
             hits=hits,
-            characters=max(length, 0),
+            characters=max(length - len(stray), 0),
             utf16_units=max(units - len(stray), 0),
             tokens=max(estimate_tokens(read) - estimate_tokens(stray), 0),
-            questions=read.count("?"),
-            script=detect_script(read),
+            questions=questions,
+            script=script,
         )
 
     def _keep(self, evidence: Evidence) -> None:

@@ -20,7 +20,7 @@ __all__ = ["Lexicon", "Term", "load_lexicon"]
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A signal, and where it is written."""
+    """A signal, and its source."""
 
     signal: Signal
     place: str = ""  # "file:line", where known
@@ -35,7 +35,7 @@ class Lexicon:
 
     @classmethod
     def of(cls, name: str, signals: Iterable[Signal], *, place: str = "") -> Lexicon:
-        """A lexicon whose terms come from another file, such as a tier profile or a set of domains."""
+        """A lexicon with terms of another file, such as a tier profile or a set of domains."""
         return cls(name, tuple(Term(signal, place) for signal in signals))
 
     def signals(self) -> Iterator[Signal]:
@@ -119,7 +119,7 @@ class _Reader:
 
 
 def _signals(lexicon: str, group: str, entries: _Group) -> Iterator[tuple[str, int, str, Signal]]:
-    """Each term: key, index, as it is written, and its signal; a final ``*`` stands for any more letters."""
+    """Each term: key, index, as it is written, and its signal; a final ``*`` matches any more letters."""
     for number, word in enumerate(entries.words):
         kind = Kind.PREFIX if word.endswith("*") else Kind.WORD
         yield "words", number, word, Signal(lexicon, group, word.removesuffix("*").lower(), kind)

@@ -1,6 +1,6 @@
 """The checks behind ``pointsman lexicon check``.
 
-They find what a loader cannot refuse because it is not wrong, only useless or costly: terms that are there
+They find terms that a loader accepts because they are valid, only useless or costly: terms that are there
 twice, terms that fire whenever another does, patterns that cannot match, and what each costs.
 """
 
@@ -47,7 +47,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class LintReport:
-    """What was found, worst first, and what matching costs, most expensive first."""
+    """Findings, worst first, and cost of matching, most expensive first."""
 
     patterns: int
     findings: tuple[Finding, ...]
@@ -137,7 +137,7 @@ def _compiled(lexicons: Sequence[Lexicon]) -> tuple[dict[Term, Engine], list[Fin
 
 
 def _fires_with(term: Term, text: str, table: SignalTable, engine: Engine) -> Iterator[Finding]:
-    """What the shortest text of a term tells: whether the term fires on it at all, and what else does."""
+    """Test of a term on its shortest text: whether it fires, and the other terms that fire."""
     signal = term.signal
     fired = set(table.of(engine.match(text.lower())))
     if signal not in fired:

@@ -1,7 +1,7 @@
 """A text as it is meant: look-alike letters, spacing and slips of the keys undone, quotations set apart.
 
-What a prompt asks does not depend on any of these, so a decision should not either. Every step is linear in
-the text and skips what has nothing to undo; slips are looked for in short texts only, where one keyword
+The task of a prompt does not depend on any of these, so a decision should not either. Every step is linear in
+the text and skips texts without such forms; slips are looked for in short texts only, where one keyword
 decides.
 """
 
@@ -94,7 +94,7 @@ WORDS_THEMSELVES: Final = frozenset(
 def without_lookalikes(text: str) -> str:
     """The text with letters of other scripts inside Latin words, wide and styled letters as plain ones.
 
-    The same object where there is nothing to change. A word wholly of another script stays as it is, unless
+    The same object if nothing changes. A word wholly of another script stays as it is, unless
     each of its letters looks Latin, another word mixes scripts, and most letters are Latin.
     """
     if text.isascii():
@@ -125,7 +125,7 @@ def spaced(text: str) -> str:
     """The text with one space between words, none before a mark or at the end of a line.
 
     Words spelt letter by letter are closed up, and an end of a line before a small letter is a space. The
-    same object where there is nothing to change.
+    same object if nothing changes.
     """
     if 3 * text.count(" ") > len(text):
         text = _LETTERS.sub(lambda found: found[0].replace(" ", ""), text)
@@ -137,11 +137,11 @@ def spaced(text: str) -> str:
 
 
 def without_quotations(text: str) -> str:
-    """The text without what stands in quotation marks or code fences, of which the marks stay.
+    """The text without text in quotation marks or code fences, of which the marks stay.
 
     A fence that holds words and no mark of code is a quotation.
 
-    The same object where there is none.
+    The same object otherwise.
     """
     if text.startswith("'") or any(mark in text for mark in MAY_QUOTE):
         return _QUOTED.sub(_marks, text)

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.cluster import KMeans
 
-__all__ = ["find_centres", "vector_centres"]
-
 #: Kinds of prompts told apart. Between 8 and 64 the APGR moves by less than .003; each costs scoring 0.1 µs.
 CENTRES: Final = 16
 

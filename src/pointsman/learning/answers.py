@@ -1,4 +1,4 @@
-"""The agreement of two cheap models on stored answers: success, cost, and what the strong model adds.
+"""The agreement of two cheap models on stored answers: success, cost, and the gain from the strong model.
 
 The rule: ask two cheap models; serve the first one's answer if both agree, else ask the strong model and
 serve its answer. A row holds the answers of several models to one question. Costs are list prices times
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -30,14 +30,16 @@ _CHARACTERS: Final = 4
 _RESELLERS: Final = frozenset({ANY, "openrouter"})
 
 Floats = NDArray[np.float64]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Price: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class _Answer(msgspec.Struct, frozen=True):
     correct: bool
     answer: str | None = None
     value: str | None = None
-    chars: int = 0
-    output_tokens: int | None = None
+    chars: Count = 0
+    output_tokens: Count | None = None
 
     @property
     def final(self) -> FinalAnswer:
@@ -50,8 +52,8 @@ class StoredAnswers(msgspec.Struct, frozen=True):
     answers: dict[str, _Answer]
     set: str = ""
     id: str | int = ""
-    prompt_chars: int = 0
-    input_tokens: int | None = None
+    prompt_chars: Count = 0
+    input_tokens: Count | None = None
 
 
 class AgreementRow(msgspec.Struct, frozen=True):
@@ -141,9 +143,9 @@ def _prices(row: object, place: str) -> Prices | None:
     if row is None:
         return None
     try:
-        pair = msgspec.convert(row, dict[str, float | None])
+        pair = msgspec.convert(row, dict[str, Price | None])
     except msgspec.ValidationError as error:
-        raise ConfigError(f"a price is no number: {error}", place=place) from error
+        raise ConfigError(f"a price is not a number of at least 0: {error}", place=place) from error
     prices = Prices(input_per_million=pair.get("input"), output_per_million=pair.get("output"))
     return prices if prices.is_priced else None
 

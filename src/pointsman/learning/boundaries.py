@@ -1,6 +1,6 @@
 """Boundaries of tiers from outcomes: what each choice gives and costs, and the choice for a target.
 
-Prompts stand in order of their score; boundaries cut that order. What a prompt gives and costs at each tier
+Prompts are sorted by score; boundaries cut that order. The success of a prompt and its cost at each tier
 is known beforehand, so sums up to every cut tell what every set of boundaries would have given.
 """
 
@@ -52,7 +52,7 @@ Boundaries = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Prompts:
-    """What is known of every prompt: its score, and what each tier would give and cost."""
+    """Score of every prompt, and its success and cost at each tier."""
 
     scores: Floats  # (n,)
     quality: Floats  # (n, 4) by rank of the tier, 0..1
@@ -89,7 +89,7 @@ class Served:
 
 @dataclass(frozen=True)
 class Kept:
-    """Target: keep a share of the quality that the best tier alone would give, at the least cost."""
+    """Target: retain a share of the quality that the best tier alone would give, at the least cost."""
 
     quality: float
 
@@ -117,7 +117,7 @@ def choose(prompts: Prompts, target: Target, tiers: Tiers, *, best: Floats) -> C
 
     Args:
         prompts: to choose on.
-        target: what to keep or to spend.
+        target: quality to retain, or money to spend.
         tiers: how many are in use: SIMPLE and COMPLEX, or all four.
         best: quality of the best tier's model on these prompts. Shape ``(n,)``.
     """
@@ -144,7 +144,7 @@ def cross_fitted(
 
     Args:
         prompts: to serve.
-        target: what to keep or to spend.
+        target: quality to retain, or money to spend.
         tiers: how many are in use.
         best: quality of the best tier's model on these prompts. Shape ``(n,)``.
         first: the first prompt that a router cannot tell from each, where there are copies. Shape ``(n,)``.

@@ -34,7 +34,7 @@ class LabelledTask(msgspec.Struct, frozen=True):
 
 
 class CalibrationReport(msgspec.Struct, frozen=True):
-    """What a calibration achieves on tasks it was not fitted on. Shares are 0 to 1."""
+    """Results of a calibration on held-out tasks. Shares are 0 to 1."""
 
     tasks: int
     exact: float | None  # tasks whose selection is exactly the needed capabilities
@@ -129,7 +129,7 @@ def _cross_fitted(
 def report_selection(
     probabilities: Sequence[Sequence[float]], needs: Needs, threshold: float
 ) -> CalibrationReport:
-    """What is selected at a threshold, against what each task needs (places in the registry)."""
+    """The selection at a threshold, compared with the needs of each task (places in the registry)."""
     selected = [
         frozenset(at for at, probability in enumerate(line) if probability >= threshold)
         for line in probabilities

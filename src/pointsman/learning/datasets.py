@@ -1,7 +1,8 @@
-"""Outcome data: what a weak and a strong model made of the same prompt. JSON lines, plain or gzipped."""
+"""Outcome data: results of a weak and a strong model on the same prompt. JSON lines, plain or gzipped."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from pointsman.errors import ConfigError, PointsmanError
 from pointsman.jsonl import decoded, numbered_lines
 
 __all__ = [
+    "LEAST_CHANCE",
     "LEAST_FOR_POLICY",
     "LEAST_FOR_TIERS",
     "Graded",
@@ -22,6 +24,7 @@ __all__ = [
     "read_graded",
     "read_outcomes",
     "read_prompts",
+    "read_served",
 ]
 
 #: Different prompts that ``fit tiers`` asks for: with fewer, five folds leave too little to learn from, and
@@ -38,25 +41,43 @@ class _Line(msgspec.Struct, frozen=True):
     weak: float | bool | None = None
     strong: float | bool | None = None
     scores: dict[str, float | bool] | None = None
+    chances: dict[str, float] | None = None
+    session: str = ""
     costs: dict[str, float] | None = None
     domain: str | None = None
     task: str | None = None
     bench: str = ""
 
 
+#: Smallest chance of either model with which outcomes are compared: no prompt counts more than ten times.
+LEAST_CHANCE: Final = 0.1
+
+
 @dataclass(frozen=True, slots=True)
 class PromptOutcome:
-    """One prompt and how well each of the two models did: 0 wrong .. 1 right."""
+    """One prompt and how well each of the two models did: 0 wrong .. 1 right, NaN where it was not seen."""
 
     prompt: str
     weak: float
     strong: float
     group: str = ""  # subject, task or domain the prompt comes from, where the data says
     bench: str = ""  # set of tests it comes from, where a file holds several
+    drawn: tuple[float, float] = (0.0, 0.0)  # with which chance chose each model; 0: a rule chose
+    session: str = ""  # its prompts are resampled as one cluster
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether both models were seen."""
+        return not math.isnan(self.weak + self.strong)
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether chance could have chosen either model, with ``LEAST_CHANCE`` or more."""
+        return min(self.drawn) > LEAST_CHANCE - 1e-6  # chances are recorded with six digits
 
     @property
     def gain(self) -> float:
-        """What the strong model adds."""
+        """Gain from the strong model."""
         return self.strong - self.weak
 
 
@@ -118,8 +139,51 @@ def read_outcomes(path: Path, *, weak: str = "", strong: str = "") -> list[Promp
     return [PromptOutcome(row.prompt, row.scores[0], row.scores[1], row.group, row.bench) for row in rows]
 
 
+def read_served(path: Path, *, weak: str = "", strong: str = "") -> list[PromptOutcome]:
+    """Read outcomes of which some are of one model alone, as ``pointsman outcomes export`` writes them.
+
+    Lines without a score of either model are passed over, and the chances of the two are divided by their
+    sum: those with which one of the two is seen where all others are left out.
+
+    Raises what ``read_outcomes`` raises, and ``ConfigError`` where a line has a chance outside 0..1.
+    """
+    rows, known = [], _Known()
+    for place, line in decoded(numbered_lines(path), _decode, path.name):
+        scores = line.scores or {}
+        if not (weak and strong and line.scores) or (weak in scores and strong in scores):
+            graded = _graded(place, line, (weak, strong))
+            of_weak, of_strong = graded.scores
+            row = PromptOutcome(
+                graded.prompt, of_weak, of_strong, graded.group, graded.bench, session=line.session
+            )
+        elif weak in scores or strong in scores:
+            row = _one_sided(place, line, weak, strong)
+        else:
+            continue
+        known.check(place, line.id, tuple(value for value in (row.weak, row.strong) if value == value))
+        rows.append(row)
+    if not rows:
+        raise PointsmanError(f'{path} holds no line with a score of "{weak}" or "{strong}"')
+    return rows
+
+
+def _one_sided(place: str, line: _Line, weak: str, strong: str) -> PromptOutcome:
+    model = weak if weak in (line.scores or {}) else strong
+    (score,) = _graded(place, line, (model,)).scores
+    chances = (line.chances or {}).get(weak, 0.0), (line.chances or {}).get(strong, 0.0)
+    if not all(0 <= chance <= 1 for chance in chances) or sum(chances) > 1 + 1e-9:
+        raise ConfigError(
+            f"chances {chances[0]:g} and {chances[1]:g} are no probabilities of one draw", place=place
+        )
+    whole = sum(chances) or 1.0
+    chances = chances[0] / whole, chances[1] / whole
+    of_weak, of_strong = (score, math.nan) if model == weak else (math.nan, score)
+    group = line.domain or line.task or ""
+    return PromptOutcome(line.prompt, of_weak, of_strong, group, line.bench, chances, line.session)
+
+
 def read_graded(path: Path, models: Sequence[str]) -> list[Graded]:
-    """Read how each of the named models did; two may also stand as ``weak`` and ``strong``.
+    """Read how each of the named models did; two may also be called ``weak`` and ``strong``.
 
     Raises what ``read_outcomes`` raises.
     """
@@ -134,7 +198,7 @@ def read_graded(path: Path, models: Sequence[str]) -> list[Graded]:
 
 
 class _Known:
-    """What earlier lines said of each id: outcomes must not contradict themselves."""
+    """Outcomes of earlier lines by id, to detect contradictions."""
 
     def __init__(self) -> None:
         self._said: dict[str | int, tuple[str, tuple[float, ...]]] = {}

@@ -1,4 +1,4 @@
-"""How well memory keeps the domain of a conversation: four strategies on the same readings.
+"""How well memory preserves the domain of a conversation: four strategies on the same readings.
 
 Stickiness is paid for in missed switches, so both are reported, and *carry-on-null* (keep the last domain
 when a message has none) is the baseline that any momentum must beat.
@@ -13,8 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.domains import DomainMemory, DomainSet, DomainTracker
-from pointsman.domains.signature import format_signature, parse_signature, restore_from_signature
-from pointsman.domains.values import Compound, Part
+from pointsman.domains.values import Compound, Part, format_signature, parse_signature, restore_from_signature
 from pointsman.evidence import Scanner
 from pointsman.vocabulary import Evidence
 
@@ -33,7 +32,7 @@ class LabelledTurn(msgspec.Struct, frozen=True):
 
 
 class DomainReport(msgspec.Struct, frozen=True):
-    """What one strategy achieved. Shares are 0 to 1; None where there was nothing to measure."""
+    """Results of one strategy. Shares are 0 to 1; None where there was nothing to measure."""
 
     strategy: str
     turns: int

@@ -1,4 +1,4 @@
-"""What a router may read of a prompt. Apart from the fitting itself, which needs the extra ``fit``."""
+"""Input features of a router. Separate from fitting, which needs the extra ``fit``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Features"]
 
 
 class Features(StrEnum):
-    """What a learned router reads of a prompt."""
+    """Input features of a learned router."""
 
     AUTO = "auto"  # hashed: on the development data an embedding adds nothing (docs/decisions/0060)
     HASHED = "hashed"

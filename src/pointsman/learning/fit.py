@@ -1,25 +1,28 @@
-"""``pointsman fit tiers``: outcomes in, a learned router out, with what it can and cannot claim."""
+"""``pointsman fit tiers``: outcomes in, a learned router out, with the claims that its evidence supports."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
 
 from pointsman.encoders import StaticEncoder, load_encoder
-from pointsman.encoders.kinds import load_kinds, table_hash
+from pointsman.encoders.learned_routers import load_kinds, table_hash
 from pointsman.errors import PointsmanError
-from pointsman.learning.calibrating import calibrate
 from pointsman.learning.datasets import LEAST_FOR_TIERS, PromptOutcome
 from pointsman.learning.features import Features
 from pointsman.learning.kinds_prior import PriorWeights, fitter
 from pointsman.learning.learning import (
+    FOLDS,
     LENGTH_SLOPE,
+    RARITY_FLOOR,
     RULES,
     RULES_SLOPE,
     Corpus,
@@ -30,16 +33,126 @@ from pointsman.learning.learning import (
     Weights,
     group_offsets,
     held_out,
+    trust,
 )
-from pointsman.learning.metrics import Interval, apgr_interval, difference_interval
+from pointsman.learning.metrics import Interval, apgr_interval, calibration_interval, difference_interval
+from pointsman.learning.one_sided import Observed, Sides, check_enough, refused, sides_of
 from pointsman.learning.rankers import alike, baselines
-from pointsman.learning.signal import signal_chance
 from pointsman.learning.tiers import TierRow, measure
 from pointsman.tiers.kinds import Kinds, PromptKinds
 from pointsman.tiers.learned_router import Calibration, Centre, Claim, Dense, LearnedRouter
 from pointsman.vocabulary import Encoder
 
-__all__ = ["RIVALS", "Fit", "Power", "claim", "fit_tiers", "power_of", "read_with"]
+__all__ = [
+    "RIVALS",
+    "Fit",
+    "Power",
+    "calibrate",
+    "claim",
+    "fit_tiers",
+    "power_of",
+    "read_with",
+    "signal_chance",
+]
+
+
+# Whether prompts say more of the strong model's gain than their length does: one test over all labels.
+
+#: Permutations: the smallest chance is 1/1,000, and one of .025 has a standard error of .005.
+PERMUTATIONS: Final = 999
+
+#: Prompts of about the same length, among which gains are exchanged.
+STRATUM: Final = 20
+
+#: Permutations computed at once: what they take stays below 100 MB.
+_TOGETHER: Final = 37
+
+
+def signal_chance(corpus: Corpus, *, seed: int = 0) -> float:
+    """The probability of so much likeness of gains among alike prompts, if only their length mattered.
+
+    Duplicate prompts count once, with their mean gain. Likeness is that of the encoder's vectors where there
+    are any, else of n-grams weighted by rarity.
+    """
+    rows, place, counts = np.unique(corpus.first, return_inverse=True, return_counts=True)
+    gains = np.bincount(place, corpus.strong - corpus.weak) / counts
+    strata = _strata(corpus.log_length[rows])
+    left = gains - (np.bincount(strata, gains) / np.bincount(strata))[strata]
+    features = _features(corpus, rows)
+    alike = _alikeness(features, left[None, :])[0]
+    draw = np.random.default_rng(seed)
+    drawn = np.concatenate([_alikeness(features, part) for part in _permuted(left, strata, draw)])
+    return float((1 + (drawn >= alike).sum()) / (1 + PERMUTATIONS))
+
+
+def _strata(log_length: Floats) -> Rows:
+    strata = np.empty(len(log_length), dtype=np.intp)
+    strata[np.argsort(log_length, kind="stable")] = np.arange(len(log_length)) // STRATUM
+    return strata
+
+
+def _features(corpus: Corpus, rows: Rows) -> Any:
+    if corpus.vectors is not None:
+        vectors = corpus.vectors[rows]
+        return vectors - vectors.mean(axis=0)
+    present = corpus.ngrams[rows]
+    counts = np.asarray(present.sum(axis=0)).ravel()
+    weighted = present @ sparse.diags(np.sqrt(np.log((1 + len(rows)) / (1 + counts)) + RARITY_FLOOR))
+    norms = np.sqrt(np.maximum(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel(), 1e-12))
+    return (sparse.diags(1 / norms) @ weighted).tocsr()
+
+
+def _permuted(left: Floats, strata: Rows, draw: np.random.Generator) -> Iterator[Floats]:
+    """Permutations within strata, some at a time. Shape ``(k, n)``."""
+    order = np.argsort(strata, kind="stable")
+    for start in range(0, PERMUTATIONS, _TOGETHER):
+        part = np.empty((min(_TOGETHER, PERMUTATIONS - start), len(left)))
+        for row in part:
+            row[order] = left[np.lexsort((draw.random(len(left)), strata))]
+        yield part
+
+
+def _alikeness(features: Any, left: Floats) -> Floats:
+    """Sum over pairs of prompts of their likeness times what both have left. Shape ``(k,)``."""
+    return np.asarray(((features.T @ left.T) ** 2).sum(axis=0)).ravel()
+
+
+# Platt scaling of a learned router's raw values, measured on folds it was not fitted on.
+
+
+def calibrate(raw: Floats, outcomes: Floats, *, first: Rows, seed: int) -> tuple[Calibration, Interval]:
+    """Platt scaling of held-out raw values, with its error measured on folds it was not fitted on.
+
+    Args:
+        raw: Shape ``(n,)``.
+        outcomes: Shape ``(n,)``.
+        first: As in ``Corpus``. Shape ``(n,)``.
+        seed: of the folds and resamples.
+    """
+    folds = (np.random.default_rng(seed).permutation(len(raw)) % FOLDS)[first]
+    probabilities = np.zeros(len(raw))
+    for fold in range(FOLDS):
+        offset, slope = _platt(raw[folds != fold], outcomes[folds != fold])
+        probabilities[folds == fold] = 1 / (1 + np.exp(-(offset + slope * raw[folds == fold])))
+    offset, slope = _platt(raw, outcomes)
+    error = calibration_interval(probabilities, outcomes, together=first, seed=seed)
+    return Calibration(offset, slope, error.value), error
+
+
+def _platt(raw: Floats, outcomes: Floats) -> tuple[float, float]:
+    """Offset and slope. Outcomes between 0 and 1 count as both, in parts."""
+    # Platt's own targets: never sure, so that all-right or all-wrong data does not give infinite weights.
+    right, wrong = outcomes.sum(), (1 - outcomes).sum()
+    high, low = (right + 1) / (right + 2), 1 / (wrong + 2)
+    soft = low + (high - low) * outcomes
+    middle, spread = raw.mean(), raw.std() or 1.0  # all alike: the slope stays 0
+    twice = np.r_[raw - middle, raw - middle][:, None] / spread
+    labels = np.r_[np.ones(len(raw)), np.zeros(len(raw))]
+    model = LogisticRegression(C=math.inf, tol=1e-8, max_iter=1_000)
+    model.fit(twice, labels, sample_weight=np.r_[soft, 1 - soft])
+    slope = float(model.coef_[0, 0]) / spread
+    return float(model.intercept_[0] - slope * middle), float(slope)
+
 
 LEAST_ROWS: Final = LEAST_FOR_TIERS
 
@@ -86,6 +199,7 @@ class Fit:
     learned_router: LearnedRouter
     rows: tuple[TierRow, ...]
     calibration_errors: tuple[Interval, Interval]  # of the weak and the strong model, held out
+    sides: Sides  # how many prompts have outcomes of both models, or of one
 
     @property
     def improves(self) -> bool:
@@ -104,35 +218,36 @@ def fit_tiers(
 ) -> Fit:
     """Fit a learned router and measure it on prompts it has not seen.
 
-    With ``Features.KINDS`` the prior is of ``kinds``, or of the shipped ones; with fewer than 300 outcomes it
-    ranks alone.
+    Prompts with the outcome of one model count where chance chose it; where a rule did, they calibrate that
+    model alone. With ``Features.KINDS`` the prior is of ``kinds``, or of the shipped ones; with fewer than
+    300 outcomes it ranks alone.
 
     Raises:
         PointsmanError: too few outcomes, or the strong model is not better on them.
         MissingExtra: scikit-learn, or the encoder asked for, is not installed.
     """
-    different = len(set(alike([row.prompt for row in outcomes]).tolist()))
-    if different < LEAST_ROWS:
-        of = f" of {different} different prompts" if different < len(outcomes) else ""
-        raise PointsmanError(
-            f"{len(outcomes)} outcomes{of} are too few for training; at least {LEAST_ROWS} are needed"
-        )
     encoder, prompt_kinds = read_with(features, kinds)
-    corpus = Corpus.of(outcomes, encoder, prompt_kinds)
+    names = (
+        f'"{weak_model}"' if weak_model else "the weak model",
+        f'"{strong_model}"' if strong_model else "the strong model",
+    )
+    given = _read(outcomes, encoder, prompt_kinds, names)
+    corpus, outcomes = given.corpus, given.outcomes
     if corpus.strong.mean() <= corpus.weak.mean():
         raise PointsmanError(
             "the strong model is not better than the weak one on this data: there is nothing to route",
             hint="swap --weak and --strong, or use one model",
         )
-    fit = fitter(corpus)
+    fit = fitter(corpus) if given.observed is None else given.observed.fitter(fitter(corpus))
     unseen = held_out(corpus, seed=seed, fit=fit)
     rankings = {**baselines(outcomes), "learned_router": unseen.raw[1] - unseen.raw[0]}
     weights = fit(corpus, np.arange(len(corpus)))
-    weak, weak_error = calibrate(unseen.raw[0], corpus.weak, first=corpus.first, seed=seed)
-    strong, strong_error = calibrate(unseen.raw[1], corpus.strong, first=corpus.first, seed=seed)
+    apart = Corpus.of(given.ruled, encoder, prompt_kinds) if given.ruled else None
+    raw = unseen.raw if apart is None else np.hstack([unseen.raw, _raw(weights, apart, unseen.bounds)])
+    (weak, weak_error), (strong, strong_error) = (given.calibrated(raw, model, seed) for model in (0, 1))
     shown = msgspec.structs.replace(
         claim(rankings, corpus.weak, corpus.strong, first=corpus.first, seed=seed),
-        signal=signal_chance(corpus, seed=seed),
+        signal=signal_chance(given.plain, seed=seed),
     )
     learned_router = msgspec.structs.replace(
         _learned_router(corpus, unseen, (weak, strong), shown),
@@ -142,7 +257,78 @@ def fit_tiers(
         offsets=group_offsets(corpus, unseen, [row.group for row in outcomes]),
         dense=_dense(weights, encoder, features) if isinstance(weights, Weights) else None,
     )
-    return Fit(learned_router, tuple(measure(outcomes, rankings, seed=seed)), (weak_error, strong_error))
+    rows = tuple(measure(outcomes, rankings, copies=corpus.first, seed=seed))
+    return Fit(learned_router, rows, (weak_error, strong_error), given.sides)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """The outcomes of a fit, as numbers."""
+
+    corpus: Corpus  # of what can be compared, with doubly robust outcomes where one model was seen
+    plain: Corpus  # the same, for the test of the signal: where nothing was seen, nothing is predicted
+    outcomes: list[PromptOutcome]  # the same as rows
+    served: list[PromptOutcome]  # the same as seen
+    ruled: list[PromptOutcome]  # those of one model that a rule chose
+    observed: Observed | None  # None: both models were seen on every prompt
+    sides: Sides
+
+    def calibrated(self, raw: Floats, model: int, seed: int) -> tuple[Calibration, Interval]:
+        """Calibrate the raw values of one model, on all prompts that it was seen on.
+
+        Args:
+            raw: Of the weak and the strong model on ``served``, then on ``ruled``. Shape ``(2, n)``.
+            model: 0 is the weak one.
+            seed: of the folds and resamples.
+        """
+        values = np.array([(row.weak, row.strong)[model] for row in (*self.served, *self.ruled)])
+        groups = np.r_[self.corpus.first, np.arange(len(self.served), len(values))]
+        seen = ~np.isnan(values)
+        _, first, place = np.unique(groups[seen], return_index=True, return_inverse=True)
+        return calibrate(raw[model, seen], values[seen], first=first[place], seed=seed)
+
+
+def _read(
+    outcomes: Sequence[PromptOutcome], encoder: Encoder | None, kinds: Kinds | None, names: tuple[str, str]
+) -> _Given:
+    sides = sides_of(outcomes)
+    served = [row for row in outcomes if row.is_paired or row.is_drawn]
+    ruled = [row for row in outcomes if not (row.is_paired or row.is_drawn)]
+    different = len(set(alike([row.prompt for row in served]).tolist()))
+    if different < LEAST_ROWS:
+        if ruled:
+            raise refused(outcomes, sides)
+        of = f" of {different} different prompts" if different < len(served) else ""
+        raise PointsmanError(
+            f"{len(served)} outcomes{of} are too few for training; at least {LEAST_ROWS} are needed"
+        )
+    corpus = Corpus.of(served, encoder, kinds)
+    check_enough(served, corpus.first, names)
+    if not sides.drawn:
+        return _Given(corpus, corpus, served, served, ruled, None, sides)
+    observed, every = Observed.of(served), np.arange(len(corpus))
+    values, plain = observed.filled(corpus, every), observed.filled(corpus, every, alike=True)
+    rows = [
+        replace(row, weak=float(weak), strong=float(strong))
+        for row, weak, strong in zip(served, *values, strict=True)
+    ]
+    return _Given(
+        replace(corpus, weak=values[0], strong=values[1]),
+        replace(corpus, weak=plain[0], strong=plain[1]),
+        rows,
+        served,
+        ruled,
+        observed,
+        sides,
+    )
+
+
+def _raw(weights: Fitted, corpus: Corpus, bounds: tuple[float, float]) -> Floats:
+    """Raw values of the two models on prompts that a router was not fitted on. Shape ``(2, n)``."""
+    every = np.arange(len(corpus))
+    raw = trust(weights.similarity(corpus, every), bounds) * weights.evidence(corpus, every)
+    raw[0] -= weights.prior(corpus, every)
+    return raw
 
 
 def _learned_router(
@@ -176,7 +362,7 @@ def _learned_router(
 
 
 def _numbers(weights: Fitted, kinds: Kinds | None) -> dict[str, Any]:
-    """What a file holds of weights: over n-grams, or over kinds and a vector."""
+    """Weights stored in a file: over n-grams, or over kinds and a vector."""
     if isinstance(weights, PriorWeights) and kinds:
         weak, strong = (float(mean) for mean in weights.means)
         return {"head": weights.head(kinds.file), "weak_mean": weak, "strong_mean": strong}
@@ -203,7 +389,7 @@ def read_with(features: Features, kinds: PromptKinds | None) -> tuple[Encoder | 
 
 
 def claim(rankings: Mapping[str, Floats], weak: Floats, strong: Floats, *, first: Rows, seed: int) -> Claim:
-    """What a held-out ranking shows beside its rivals.
+    """Held-out comparison of a ranking with its baselines.
 
     Args:
         rankings: Scores by ranker, each of shape ``(n,)``.

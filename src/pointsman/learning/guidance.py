@@ -1,4 +1,4 @@
-"""Guidance replayed over recorded runs, beside four simple rules that others use.
+"""Guidance replayed over recorded runs, compared with four simple rules that others use.
 
 Reported per source and outcome, never pooled: over all sources together, precision mostly reflects how often
 their runs fail anyway.
@@ -54,7 +54,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replayed(NamedTuple):
-    """What a run's calls were, and when guidance would have spoken."""
+    """The calls of a run, and the times at which guidance would have fired."""
 
     steps: tuple[Step, ...]
     firings: tuple[Firing, ...]
@@ -77,9 +77,9 @@ def replay(run: Run, guide: Guide, ask: Callable[[ModelQuery], ModelReply] = no_
     """Decide after every turn of a run, as the gateway does at every request.
 
     Args:
-        run: What was recorded.
+        run: The recorded run.
         guide: What decides.
-        ask: Answers the questions of model classifiers; by default nobody is asked, and they abstain.
+        ask: Answers the questions of model classifiers; by default no model is asked, and they abstain.
 
     Raises:
         MalformedRequest: the run has neither steps nor messages, or both.
@@ -106,7 +106,7 @@ def replay(run: Run, guide: Guide, ask: Callable[[ModelQuery], ModelReply] = no_
 
 
 def _moment(event: Event, calls: tuple[ToolInvoked, ...]) -> Moment:
-    """What the gateway would see next: the words of a person, or the results of a turn."""
+    """The next input of the gateway: a user message, or the results of a turn."""
     spoke = isinstance(event, UserSpoke)
     came = DecisionPoint.PRE_RENDER if spoke else DecisionPoint.POST_TOOL_RESULT
     return Moment((came, DecisionPoint.PRE_TOOL_SELECTION), pending=calls)

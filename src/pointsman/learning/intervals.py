@@ -5,10 +5,12 @@ from __future__ import annotations
 from math import sqrt
 from typing import Final
 
-__all__ = ["Z", "difference_of_shares", "wilson"]
+__all__ = ["Z", "difference_of_shares", "margin_score", "paired_interval", "wilson"]
 
 #: Two-sided 95 %.
 Z: Final = 1.959963984540054
+#: Halvings of an interval of width 2: to less than 1e-9.
+_HALVINGS: Final = 32
 
 
 def difference_of_shares(hits: float, total: int, other_hits: float, other_total: int) -> tuple[float, float]:
@@ -30,3 +32,39 @@ def wilson(hits: float, total: int, z: float = Z) -> tuple[float, float]:
     middle = (share + z**2 / (2 * total)) / (1 + z**2 / total)
     half = z * sqrt(share * (1 - share) / total + z**2 / (4 * total**2)) / (1 + z**2 / total)
     return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def margin_score(better: float, worse: float, count: float, margin: float) -> float:
+    """Score statistic of a paired difference against minus the margin (Tango 1998, equation 6).
+
+    It is standard normal where the true difference is minus the margin, and large where it lies above.
+
+    Args:
+        better: Pairs at which only the first was right; parts count as parts, which is cautious.
+        worse: Pairs at which only the second was right.
+        count: All pairs; more than 0.
+        margin: Of the difference of the two shares, -1 to 1.
+    """
+    twice = 2 * count
+    linear = -margin * (twice - better + worse) - better - worse
+    root = sqrt(max(linear**2 - 4 * twice * worse * margin * (1 + margin), 0.0))
+    likely = (root - linear) / (2 * twice)
+    variance = count * (2 * likely - margin * (1 + margin))
+    return (better - worse + count * margin) / sqrt(max(variance, 1e-12))
+
+
+def paired_interval(better: float, worse: float, count: float, z: float = Z) -> tuple[float, float]:
+    """The score interval of a paired difference: what ``margin_score`` does not reject, by default 95 %."""
+    seen = (better - worse) / count
+    return -_rejected(-seen, 1.0, better, worse, count, z), -_rejected(-seen, -1.0, better, worse, count, z)
+
+
+def _rejected(kept: float, end: float, better: float, worse: float, count: float, z: float) -> float:
+    """The margin between one that is kept and an end at which the score reaches ``z``, by bisection."""
+    for _ in range(_HALVINGS):
+        middle = (kept + end) / 2
+        if abs(margin_score(better, worse, count, middle)) < z:
+            kept = middle
+        else:
+            end = middle
+    return end

@@ -17,7 +17,7 @@ from pointsman.vocabulary import Encoder
 
 __all__ = ["COUNT", "SHRINKAGE", "WEIGHT", "fit_kinds"]
 
-#: Kinds told apart (docs/decisions/0151).
+#: Kinds told apart (docs/notebook/0151).
 COUNT: Final = 64
 
 #: Prompts that a kind has at least on average.
@@ -27,7 +27,7 @@ ROWS_PER_KIND: Final = 8
 SHRINKAGE: Final = 20.0
 
 #: Weight of a difference in difficulty beside ln(characters). Nothing above it loses less than .01 against
-#: length on every development set left out (docs/decisions/0151).
+#: length on every development set left out (docs/notebook/0151).
 WEIGHT: Final = 2.0
 
 #: Words from which a kind is named, and how many.
@@ -60,7 +60,7 @@ def fit_kinds(
         table: hash of its table.
         origins: the data sets, for the file.
         count: kinds wanted; fewer where there are fewer than 8 prompts for each.
-        weight: of a difference in difficulty beside ln(characters).
+        weight: of a difference in difficulty relative to ln(characters).
         seed: of the first centres.
 
     Raises:
@@ -94,7 +94,7 @@ def fit_kinds(
 
 
 def _sentences(texts: Sequence[str], nearest: NDArray[np.intp], count: int) -> list[str]:
-    """Each kind by the words that stand in most of its prompts and in few others: no prompt is quoted."""
+    """Each kind by the words that occur in most of its prompts and in few others: no prompt is quoted."""
     every: Counter[str] = Counter()
     own: list[Counter[str]] = [Counter() for _ in range(count)]
     for text, kind in zip(texts, nearest, strict=True):

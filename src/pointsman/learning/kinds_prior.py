@@ -1,8 +1,8 @@
 """Fitting a learned router on the prior of kinds: what own labels say beyond length and public difficulty.
 
-The prior is ln(characters) plus the shift of the kinds near a prompt. What it leaves of each model's success
+The prior is ln(characters) plus the shift of the kinds near a prompt. The residual of each model's success
 is fitted by ridge regression over the static vector of the prompt: 256 numbers, so a few hundred labels
-are enough, and with few of them the regression shrinks to the prior (docs/decisions/0152).
+are enough, and with few of them the regression shrinks to the prior (docs/notebook/0152).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["LEAST_LABELS", "PriorWeights", "fit_prior", "fitter", "kinds_of"]
 LEAST_LABELS: Final = 300
 
 #: Ratio of noise to signal, in units of the variance of the vectors. Between 10 and 40 the APGR moves by at
-#: most .014 with 500 labels or more (docs/decisions/0152).
+#: most .014 with 500 labels or more (docs/notebook/0152).
 SHRINKAGE: Final = 20.0
 
 
@@ -48,7 +48,7 @@ class PriorWeights:
         return np.asarray((_vectors(corpus, rows) @ self.centres.T).max(axis=1).clip(0.0, 1.0))
 
     def evidence(self, corpus: Corpus, rows: Rows) -> Floats:
-        """What the vectors say of the two models. Shape ``(2, len(rows))``."""
+        """Predictions for the two models from the vectors. Shape ``(2, len(rows))``."""
         return np.asarray(self.coefficients @ _vectors(corpus, rows).T - self.means[:, None])
 
     def head(self, kinds: PromptKinds) -> KindsHead:
@@ -89,7 +89,7 @@ def fit_prior(corpus: Corpus, rows: Rows, *, residual: bool = True) -> PriorWeig
 
 
 def _targets(corpus: Corpus, rows: Rows) -> Floats:
-    """What the prior leaves; it is about failures of the weak model. Shape ``(2, n)``."""
+    """Residual after the prior; for failures of the weak model. Shape ``(2, n)``."""
     expected = _prior(corpus, rows)
     weak, strong = corpus.weak[rows], corpus.strong[rows]
     return np.stack([weak - weak.mean() + expected - expected.mean(), strong - strong.mean()])

@@ -1,6 +1,6 @@
 """Fitting the learned router: sparse ridge regression over hashed n-grams, in closed form up to a solver.
 
-The router explains what is left of each model's success after the prior (longer prompts and higher rule
+The router explains the residual of each model's success after the prior (longer prompts and higher rule
 scores gain more), so that strong shrinkage leads back to ranking by length and rules and not by nothing.
 The constants were chosen on the development data (docs/decisions/0060); results are flat around them.
 """
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 from sklearn.linear_model import Ridge
 
 from pointsman.learning._centres import find_centres, vector_centres
@@ -56,7 +57,7 @@ SHRINKAGE: Final = 10.0
 #: Held-out quantiles of similarity between which the n-grams gain their say: the strangest 5 % of prompts
 #: like the training data are ranked by length and rules alone, six in ten by the learned router in full.
 #: Wider trust does harm on unseen tasks, narrower trust costs what the learned router knows (figures:
-#: docs/decisions/0061).
+#: docs/notebook/0061).
 TRUST_QUANTILES: Final = (0.05, 0.40)
 
 #: The same over cosines of vectors, the most careful gate first. Which one is used is chosen by cross-fit: a
@@ -113,7 +114,7 @@ class Corpus:
             rules=by_rules(rows, RULES),
             ngrams=_presence(texts),
             vectors=np.asarray(encoder.encode(texts), dtype=np.float64) if encoder else None,
-            first=alike(texts),
+            first=_together(alike(texts), rows),
             shifts=np.array([kinds.shift(text) for text in texts]) if kinds else None,
         )
 
@@ -129,8 +130,23 @@ class Corpus:
         return Corpus(*numbers, self.ngrams[rows], vectors, first[group], shifts)
 
 
+def _together(alike: Rows, rows: Sequence[PromptOutcome]) -> Rows:
+    """The first row of each group of duplicate prompts and of prompts of one session. Shape ``(n,)``."""
+    sessions = [row.session for row in rows]
+    if not any(sessions):
+        return alike
+    numbers = {name: len(rows) + at for at, name in enumerate(dict.fromkeys(sessions)) if name}
+    of_session = [numbers.get(name, at) for at, name in enumerate(sessions)]
+    ones, count = np.ones(2 * len(rows)), len(rows) + len(numbers) + 1
+    places = np.tile(np.arange(len(rows)), 2)
+    edges = sparse.csr_matrix((ones, (places, np.r_[alike, of_session])), shape=(count, count))
+    _, group = connected_components(edges, directed=False)
+    _, first, place = np.unique(group[: len(rows)], return_index=True, return_inverse=True)
+    return np.asarray(first[place], dtype=np.intp)
+
+
 class Fitted(Protocol):
-    """What every fitted router says of rows of a corpus, before calibration."""
+    """Uncalibrated predictions of every fitted router for rows of a corpus."""
 
     def prior(self, corpus: Corpus, rows: Rows) -> Floats:
         """Gain expected of prompts the router knows nothing of. Shape ``(len(rows),)``."""
@@ -139,7 +155,7 @@ class Fitted(Protocol):
         """Cosine of each prompt to the nearest centre. Shape ``(len(rows),)``."""
 
     def evidence(self, corpus: Corpus, rows: Rows) -> Floats:
-        """What the prompts add for the weak and the strong model. Shape ``(2, len(rows))``."""
+        """Contribution of the prompts, for the weak and the strong model. Shape ``(2, len(rows))``."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +184,7 @@ class Weights:
         return np.asarray(np.sqrt(np.maximum(present @ self.rarity**2, 1e-12)))
 
     def evidence(self, corpus: Corpus, rows: Rows) -> Floats:
-        """What the n-grams (and the vectors) say. Shape ``(2, len(rows))``."""
+        """Prediction from the n-grams (and the vectors). Shape ``(2, len(rows))``."""
         present = corpus.ngrams[rows]
         said = (present @ self.ngrams.T).T / self._norms(present) - self.means[:, None]
         if self.vectors is not None and corpus.vectors is not None:
@@ -212,7 +228,7 @@ def fit_weights(corpus: Corpus, rows: Rows) -> Weights:
 
 
 def _targets(corpus: Corpus, rows: Rows) -> Floats:
-    """What the prior does not explain; it is about failures of the weak model. Shape ``(2, n)``."""
+    """Residual after the prior; for failures of the weak model. Shape ``(2, n)``."""
     expected = LENGTH_SLOPE * corpus.log_length[rows] + RULES_SLOPE * corpus.rules[rows]
     weak, strong = corpus.weak[rows], corpus.strong[rows]
     return np.stack([weak - weak.mean() + expected - expected.mean(), strong - strong.mean()])
@@ -252,7 +268,7 @@ class _CrossFitted:
 def held_out(corpus: Corpus, *, seed: int, fit: Callable[[Corpus, Rows], Fitted] = fit_weights) -> HeldOut:
     """Predict every prompt by a router fitted on the other folds. Duplicate prompts are in the same fold.
 
-    Where there are several gates, the one is used with the highest mean of two APGR: held out by row, as for
+    With several gates, the one is used with the highest mean of two APGR: held out by row, as for
     more of the same traffic, and held out by whole clusters of prompts, as for new traffic. The prompts of a
     fold are predicted behind the gate that the other folds choose.
     """
@@ -285,7 +301,7 @@ def _cross_fitted(corpus: Corpus, folds: Rows, fit: Callable[[Corpus, Rows], Fit
 
 
 def _cluster_folds(nearest: Rows) -> Rows:
-    """Folds of whole clusters, as even as they can be; all 0 where there is one cluster. Shape ``(n,)``."""
+    """Folds of whole clusters, as even as they can be; all 0 for a single cluster. Shape ``(n,)``."""
     sizes = np.bincount(nearest)
     fold, filled = np.zeros(len(sizes), dtype=np.intp), np.zeros(FOLDS)
     for cluster in np.argsort(-sizes, kind="stable"):

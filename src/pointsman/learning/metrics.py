@@ -7,7 +7,7 @@ to only strong calls, quality goes from the weak model's to the strong model's, 
   the strong model. Equal scores are served in random order, so the curve is straight across a tie.
 * **APGR**: the area under that curve; random ranking gives .50.
 * **CPT(p)**: the smallest share of strong calls that recovers *p* of the difference; random gives *p*.
-* **share at quality q**: the smallest share of strong calls that keeps *q* of the strong model's quality.
+* **share at quality q**: the smallest share of strong calls that retains *q* of the strong model's quality.
   There rankings are compared by cost.
 
 Source: Ong et al., "RouteLLM: Learning to Route LLMs with Preference Data" (2024), section 3.
@@ -202,10 +202,10 @@ def calibration_error(probabilities: ArrayLike, outcomes: ArrayLike, *, bins: in
     """Expected calibration error: mean distance of prediction and outcome over bins of equal count.
 
     Bins of equal count, because live predictions crowd together and bins of equal width stay empty. Equal
-    predictions share a bin, so that the order of the rows says nothing.
+    predictions share a bin, so that the order of the rows has no effect.
 
     Args:
-        probabilities: What was predicted. Shape ``(n,)``.
+        probabilities: Predictions. Shape ``(n,)``.
         outcomes: What happened, 0..1. Shape ``(n,)``.
         bins: As many as there are different predictions to part.
     """
@@ -228,7 +228,7 @@ def calibration_interval(
     than these stray from the gaps seen, taken together (triangle inequality).
 
     Args:
-        probabilities: What was predicted. Shape ``(n,)``.
+        probabilities: Predictions. Shape ``(n,)``.
         outcomes: What happened, 0..1. Shape ``(n,)``.
         together: rows of one number are drawn as one. Shape ``(n,)``.
         seed: of the resamples.

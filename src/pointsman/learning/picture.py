@@ -30,7 +30,7 @@ Points = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class Picture:
-    """What is drawn; every x is a cost, every y a share of the best tier's quality."""
+    """Data of the chart; every x is a cost, every y a share of the best tier's quality."""
 
     curve: Points
     low: Sequence[float]  # 95 % interval of each point of the curve
@@ -53,7 +53,7 @@ class Picture:
 
 
 def draw(picture: Picture, file: Path) -> None:
-    """Write a picture; the ending of the name says which kind.
+    """Write a picture; the ending of the name selects the format.
 
     Raises:
         PointsmanError: another ending than ``.svg`` or ``.png``, or the file cannot be written.

@@ -1,7 +1,7 @@
-"""``pointsman fit policy``: where to cut a score into tiers, for a quality to keep or for money to spend.
+"""``pointsman fit policy``: where to cut a score into tiers, for a required quality or a budget.
 
-Boundaries are chosen on all prompts; what is reported was measured by choosing on four fifths of them and
-serving the rest, five times. Nobody is asked for verification in these figures.
+Boundaries are chosen on all prompts; the reported figures come from choosing on four fifths of them and
+serving the rest, five times. No model is asked for verification in these figures.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class PolicyReport(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Fitted:
-    """Boundaries, what they are worth, and the whole curve."""
+    """Boundaries, their quality and cost, and the whole curve."""
 
     boundaries: Boundaries
     report: PolicyReport
@@ -103,10 +103,10 @@ def fit_policy(
     Args:
         rows: prompts with one score per tier in use, cheapest first.
         costs: money on 1,000 prompts like each, at each of these tiers. Shape ``(n, tiers)``.
-        target: what to keep or to spend.
+        target: quality to retain, or money to spend.
         tiers: how many are in use.
         profile: rules that decide, alone or where the learned router does not know a prompt.
-        learned_router: whose score is cut instead of the profile's.
+        learned_router: its score is cut instead of the profile's.
         seed: of folds and resamples.
 
     Raises:

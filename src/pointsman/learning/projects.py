@@ -1,8 +1,8 @@
-"""Learns which tier is good enough for a project from its own outcomes.
+"""Learns which tier is good enough for a project from the project's outcomes.
 
 Of every project, kind of prompt, role and model the success is a Beta posterior. Its prior is that of the
-level above with ``PRIOR`` pseudo-outcomes: a cell with few outcomes says what the project says, a project
-with few what the model does in all projects of its caller, and a model without any ``START``. Outcomes count
+level above with ``PRIOR`` pseudo-outcomes: a cell with few outcomes has the project's estimate, a project
+with few has the model's over all projects of its caller, and a model without any ``START``. Outcomes count
 less the older they are.
 Source of the shrinkage by pseudo-counts: Gelman et al., "Bayesian Data Analysis", third edition, section 5.3.
 """
@@ -86,7 +86,7 @@ def read_project_outcomes(file: Path) -> list[ProjectOutcome]:
             raise PointsmanError(
                 f'{place}: "{row.id}" has score {row.score:g} for "{row.model}", and {known[0].score:g} '
                 f"at {known[1]}",
-                hint="give each outcome an id of its own, or keep one of the two lines",
+                hint="give each outcome a unique id, or delete one of the two lines",
             )
         found[key] = (row, place)
     return [row for row, _ in found.values()]
@@ -98,7 +98,7 @@ def posteriors(
     """Return the posterior of every model in every cell, by ``cell_name`` and model.
 
     The levels are: the model everywhere (``*|*|*``, of a caller with a key ``*|*|*|CALLER``), in the
-    project, in a kind or a role of it, in both. What one caller says moves nothing of another's.
+    project, in a kind or a role of it, in both. Outcomes of one caller change no estimate of another's.
 
     Args:
         outcomes: In any order.
@@ -151,7 +151,7 @@ def _shrunk(
 
 
 def _above(name: str, widest: Mapping[str, str]) -> str:
-    """The level above a cell of a project. A role says more than a kind."""
+    """The level above a cell of a project. A role is more informative than a kind."""
     project, kind, role = named_cell(name)
     if kind != ANY and role != ANY:
         return cell_name(project, ANY, role)
@@ -185,14 +185,14 @@ def fit_projects(
 ) -> Projects:
     """Choose for each cell the cheapest tier all of whose models are good enough with enough certainty.
 
-    A tier is judged by own outcomes of its models in the project. A project without outcomes of a model says
+    A tier is evaluated by outcomes of its models in the project. Without outcomes of a model, it says
     nothing of it: what others did is a prior, and no reason to save.
 
     Args:
         outcomes: In any order.
         tiers: Models of each tier by its name in lower case, the cheapest first.
-        target: The success that is good enough, or with ``keep`` the share of that of the last tier.
-        keep: See there.
+        target: The success that is good enough, or with ``keep``, the share of that of the last tier.
+        keep: See ``target``.
         certainty: The probability with which it must be.
         half_life: Days after which an outcome counts half.
 

@@ -1,4 +1,4 @@
-"""What a learned ranking is measured against: each scores prompts, the highest get the strong model."""
+"""Baselines of a learned ranking: each scores prompts, the highest get the strong model."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,7 +53,7 @@ def persons_text(prompt: str) -> str:
 def alike(texts: Sequence[str]) -> NDArray[np.intp]:
     """The first text that a router cannot tell from each, as it reads the same n-grams. Shape ``(n,)``.
 
-    Duplicate prompts say the same thing twice, whatever their case, spaces and numbers: what is learned from
+    Duplicate prompts count once, whatever their case, spaces and numbers: a rule learned from
     one is not held out from the other, and an interval that draws them one by one is too narrow.
     """
     return first_alike(map(ngram_key, texts))
@@ -69,9 +70,9 @@ def by_length(rows: Sequence[PromptOutcome]) -> Scores:
     return np.array([len(row.prompt) for row in rows], dtype=np.float64)
 
 
-def by_rules(rows: Sequence[PromptOutcome], profile: str) -> Scores:
-    """The weighted score of a tier profile."""
-    found = _decided([row.prompt for row in rows], _engine_of_rules(profile))
+def by_rules(rows: Sequence[PromptOutcome], profile: str, *, tools: bool = False) -> Scores:
+    """The weighted score of a tier profile; ``tools``: of requests that offer tools."""
+    found = _decided([row.prompt for row in rows], _engine_of_rules(profile), tools=tools)
     return np.array([tier.score for tier in found])
 
 
@@ -81,7 +82,7 @@ def _engine_of_rules(profile: str) -> Engine:
 
 
 def by_kinds(rows: Sequence[PromptOutcome], kinds: Kinds, rules: Scores) -> dict[str, Scores]:
-    """Kinds beside length, and beside the score of a profile."""
+    """Kinds combined with length, and with the score of a profile."""
     found = [kinds.of(persons_text(row.prompt)) for row in rows]
     shifts = np.array([kind.shift if kind else 0.0 for kind in found])
     lengths = np.log(np.maximum(by_length(rows), 1.0))
@@ -90,21 +91,24 @@ def by_kinds(rows: Sequence[PromptOutcome], kinds: Kinds, rules: Scores) -> dict
 
 
 def decided(prompts: Sequence[str], policy: Policy) -> list[TierDecision]:
-    """What a policy decides of prompts that stand alone, when no model can be asked."""
+    """Decisions of a policy for single prompts, without model calls."""
     return _decided(prompts, build_engine(policy))
 
 
-def _decided(prompts: Sequence[str], engine: Engine) -> list[TierDecision]:
+def _decided(prompts: Sequence[str], engine: Engine, *, tools: bool = False) -> list[TierDecision]:
     found = []
     for prompt in prompts:
-        tier = drive(engine.decide(request_from_text(prompt), Memory(), ""), no_model).decision.tier
+        request = request_from_text(prompt)
+        if tools:
+            request = msgspec.structs.replace(request, features=request.features | {"tools"})
+        tier = drive(engine.decide(request, Memory(), ""), no_model).decision.tier
         assert tier is not None  # noqa: S101 - no prompt here names a model
         found.append(tier)
     return found
 
 
 def by_learned_router(rows: Sequence[PromptOutcome], scorer: LearnedScorer) -> list[LearnedScore]:
-    """What a learned router says, beside the rules it was fitted beside, with each row's domain named."""
+    """Scores of a learned router and of its rule baseline, with the domain of each row."""
     rules = by_rules(rows, scorer.learned_router.rules)
     pairs = zip(rows, rules, strict=True)
     return [scorer.score(persons_text(row.prompt), rules=score, domain=row.group) for row, score in pairs]
@@ -126,7 +130,7 @@ def baselines(rows: Sequence[PromptOutcome]) -> dict[str, Scores]:
 def was_fitted_on(learned_router: LearnedRouter, rows: Sequence[PromptOutcome]) -> bool:
     """Whether a learned router was fitted on exactly these prompts: as many, and of the same mean length.
 
-    A learned router keeps no prompts, so one fitted on some of them is not recognised.
+    A learned router stores no prompts, so one fitted on some of them is not recognised.
     """
     return has_fitted_lengths(learned_router, [len(persons_text(row.prompt)) for row in rows])
 

@@ -1,8 +1,8 @@
-"""``pointsman eval savings``: what a cut that was fixed beforehand saves, beyond a coin of equal success.
+"""``pointsman eval savings``: savings of a cut that was fixed beforehand, beyond a coin of equal success.
 
-The first rows are the labels: they fix the cut of every router, at the least cost whose success is within a
+The first rows are the labels: they fix the cut of every router, at the least cost with a success within a
 margin of always strong with some certainty. The other rows are served under that cut. A *coin* serves a
-share of them by the weak model, drawn by chance. A router is worth what it saves beyond the coin that has
+share of them by the weak model, drawn by chance. The value of a router is its saving beyond the coin with
 the same success: whatever serves less by the strong model saves money, only a ranking saves more than that.
 
 Sources: the test of the margin is the score test of two paired shares (Tango 1998, "Equivalence test and
@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import LEAST_FOR_TIERS
+from pointsman.learning.intervals import margin_score
 from pointsman.learning.kinds_prior import fitter
-from pointsman.learning.learning import Corpus, held_out, trust
+from pointsman.learning.learning import FOLDS, Corpus, held_out, trust
 from pointsman.learning.metrics import RESAMPLES, Interval, interval_of, resampled_sums
 
 __all__ = [
@@ -43,6 +44,9 @@ __all__ = [
 LABELS: Final = 300
 #: Rows served under the cut, at least: with fewer an interval of the success is wider than .1.
 LEAST_SERVED: Final = 100
+
+#: Labels that the gain of a group is shrunk by to that of all, as in ``fit projects``.
+PSEUDO: Final = 10.0
 
 #: Shares of the labels served by the weak model that are tested one after the other.
 STEPS: Final = 20
@@ -92,6 +96,7 @@ def evaluate_savings(
     costs: Floats,
     *,
     scores: Mapping[str, Floats] | None = None,
+    groups: Sequence[str] = (),
     rule: Rule | None = None,
     splits: int | None = None,
     seed: int = 0,
@@ -100,17 +105,19 @@ def evaluate_savings(
     """Fix the cut of every router on some rows and serve the others under it.
 
     Routers: always strong, always weak, a coin, length, the rules, a learned router that is fitted on the
-    labels, and those whose scores are given. Duplicate prompts are labels or are served, never both.
+    labels, and those with given scores. Duplicate prompts are labels or are served, never both.
 
     Args:
         source: its name.
         corpus: outcomes in the order of arrival.
         costs: money for a call of the weak and of the strong model on each row. Shape ``(n, 2)``.
         scores: by name of a router; the highest are served by the strong model. Each of shape ``(n,)``.
+        groups: the project, task or domain of each row. Where there are several, a router ranks by the
+            gain that the labels of a group show.
         rule: how a cut is fixed; by default within .01 with 90 % certainty, from 300 labels.
         splits: that many draws of the labels by chance, and figures that are means over them; None: the
             first rows are the labels. Intervals are over the drawing of the served rows, and of the labels
-            where there are several splits.
+            for several splits.
         seed: of the splits and the resamples.
         resamples: of the bootstrap, over all splits.
 
@@ -132,7 +139,10 @@ def evaluate_savings(
     fixed_scores = {"length": corpus.log_length, "rules": corpus.rules, **(scores or {})}
     measured: dict[str, list[_Served]] = {}
     for number, (labels, rest) in enumerate(draws):
-        for name, to_weak in _shares(corpus, fixed_scores, labels, rest, rule).items():
+        by_draw = {name: (each[labels], each[rest]) for name, each in fixed_scores.items()}
+        if len(set(groups)) > 1:
+            by_draw["group"] = _by_group(corpus, groups, labels, rest)
+        for name, to_weak in _shares(corpus, by_draw, labels, rest, rule).items():
             sums = _columns(corpus, costs, rest, to_weak)
             drawn = resampled_sums(
                 sums,
@@ -169,7 +179,7 @@ def _drawn(corpus: Corpus, rule: Rule, splits: int, seed: int) -> list[tuple[Row
 
 
 def _shares(
-    corpus: Corpus, scores: Mapping[str, Floats], labels: Rows, rest: Rows, rule: Rule
+    corpus: Corpus, scores: Mapping[str, tuple[Floats, Floats]], labels: Rows, rest: Rows, rule: Rule
 ) -> dict[str, Floats]:
     """By router, the share of each other row that the weak model serves; 0 everywhere without a cut."""
     found = {
@@ -177,12 +187,30 @@ def _shares(
         "always weak": np.ones(len(rest)),
         "coin": np.full(len(rest), _coin(corpus, labels, rule)),
     }
-    ranked = {name: (each[labels], each[rest]) for name, each in scores.items()}
+    ranked = dict(scores)
     if len(np.unique(corpus.first[labels])) >= LEAST_FOR_TIERS:
         ranked["learned router"] = _learned(corpus, labels, rest)
     for name, (known, others) in ranked.items():
         found[name] = (others < _cut(known, corpus, labels, rule)).astype(np.float64)
     return found
+
+
+def _by_group(corpus: Corpus, groups: Sequence[str], labels: Rows, rest: Rows) -> tuple[Floats, Floats]:
+    """Gain of each row's group by the labels, shrunk to that of all; of the labels, by the other folds."""
+    _, place = np.unique(np.array(groups), return_inverse=True)
+    gains, count = corpus.strong - corpus.weak, int(place.max()) + 1
+    own = corpus.take(labels)
+    folds = (np.random.default_rng(0).permutation(len(labels)) % FOLDS)[own.first]
+
+    def gain_of(known: Rows, asked: Rows) -> Floats:
+        counts = np.bincount(place[known], minlength=count)
+        sums = np.bincount(place[known], gains[known], minlength=count) + PSEUDO * gains[known].mean()
+        return np.asarray((sums / (counts + PSEUDO))[place[asked]])
+
+    of_labels = np.zeros(len(labels))
+    for fold in range(FOLDS):
+        of_labels[folds == fold] = gain_of(labels[folds != fold], labels[folds == fold])
+    return of_labels, gain_of(labels, rest)
 
 
 def _learned(corpus: Corpus, labels: Rows, rest: Rows) -> tuple[Floats, Floats]:
@@ -195,7 +223,7 @@ def _learned(corpus: Corpus, labels: Rows, rest: Rows) -> tuple[Floats, Floats]:
 
 
 def _coin(corpus: Corpus, labels: Rows, rule: Rule) -> float:
-    """The largest share drawn for the weak model whose expected loss is within the margin, with certainty."""
+    """The largest share drawn for the weak model with an expected loss within the margin, with certainty."""
     lost = corpus.strong[labels] - corpus.weak[labels]
     error = float(lost.std()) / math.sqrt(_different(corpus.first[labels]))
     most = float(lost.mean()) + NormalDist().inv_cdf(rule.certainty) * error
@@ -213,7 +241,8 @@ def _cut(scores: Floats, corpus: Corpus, labels: Rows, rule: Rule) -> float:
     part = count / len(scores)
     found = -math.inf
     for end in np.unique(ends[wanted]):
-        if not _is_within(better[end] * part, worse[end] * part, count, rule):
+        shown = margin_score(float(better[end]) * part, float(worse[end]) * part, count, rule.margin)
+        if shown < NormalDist().inv_cdf(rule.certainty):
             break
         found = (ranked[end] + ranked[end + 1]) / 2 if end + 1 < len(ranked) else math.inf
     return float(found)
@@ -223,24 +252,6 @@ def _different(copies: Rows) -> float:
     """How many rows so many copies are worth (Kish 1965): duplicates say the same thing twice."""
     sizes = np.unique(copies, return_counts=True)[1].astype(np.float64)
     return float(sizes.sum() ** 2 / (sizes**2).sum())
-
-
-def _is_within(better: float, worse: float, count: float, rule: Rule) -> bool:
-    """Whether success is shown to be within the margin of always strong (Tango 1998, equation 6).
-
-    Args:
-        better: rows at which only the model that serves was right; parts count as parts.
-        worse: rows at which only the strong model was.
-        count: all rows.
-        rule: names the margin and the certainty.
-    """
-    margin, twice = rule.margin, 2 * count
-    linear = -margin * (twice - better + worse) - better - worse
-    root = math.sqrt(linear**2 - 4 * twice * worse * margin * (1 + margin))
-    likely = (root - linear) / (2 * twice)
-    variance = count * (2 * likely - margin * (1 + margin))
-    shown = (better - worse + count * margin) / math.sqrt(max(variance, 1e-12))
-    return shown >= NormalDist().inv_cdf(rule.certainty)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""``pointsman eval capabilities``: what is selected for labelled tasks, beside simpler ways to select.
+"""``pointsman eval capabilities``: selection for labelled tasks, compared with simpler methods.
 
 Part of the tasks becomes examples of their capability, the rest is judged: by ``split`` where lines have one,
 else four fifths against one by a hash of the task, so that no task ever changes sides.
@@ -47,7 +47,7 @@ Scores = Sequence[float]
 
 
 class Labelled(msgspec.Struct, frozen=True):
-    """One line: a task, under any of three names, and what it needs, under any of three others."""
+    """One line: a task, under any of three names, and its needs, under any of three others."""
 
     task: str = ""
     text: str = ""
@@ -64,7 +64,7 @@ class Labelled(msgspec.Struct, frozen=True):
 
     @property
     def needed(self) -> frozenset[str]:
-        """Names of what it needs; empty when nothing serves it."""
+        """Names of the needed capabilities; empty if none serves it."""
         if self.capabilities is not None:
             return frozenset(self.capabilities)
         tools = (self.tool,) if isinstance(self.tool, str) else self.tool
@@ -88,7 +88,7 @@ class SelectionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Selections(msgspec.Struct, frozen=True, kw_only=True):
-    """Every way to select, and what the product's own way selects at its threshold."""
+    """Every selection method, and the product's selection at its threshold."""
 
     capabilities: int
     examples: int  # per capability, at most
@@ -134,7 +134,7 @@ def evaluate_selection(
         rows: labelled tasks.
         described: what each capability is for; one that is not here is described by its name.
         examples: how many each capability gets at most, from the part that is not judged.
-        encoder: the one selection uses, and the nearest neighbour beside it.
+        encoder: the one selection uses, and its nearest-neighbour baseline.
         seed: of the resamples.
 
     Raises:

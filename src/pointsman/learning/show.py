@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pointsman.learning import robustness
 from pointsman.learning.tiers import TierRow
 
-__all__ = ["evaluation_lines", "gadget_lines", "ranking_table", "robustness_lines"]
+__all__ = ["evaluation_lines", "ranking_table"]
 
 
 def ranking_table(rows: Sequence[TierRow]) -> str:
@@ -23,7 +22,7 @@ def ranking_table(rows: Sequence[TierRow]) -> str:
 
 
 def evaluation_lines(rows: Sequence[TierRow]) -> list[str]:
-    """Every ranker on all prompts and on each bench: ranking, then what the same quality takes."""
+    """Every ranker on all prompts and on each bench: ranking, then the cost of equal quality."""
     if math.isnan(rows[0].apgr):
         return ["the strong model is not better than the weak one on these prompts: there is nothing to rank"]
     blocks = [("all prompts", list(rows))]
@@ -55,37 +54,3 @@ def _equal_quality(rows: Sequence[TierRow]) -> list[str]:
         shown = equal.cost or equal.strong_share
         lines.append(f"{name:<15} {shown.value:>6.1%}  {shown.low:.1%} .. {shown.high:.1%}")
     return lines
-
-
-def robustness_lines(rows: Sequence[robustness.RobustnessRow]) -> list[str]:
-    """One line per change, one column per decider: share of decisions unchanged."""
-    deciders = list(dict.fromkeys(row.decider for row in rows))
-    lines = [f"unchanged, {rows[0].n:,} prompts".ljust(28) + "".join(f"{name:>26}" for name in deciders)]
-    for change in dict.fromkeys(row.change for row in rows):
-        cells = (
-            f"{row.unchanged:.1%} ({row.low:.1%} .. {row.high:.1%})" for row in rows if row.change == change
-        )
-        lines.append(change.ljust(28) + "".join(f"{cell:>26}" for cell in cells))
-    form = [row for row in rows if row.change in robustness.FORM]
-    means = (_mean([row.unchanged for row in form if row.decider == name]) for name in deciders)
-    return [*lines, "mean of form alone".ljust(28) + "".join(f"{mean:>26}" for mean in means)]
-
-
-def gadget_lines(rows: Sequence[robustness.GadgetRow]) -> list[str]:
-    """One line per gadget, one column per decider: share of easy prompts whose tier is raised."""
-    if not rows:
-        return ["no easy prompt here: none is labelled so, and none is SIMPLE"]
-    deciders = list(dict.fromkeys(row.decider for row in rows))
-    lines = [f"raised, {rows[0].n:,} easy prompts".ljust(28) + "".join(f"{name:>26}" for name in deciders)]
-    for gadget in dict.fromkeys(row.gadget for row in rows):
-        cells = (
-            f"{row.raised:.1%} ({row.low:.1%} .. {row.high:.1%})" for row in rows if row.gadget == gadget
-        )
-        lines.append(gadget.ljust(28) + "".join(f"{cell:>26}" for cell in cells))
-    own = [row for row in rows if row.gadget in robustness.KEYWORD_GADGETS]
-    means = (_mean([row.raised for row in own if row.decider == name]) for name in deciders)
-    return [*lines, "keyword gadgets: mean".ljust(28) + "".join(f"{mean:>26}" for mean in means)]
-
-
-def _mean(shares: Sequence[float]) -> str:
-    return f"{sum(shares) / len(shares):.1%}"

@@ -1,4 +1,4 @@
-"""``pointsman eval tiers``: a router measured beside random, length, both rule profiles and an oracle."""
+"""``pointsman eval tiers``: a router compared with random, length, both rule profiles and an oracle."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TASKS: Final = 30
 
 
 class EqualQuality(msgspec.Struct, frozen=True):
-    """What a ranker needs to keep a share of the strong model's quality."""
+    """The share of calls that a ranker needs to retain a share of the strong model's quality."""
 
     quality: float  # the share kept, 0..1
     strong_share: Interval  # share of prompts that get the strong model
@@ -80,12 +80,12 @@ def evaluate_tiers(
     """Measure every ranker, and the learned router and kinds when there are any.
 
     Args:
-        outcomes: what to measure on; should not be what the learned router was fitted on.
+        outcomes: evaluation data; should not contain training data of the learned router.
         scorer: the learned router.
         seed: of the resamples.
         quality: share of the strong model's quality at which costs are compared.
         price_ratio: price of a call of the weak model in calls of the strong one.
-        kinds: beside length, and beside profile ``default``; should not be made from these outcomes.
+        kinds: combined with length, and with profile ``default``; should not be made from these outcomes.
     """
     scored = score_prompts(outcomes, scorer, kinds=kinds)
     return evaluate_scored(scored, seed=seed, quality=quality, price_ratio=price_ratio)
@@ -93,7 +93,7 @@ def evaluate_tiers(
 
 @dataclass(frozen=True)
 class ScoredPrompts:
-    """Outcomes with what each ranker says of them. All arrays have shape ``(n,)``."""
+    """Outcomes with the score of each ranker. All arrays have shape ``(n,)``."""
 
     outcomes: Sequence[PromptOutcome]  # their prompts are not read
     rankings: Mapping[str, NDArray[np.float64]]
@@ -125,7 +125,7 @@ def score_prompts(
 def evaluate_scored(
     scored: ScoredPrompts, *, seed: int = 0, quality: float = KEPT, price_ratio: float | None = None
 ) -> list[TierRow]:
-    """Measure rankers whose scores are known; see ``evaluate_tiers``."""
+    """Measure rankers with given scores; see ``evaluate_tiers``."""
     rows = measure(
         scored.outcomes,
         scored.rankings,

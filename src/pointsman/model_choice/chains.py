@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from pointsman.model_choice.fitness import TOO_LONG, UNABLE, Requirements, lacks
-from pointsman.model_choice.pools import Pool, Shares, TierModels, is_weighted, pools, shares
+from pointsman.model_choice.pools import Pool, Shares, TierModels, draw_reason, is_weighted, pools, shares
 from pointsman.vocabulary import ModelSpec, Parameters, Reason, Tier
 
 __all__ = ["FALLBACK_CHAIN", "LOWER_TIER", "Chain", "model_chain"]
@@ -39,6 +39,7 @@ class Chain(msgspec.Struct, frozen=True):
     doubtful: bool = False  # nothing but an estimate of tokens speaks against those tried
     weighted: tuple[Shares, ...] = ()  # the same models by tier, where a first choice is drawn by weight
     parameters: Mapping[str, Parameters] = {}  # by model, for those that have any
+    draw: tuple[Reason, ...] = ()  # with what chance each model of the first tier is drawn
 
 
 def model_chain(
@@ -161,10 +162,13 @@ def _chain(groups: Mapping[Tier, Pool], skipped: tuple[Reason, ...], *, doubtful
     parameters: dict[str, Parameters | None] = {}
     for entry in entries:
         parameters.setdefault(entry.model, entry.parameters)
+    weighted = tuple(map(shares, groups.values())) if any(map(is_weighted, groups.values())) else ()
+    draw = draw_reason(weighted[0]) if weighted else None
     return Chain(
         tuple(parameters),
         skipped,
         doubtful=doubtful,
-        weighted=tuple(map(shares, groups.values())) if any(map(is_weighted, groups.values())) else (),
+        weighted=weighted,
         parameters={model: given for model, given in parameters.items() if given is not None},
+        draw=(draw,) if draw else (),
     )

@@ -93,6 +93,7 @@ class ModelChooser:
         session: str = "",
         *,
         forced: bool = False,
+        begins: bool = False,
     ) -> Choice:
         """The models to try for a turn.
 
@@ -102,12 +103,17 @@ class ModelChooser:
             in_use: None for a new session and for a forced tier.
             session: Draws the first choice where a tier's models have weights.
             forced: The caller named the tier.
+            begins: The conversation has had no model yet. Only then is the draw said with its chances: a
+                model that was in use before may equal what is drawn, and was not given by this draw.
         """
         chain = self._chain(tier, needed, forced=forced)
-        names = drawn(chain.weighted, session) if chain.weighted else chain.models
+        names, skipped = chain.models, chain.skipped
+        if chain.weighted:
+            names = drawn(chain.weighted, session)
+            skipped = (*skipped, *chain.draw) if begins else skipped
         models, ranks = self._models, self._ranks
         if in_use is None or in_use.model not in models or not names:
-            return Choice(names, chain.skipped, chain.refused, chain.doubtful, chain.parameters)
+            return Choice(names, skipped, chain.refused, chain.doubtful, chain.parameters)
         settled = settle(
             models[in_use.model],
             models[names[0]],
@@ -123,8 +129,9 @@ class ModelChooser:
         if settled.model not in names and (given := self._parameters.get(settled.model)):
             parameters = {**parameters, settled.model: given}
         rest = (name for name in names if name != settled.model)
-        reasons = (*chain.skipped, settled.reason)
-        return Choice((settled.model, *rest), reasons, doubtful=chain.doubtful, parameters=parameters)
+        return Choice(
+            (settled.model, *rest), (*skipped, settled.reason), doubtful=chain.doubtful, parameters=parameters
+        )
 
     def next_up(self, tier: Tier) -> Tier:
         """The next tier whose first model is another, or is called otherwise; the highest if none is."""

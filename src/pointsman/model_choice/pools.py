@@ -11,10 +11,16 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from pointsman.vocabulary import Parameters, Tier
+from pointsman.vocabulary import Parameters, Reason, Tier
 
-__all__ = ["Pool", "Served", "Shares", "TierModel", "TierModels", "drawn", "is_weighted", "pools", "shares"]
+__all__ = [
+    "Pool", "Served", "Shares", "TierModel", "TierModels", "chances_of", "draw_reason", "drawn",
+    "is_weighted", "pools", "shares",
+]  # fmt: skip
 
+#: Code of the reason that says among which models chance chose the first, and how the detail begins.
+_DRAWN: Final = "routing.drawn"
+_DETAIL: Final = "drawn by weight: "
 _SCALE: Final = 2.0**64
 
 
@@ -85,6 +91,25 @@ def shares(pool: Pool) -> Shares:
     if len(weights) < 2 or not is_weighted(pool):
         return Shares(tuple(weights))
     return Shares(tuple(weights), tuple((_salt(model), weight) for model, weight in weights.items()))
+
+
+def draw_reason(first: Shares) -> Reason | None:
+    """Say with what chance each model of a pool is drawn; None where the first is first."""
+    if not first.draws:
+        return None
+    whole = sum(weight for _, weight in first.draws)
+    chances = {
+        model: round(weight / whole, 6) for model, (_, weight) in zip(first.models, first.draws, strict=True)
+    }
+    return Reason(_DRAWN, _DETAIL + msgspec.json.encode(chances).decode())
+
+
+def chances_of(reasons: Iterable[Reason]) -> dict[str, float]:
+    """By model, the chance with which it was to serve first; empty where chance did not choose."""
+    for reason in reasons:
+        if reason.code == _DRAWN:
+            return msgspec.json.decode(reason.detail.removeprefix(_DETAIL), type=dict[str, float])
+    return {}
 
 
 def _salt(model: str) -> bytes:

@@ -15,9 +15,7 @@ from pointsman.evidence import SignalTable
 from pointsman.tiers.profile import Dimension, Measure, Override, TierProfile, signal_of
 from pointsman.vocabulary import Evidence
 
-__all__ = ["CompiledDimension", "CompiledOverride", "Level", "places"]
-
-#: Keywords named in one signal. Source: docs/decisions/0021.
+#: Keywords named in one signal. Source: docs/notebook/0021.
 _SHOWN: Final = 3
 
 

@@ -13,8 +13,6 @@ from pointsman.tiers.policy import LearnedRouterSettings
 from pointsman.tiers.profile import TierProfile
 from pointsman.vocabulary import Encoder, Evidence, Reason, Stage, Tier
 
-__all__ = ["LearnedRouterPolicy", "LearnedStage"]
-
 _TIERS: Final = tuple(Tier)
 
 
@@ -47,6 +45,7 @@ class LearnedStage:
         evidence: Evidence,
         domain: str = "",
         *,
+        rules: float | None = None,
         recorded: LearnedScore | None = None,
     ) -> TierDecision:
         """Decide after the rules.
@@ -58,14 +57,16 @@ class LearnedStage:
             ruled: what the rules decided.
             evidence: the scan of the prompt.
             domain: selects the learned router's offset.
+            rules: the score that the profile gives to a prompt without tools, which is what a router is
+                trained with; default: that of ``ruled``.
             recorded: what this learned router said when the turn was live; stands in for words that were not
                 kept.
         """
         if ruled.stage is Stage.OVERRIDE:
             return ruled
         if evidence.text or not evidence.characters:
-            rules = ruled.score if self._same_rules else None
-            said = self._scorer.score(evidence.text, rules=rules, domain=domain)
+            beside = (ruled.score if rules is None else rules) if self._same_rules else None
+            said = self._scorer.score(evidence.text, rules=beside, domain=domain)
         elif recorded:
             said = recorded
         else:

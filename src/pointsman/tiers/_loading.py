@@ -23,8 +23,6 @@ from pointsman.tiers.profile import (
 )
 from pointsman.toml_source import TomlSource, path_in
 
-__all__ = ["BUILTIN_PROFILES", "builtin_profile", "load_profile"]
-
 #: Profiles that ship inside the package.
 BUILTIN_PROFILES: Final = ("default", "seed")
 

@@ -17,15 +17,19 @@ from pointsman.tiers.policy import Verification
 from pointsman.tiers.profile import TierProfile, TokenEstimate
 from pointsman.vocabulary import Evidence, ModelQuery, ModelReply, Reason, Script, Stage, Tier
 
-__all__ = ["Scored", "TierScorer"]
-
 # Enum members are looked up once: on the path of every request a look-up costs as much as a sigmoid.
 _TIERS: Final = tuple(Tier)
 _RULES: Final = Stage.RULES
 _OVERRIDE: Final = Stage.OVERRIDE
+#: Characters of a text whose decision is remembered, and how many are: about 4 MB.
+_SHORT: Final = 2_000
+_DECIDED: Final = 1_024
 _LATIN: Final = Script.LATIN
 
+#: Why length alone decides the tier of a request that offers tools.
+KEYWORDS_UNUSED: Final = Reason("tiers.tools", "request with tools: keywords do not count")
 _NO_SIGNAL: Final = Reason("tiers.no-signal", "no keyword was found, so it is not taken to be simple")
+_NONE_COUNTS: Final = Reason("tiers.no-signal", "no keyword counts, so it is not taken to be simple")
 
 
 class Scored(msgspec.Struct, frozen=True, gc=False):
@@ -43,7 +47,12 @@ class TierScorer:
     """A profile made ready for one signal table. Holds no state between prompts; safe to share."""
 
     def __init__(
-        self, profile: TierProfile, table: SignalTable, verification: Verification | None = None
+        self,
+        profile: TierProfile,
+        table: SignalTable,
+        verification: Verification | None = None,
+        *,
+        why: Reason | None = None,
     ) -> None:
         """Compile the profile.
 
@@ -51,6 +60,7 @@ class TierScorer:
             profile: its margin gives way to that of ``verification``.
             table: holds all signals of the profile.
             verification: how close to a boundary a model is asked, and how long it is waited for.
+            why: said in every decision of the sum: why this profile decides, and not the policy's.
 
         Raises:
             KeyError: the table lacks a signal of the profile.
@@ -69,6 +79,8 @@ class TierScorer:
         self._always = tuple((order, gauge) for order, gauge, mask in ordered if not mask)
         # By the length of a mask, whose highest bit tells whose that hit is.
         self._group_of = {place: each for each in ordered for place in places(each[2])}
+        #: What was decided of short texts: those of an agent come again with every call of a tool.
+        self._known: dict[tuple[Evidence, str], TierDecision] = {}
         self._utf16 = profile.tokens is TokenEstimate.UTF16
         floor = profile.without_signals
         self._floor = floor.rank if floor else 0  # lowest rank without any signal
@@ -76,7 +88,16 @@ class TierScorer:
         self._limiting = sum(gauge.mask for gauge in limits)
         self._lifting = sum(by_name[name].mask for gauge in limits for name in gauge.dimension.but_not_beside)
         self._most = min((gauge.dimension.others_at_most or 0.0 for gauge in limits), default=0.0)
-        self._reasons = tuple((_reason_of(profile, tier),) for tier in _TIERS)
+        beside = (why,) if why else ()
+        self._reasons = tuple((_reason_of(profile, tier), *beside) for tier in _TIERS)
+        self._no_signal = _NO_SIGNAL if self._any_hit else _NONE_COUNTS
+
+    def for_tools(self, table: SignalTable, verification: Verification | None) -> TierScorer:
+        """The scorer of requests that offer tools: this one, where the profile makes no difference."""
+        profile = self.profile.for_tools()
+        return (
+            self if profile is self.profile else TierScorer(profile, table, verification, why=KEYWORDS_UNUSED)
+        )
 
     def tokens(self, evidence: Evidence) -> int:
         """The profile's token estimate."""
@@ -134,6 +155,14 @@ class TierScorer:
             kind: what the kinds of prompts near this one add, in units of ln(characters).
             kinds_version: which file of kinds said so.
         """
+        if kind is None and evidence.characters <= _SHORT:
+            known = self._known.get((evidence, domain))
+            if known is None:
+                if len(self._known) >= _DECIDED:
+                    self._known.clear()  # the few that are in use come again
+                known = self._by_rules(evidence, domain, self.score(evidence), 0.0, "")
+                self._known[evidence, domain] = known
+            return known
         scored = self.score(evidence)
         if kind is not None:
             shift = kind.shift * self.profile.per_log_length
@@ -219,7 +248,7 @@ class TierScorer:
         reasons: tuple[Reason, ...] = self._reasons[rank]
         if rank < self._floor and not hits & self._any_hit:
             unsure, confidence, rank = True, 0.5, self._floor
-            reasons = (*reasons, _NO_SIGNAL)
+            reasons = (*reasons, self._no_signal)
         if unsure and self._unsure_signal:
             signals.append(self._unsure_signal.replace("{confidence}", f"{confidence:.2f}"))
         return TierDecision(_TIERS[rank], total, confidence, tuple(signals), _RULES, unsure, reasons)

@@ -12,8 +12,6 @@ from pointsman.tiers.policy import Verification
 from pointsman.tiers.profile import Margin, TierProfile, VerificationPrompt
 from pointsman.vocabulary import ModelQuery, ModelReply, Reason, Stage, Tier
 
-__all__ = ["ask", "cache_key", "parse_tier", "settle", "with_margin"]
-
 _LABELS: Final = tuple(tier.value for tier in Tier)
 
 #: Errors that mean no call was made; every other error is a call that failed.

@@ -12,17 +12,21 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
-from operator import mul
-from typing import Final, Literal
+from functools import lru_cache
+from operator import itemgetter, mul
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from pointsman.errors import ConfigError
-from pointsman.tiers._fixed_point import FixedPoint
-from pointsman.tiers._kinds_head import KindsHead, KindsReader
+from pointsman.tiers.kinds import SCALE, Kinds, PromptKinds
 from pointsman.tiers.ngrams import BUCKETS, ngrams
 from pointsman.vocabulary import Encoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "Calibration",
@@ -36,6 +40,114 @@ __all__ = [
     "ScoreSource",
     "read_learned_router",
 ]
+
+
+# The head of a learned router that reads kinds of prompts and a static vector instead of n-grams.
+
+#: User messages whose evidence is remembered: an agent sends the same words with every result of a tool.
+_REMEMBERED: Final = 1_024
+
+#: Decimals kept of sums, whose last bits are the machine's.
+_KINDS_DIGITS: Final = 6
+
+
+class KindsHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is read instead of n-grams: kinds beside length as the prior, and a static vector."""
+
+    kinds: PromptKinds
+    centres: bytes  # of training prompts, signed bytes row by row, as the vectors of the kinds
+    weak: bytes  # weights over the vector, little-endian float16
+    strong: bytes
+
+
+class KindsReader:
+    """A head made ready for its encoder. Safe to share; what it remembers is bounded."""
+
+    def __init__(self, head: KindsHead, encoder: Encoder | None) -> None:
+        """Unpack the arrays.
+
+        Raises:
+            ConfigError: the encoder is not the one of the head, or the arrays do not fit one another.
+        """
+        import numpy as np  # the encoder brings it
+
+        if encoder is None:
+            raise ConfigError(f'the learned router needs the encoder "{head.kinds.encoder}"')
+        size = len(head.kinds.vectors) // max(len(head.kinds.kinds), 1)
+        whole = size and len(head.weak) == len(head.strong) == 2 * size
+        if not whole or not head.centres or len(head.centres) % size:
+            raise ConfigError("the learned router file is damaged: an array has the wrong length")
+        self._centres = np.frombuffer(head.centres, np.int8).astype(np.float32).reshape(-1, size) / SCALE
+        self._weights = np.stack([np.frombuffer(each, "<f2") for each in (head.weak, head.strong)]).astype(
+            np.float32
+        )
+        self._encode = encoder.encode
+        # The hash of the table was compared when the encoder was opened (``encoder_of``).
+        self.shift: Final = Kinds(head.kinds, encoder, head.kinds.table).shift
+        #: The weights of the weak and the strong model over the user's words, and the cosine to the nearest
+        #: centre of training prompts.
+        self.evidence: Final[Callable[[str], tuple[float, float, float]]] = lru_cache(_REMEMBERED)(
+            self._evidence
+        )
+
+    def _evidence(self, text: str) -> tuple[float, float, float]:
+        vector = self._encode([text])[0]
+        weak, strong = (self._weights @ vector).tolist()
+        near = min(max(float((self._centres @ vector).max()), 0.0), 1.0)
+        return round(weak, _KINDS_DIGITS), round(strong, _KINDS_DIGITS), round(near, _KINDS_DIGITS)
+
+
+# Sums of several columns of numbers over the same few rows, in one pass.
+
+#: Bits of one number: rounding is then 1/2**18 of a column's range, finer than the float16 of a learned
+#: router file.
+_NUMBER: Final = 18
+
+#: Bits between columns: room for the sum of 2**14 rows; a text of 8,000 characters has at most 16,000.
+_FIELD: Final = 32
+
+
+class FixedPoint:
+    """Columns of equal length, packed."""
+
+    def __init__(
+        self, columns: Sequence[Sequence[float]], sparse: Sequence[Mapping[int, float]] = ()
+    ) -> None:
+        """Pack.
+
+        Args:
+            columns: Numbers by row.
+            sparse: Further columns by row: numbers above 0, with 0 in the rows not named.
+        """
+        self._floors = [min(column) for column in columns] + [0.0] * len(sparse)
+        tops = [max(column) for column in columns] + [max(column.values(), default=0.0) for column in sparse]
+        self._units = [
+            (top - floor) / ((1 << _NUMBER) - 1) or 1.0 for top, floor in zip(tops, self._floors, strict=True)
+        ]
+        rows = [self._packed(values) for values in zip(*columns, strict=True)]
+        for place, column in enumerate(sparse, start=len(columns)):
+            for row, value in column.items():
+                rows[row] |= round(value / self._units[place]) << place * _FIELD
+        seen: dict[int, int] = {}  # equal rows as one object: fewer to keep in the processor's cache
+        self._rows = tuple([seen.setdefault(row, row) for row in rows])
+        self._split = struct.Struct(f"<{len(self._units)}I")
+
+    def _packed(self, values: tuple[float, ...]) -> int:
+        row = 0
+        for place, value in enumerate(values):
+            row |= round((value - self._floors[place]) / self._units[place]) << place * _FIELD
+        return row
+
+    def over(self, rows: Collection[int]) -> list[float]:
+        """The sum of every column, the sparse ones last, over at least two rows, named by their index."""
+        total = sum(itemgetter(*rows)(self._rows))
+        count = len(rows)
+        fields = self._split.unpack(total.to_bytes(self._split.size, "little"))
+        return [
+            field * unit + count * floor
+            for field, unit, floor in zip(fields, self._units, self._floors, strict=True)
+        ]
+
 
 _NOTHING: Final = (0.0, 0.0, 0.0)
 
@@ -72,7 +184,7 @@ class Calibration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """How far a probability may be off: the measured error where the prompt is like the training data.
 
         Of a stranger nothing is known, so it may be off by all there is. Between the two the parts are mixed
-        (Huber's contamination model, 1964: docs/decisions/0170).
+        (Huber's contamination model, 1964: docs/notebook/0170).
         """
         return trust * self.error + (1.0 - trust) * max(probability, 1.0 - probability)
 

@@ -5,12 +5,13 @@ These structs are tables of the configuration: what they say of themselves is pr
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from pointsman.vocabulary import DAY
+from pointsman.remembering import remembered
+from pointsman.vocabulary import DAY, Tier
 
 __all__ = ["LearnedRouterSettings", "Spending", "Verification"]
 
@@ -41,7 +42,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
             "Default: the profile's rule, 0.04 in `default` and 0.20 in `seed`."
         ),
     ] = None
-    # sources: docs/decisions/0023, docs/decisions/0083
+    # sources: docs/notebook/0023, docs/notebook/0083
     share: Annotated[_Share, Meta(description="Budget: ask for at most this share of requests.")] = 0.15
     timeout_ms: Annotated[int, Meta(ge=1, description="Timeout in milliseconds; then the rules decide.")] = (
         500
@@ -93,3 +94,39 @@ class LearnedRouterSettings(msgspec.Struct, frozen=True, kw_only=True):
         medium, complex_, reasoning = self.boundaries
         if not medium <= complex_ <= reasoning:  # nor where one of them is no number
             raise ValueError("boundaries must not fall from one tier to the next")
+
+
+# From model ids to the tiers they name.
+
+#: The id that leaves the tier to us.
+AUTO: Final = "auto"
+
+#: Prefixes of a model id that names a tier. Source of the second: docs/sources/prompt-classifier.md,
+#: "Forced tier override".
+_PREFIXES: Final = ("pointsman/", "claw-llm-router/")
+
+#: Model ids kept with their meaning: callers ask for the same few again and again.
+_KNOWN: Final = 256
+_LONGEST: Final = 256  # characters of such an id
+
+
+def _forced_tier(model: str) -> Tier | None:
+    name = _bare(model).upper()
+    return Tier(name) if name in Tier.__members__ else None
+
+
+def _asks_to_decide(model: str) -> bool:
+    return _bare(model).lower() in {AUTO, "", "pointsman"}
+
+
+def _bare(model: str) -> str:
+    for prefix in _PREFIXES:
+        if model.lower().startswith(prefix):
+            return model[len(prefix) :]
+    return model
+
+
+#: The tier a model id names (``simple``, ``pointsman/simple``), in any case; None for other ids.
+forced_tier: Final = remembered(_forced_tier, _KNOWN, _LONGEST)
+#: Whether a model id leaves the tier to us: ``auto``, ``pointsman/auto``, ``pointsman``, or no id.
+asks_to_decide: Final = remembered(_asks_to_decide, _KNOWN, _LONGEST)

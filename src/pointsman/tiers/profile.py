@@ -134,6 +134,11 @@ class Override(_Table, frozen=True, kw_only=True):
             raise ValueError(f'override "{self.name}" needs a condition: tokens_above or count_of')
         _placeholders(self.signal)
 
+    @property
+    def by_keywords(self) -> bool:
+        """Whether it depends on keywords."""
+        return bool(self.count_of or self.needs or self.unless or self.shown_of)
+
 
 class Saturation(_Table, frozen=True, kw_only=True):
     """The most that all keywords together may add to the sum. Source: docs/decisions/0150."""
@@ -190,7 +195,7 @@ class TierProfile(_Table, frozen=True, kw_only=True):
     overrides: tuple[Override, ...] = ()
     without_signals: Tier | None = None  # for a lower tier, and unsure, when no keyword is found
     #: Whether a long message without a system role is judged by its short last paragraph.
-    #: Source: docs/sources/prompt-classifier.md, "Prompt extraction"; why only there: docs/decisions/0134.
+    #: Source: docs/sources/prompt-classifier.md, "Prompt extraction"; why only there: docs/notebook/0134.
     last_paragraph: bool = False
     #: Whether look-alike letters, spacing and slips of the keys are undone before the scan, and keywords in
     #: quotations, code and mere lists left out. Why not in ``seed``: docs/decisions/0150, 0168.
@@ -201,6 +206,8 @@ class TierProfile(_Table, frozen=True, kw_only=True):
     domain_scores: dict[
         str, _Finite
     ] = {}  # task domain -> what it adds to the sum; empty: domains are not read
+    #: Whether a request that offers tools is judged by its length alone. Source: docs/decisions/0213.
+    length_alone_with_tools: bool = False
 
     def __post_init__(self) -> None:
         if list(self.boundaries) != sorted(self.boundaries):
@@ -224,6 +231,16 @@ class TierProfile(_Table, frozen=True, kw_only=True):
             for name in (*override.count_of, *override.needs, *override.unless, *override.shown_of):
                 if name not in names:
                     raise ValueError(f'override "{override.name}" names an unknown dimension "{name}"')
+
+    def for_tools(self) -> TierProfile:
+        """The profile of requests that offer tools: this one, or what it measures in tokens alone."""
+        if not self.length_alone_with_tools:
+            return self
+        tokens = tuple(each for each in self.dimensions if each.measure is Measure.TOKENS)
+        overrides = tuple(each for each in self.overrides if not each.by_keywords)
+        return msgspec.structs.replace(
+            self, dimensions=tokens, overrides=overrides, saturation=None, domain_scores={}
+        )
 
     @property
     def lowering(self) -> frozenset[str]:
