@@ -15,7 +15,7 @@ from pointsman.capabilities import (
     LocalScorer,
     TaskClassifierGuide,
 )
-from pointsman.capabilities._index import MAX_ROWS, training_rows
+from pointsman.capabilities._ngrams import MAX_ROWS, training_rows
 from pointsman.capabilities._scorer import clauses
 from pointsman.capabilities.calibration import (
     Observation,

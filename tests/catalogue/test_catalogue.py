@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.catalogue import Catalogue, CatalogueEntry, decode, facts, filled, installed, provider_of
-from pointsman.catalogue._files import ENTRIES, SHIPPED, encode
+from pointsman.catalogue._update import ENTRIES, SHIPPED, encode
 from pointsman.errors import ConfigError
 from pointsman.vocabulary import ModelSpec
 

@@ -1,6 +1,6 @@
 """Every place where the specification's code contradicts its own tests: the code as given, and what is done.
 
-``as_given`` is that code's momentum, condensed; docs/decisions/0041 and 0042 give the reasons.
+``as_given`` is that code's momentum, condensed; docs/notebook/0041 and 0042 give the reasons.
 """
 
 from collections.abc import Callable

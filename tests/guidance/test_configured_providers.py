@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pointsman.config.own_classes import load_classes, with_versions
+from pointsman.config.applications import load_classes, with_versions
 from pointsman.decision.decision import Decision, without_content
 from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
@@ -97,7 +97,7 @@ FAILING: list[Turn] = [turn("bash", {"n": n}, f"no file {n}", failed=True) for n
         ({"any": ["error_streak"] * 17}, ("any",), "a list of 1 to 16"),
         ({"all": ["error_streak", "x"]}, ("all", 1), 'unknown classifier "x"'),
         ({"not": {"any": ["error_streak", {"name": "x"}]}}, ("not", "any", 1), 'unknown classifier "x"'),
-        ({"all": ["error_streak"], "threshold": 3}, ("threshold",), 'unknown key "threshold" beside "all"'),
+        ({"all": ["error_streak"], "threshold": 3}, ("threshold",), 'unknown key "threshold" next to "all"'),
         (7, (), "a name or a table, not 7"),
     ],
 )

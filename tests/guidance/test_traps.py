@@ -1,4 +1,4 @@
-"""One named test for each case in docs/decisions/0032 in which the source's code fails."""
+"""One named test for each case in docs/notebook/0032 in which the source's code fails."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -15,7 +15,7 @@ from pointsman.cli import app
 from pointsman.decision.decision import Decision, run_of
 from pointsman.guidance import Arm
 from pointsman.orchestrator import Agent, Application
-from pointsman.orchestrator._steps import conversation_of, with_step
+from pointsman.orchestrator._recorder import conversation_of, with_step
 from pointsman.orchestrator._tiered_model import TieredModel
 from pointsman.orchestrator.langgraph import build_graph, new_turn
 from pointsman.orchestrator.machine import ClassifiedError, ErrorSeverity, Limits, RetryPolicy
@@ -205,7 +205,7 @@ def test_runs_are_replayed_without_a_change_and_their_selections_stand_under_ano
     assert (summary["turns"], summary["replayed"], summary["changed"]) == (len(lines), len(lines), {})
     other = written(tmp_path / "other", more="threshold = 0.999")
     _, summary = replayed(ledger, other)
-    assert summary["changed"] == {}  # a run's selections are its own: docs/decisions/0136
+    assert summary["changed"] == {}  # a run's selections are its own: docs/notebook/0136
 
 
 def parts(decision: Decision) -> dict[str, Any]:

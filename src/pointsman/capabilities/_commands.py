@@ -1,4 +1,4 @@
-"""Slash commands at the beginning of what a person says: ``/caps:off``, ``/task:off``, ``/chat``.
+"""Slash commands at the beginning of a user's message: ``/caps:off``, ``/task:off``, ``/chat``.
 
 Only these are removed; every other command, and a slash anywhere else, is left unchanged. Source:
 docs/sources/classification-and-routing.md, "Bypass of capability selection".
@@ -9,9 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-__all__ = ["Command", "Switches", "parse_commands", "switch_pattern", "take_switch"]
+import msgspec
+
+from pointsman.capabilities._guides import ClassifierExample, TaskClassifierGuide
+from pointsman.capabilities._registry import Capability, CapabilityRegistry
+from pointsman.capabilities.calibration import Calibration
+from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.errors import ConfigError
 
 
 def switch_pattern(end_of_line: str) -> str:
@@ -45,7 +51,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """What commands change about a run. None leaves what is configured as it is."""
+    """Changes of a run by commands. None: the configured value."""
 
     capability_bypass: bool | None = None
     task_bypass: bool | None = None
@@ -67,7 +73,7 @@ class Switches:
         return Switches(*(mine if mine is not None else theirs for mine, theirs in pairs))
 
     def update(self) -> Mapping[str, bool]:
-        """The state keys to set; switches nobody touched are absent, so no configured value is erased."""
+        """The state keys to set; unchanged switches are absent, so no configured value is erased."""
         keys = ("control_capability_bypass", "control_task_bypass", "control_direct_chat")
         return {key: value for key, value in zip(keys, self._all(), strict=True) if value is not None}
 
@@ -100,7 +106,7 @@ def take_switch(text: str) -> tuple[str, str]:
     """Take ``/caps:…`` off the beginning of a message.
 
     Returns:
-        The command in its one spelling, as ``/caps:off:session``, empty where there is none; and the rest.
+        The command in its one spelling, as ``/caps:off:session``, empty if there is none; and the rest.
     """
     found = _IN_WORDS.match(text)
     if found is None:
@@ -120,3 +126,63 @@ def _command(word: str) -> Command | None:
     if value not in _ON | _OFF:
         return None
     return Command(_ALIASES[name], on=value in _ON, session=scope == "session")
+
+
+# Capabilities and calibrations written as JSON.
+
+
+class _Example(msgspec.Struct, forbid_unknown_fields=True):
+    query: str
+    result: bool = True
+    reason: str = ""
+
+
+class _Record(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    instructions: str
+    examples: list[_Example] = []
+    provides: list[str] = []
+    requires: list[str] = []
+    always_active: bool = False
+    needs_approval: bool = False
+
+
+def parse_capabilities(data: bytes | str, place: str) -> CapabilityRegistry:
+    """Read a JSON list of capabilities.
+
+    Raises:
+        ConfigError: it is none, or an entry is wrong; the message names the place and the entry.
+    """
+    try:
+        entries = msgspec.json.decode(data, type=list[msgspec.Raw])
+    except UNREADABLE as error:
+        raise ConfigError(f"not a JSON list of capabilities: {why_unreadable(error)}", place=place) from error
+    return CapabilityRegistry(_capability(place, at, raw) for at, raw in enumerate(entries))
+
+
+def parse_calibration(data: bytes | str, place: str) -> Calibration:
+    """Read a calibration, as ``pointsman fit capabilities`` writes it.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    try:
+        return Calibration.from_json(msgspec.json.decode(data, type=dict[str, Any]))
+    except UNREADABLE as error:
+        raise ConfigError(f"not JSON: {why_unreadable(error)}", place=place) from error
+
+
+def _capability(place: str, at: int, raw: msgspec.Raw) -> Capability:
+    try:
+        record = msgspec.json.decode(raw, type=_Record)
+        examples = [ClassifierExample(each.query, each.result, each.reason) for each in record.examples]
+        return Capability(
+            record.name,
+            TaskClassifierGuide(record.instructions, examples),
+            record.provides,
+            record.requires,
+            record.always_active,
+            record.needs_approval,
+        )
+    except (ValueError, ConfigError) as error:
+        raise ConfigError(f"capability {at + 1}: {error}", place=place) from error

@@ -1,4 +1,4 @@
-"""What is decided about the capabilities of one request, and what a session remembers of it."""
+"""Decision about the capabilities of one request, and the session's memory of it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import msgspec
 from pointsman.capabilities._policy import Strategy
 from pointsman.capabilities._select import AskedCapability
 from pointsman.vocabulary import Reason
-
-__all__ = ["CapabilityDecision", "CapabilityMemory", "OfferedTool", "ToolDecision"]
 
 
 class OfferedTool(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -32,7 +30,7 @@ class CapabilityDecision(msgspec.Struct, frozen=True, kw_only=True, omit_default
     """The capabilities selected for a request, and why.
 
     Selected once per user message. In the requests that continue the work on it (``continued``) the selection
-    stands as it was made, and neither offers nor scores are recorded again.
+    is unchanged, and neither offers nor scores are recorded again.
     """
 
     strategy: Strategy
@@ -65,7 +63,7 @@ class CapabilityDecision(msgspec.Struct, frozen=True, kw_only=True, omit_default
 
 
 class CapabilityMemory(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one session remembers of its latest selection."""
+    """Session memory of the latest selection."""
 
     key: str = ""  # identity of the user message it was made for, and its command
     offer: str = ""  # digest of the names offered

@@ -9,8 +9,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["CapabilityMatch", "ClassifierExample", "TaskClassifierGuide"]
-
 _YES = {"true", "yes"}
 _NO = {"false", "no"}
 
@@ -24,7 +22,7 @@ class ClassifierExample:
     reason: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse an example that says nothing.
+        """Refuse an example without content.
 
         Raises:
             ValueError: the query is empty.

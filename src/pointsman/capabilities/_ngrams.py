@@ -1,11 +1,11 @@
 """Features of a text that need no model: words, word pairs and pieces of words, hashed.
 
 Pieces of words (3 and 4 characters, padded at the word's edges) bridge inflection and typing errors; pairs
-keep a little order. Measured on CLINC150 with ten examples per intent: words and pairs with pieces of 3–4
-characters .738 top-1, 3–5 .732, 4 alone .735 (docs/decisions/0051).
+preserve some order. Measured on CLINC150 with ten examples per intent: words and pairs with pieces of 3–4
+characters .738 top-1, 3–5 .732, 4 alone .735 (docs/notebook/0051).
 
 Not the n-grams of ``tiers/ngrams.py``: those belong to the format of a learned router file (65,536 buckets of
-CRC-CCITT, words and pairs), whose weights would be void under any other hash.
+CRC-CCITT, words and pairs), with weights that would be void under any other hash.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, compress, pairwise, repeat
 from operator import mul, truediv
-from typing import Final
+from typing import Final, Protocol
 from zlib import crc32
 
-__all__ = ["Frequencies", "Vector", "counts"]
+from pointsman.capabilities._registry import CapabilityRegistry
 
 #: A sparse vector: feature -> weight.
 Vector = dict[int, float]
@@ -75,7 +76,7 @@ def _gain(count: int) -> float:
 class Frequencies:
     """How rare each feature is among some texts: ``log((1 + texts) / (1 + texts with it)) + 1``.
 
-    Kept as one flat array (4 MB): a dict of the same would take twenty.
+    Stored as one flat array (4 MB): a dict of the same would take twenty.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -101,3 +102,67 @@ class Frequencies:
             parts = map(truediv, compress(weights, known), repeat(length))
             vector.update(zip(compress(block, known), parts, strict=True))
         return vector
+
+
+# Raw scores of a task against each capability's guide: two implementations of one protocol.
+
+#: Rows an index learns from. The kernel's solve grows with the cube: 4,000 rows take 2 s and 16 bytes each
+#: per capability; more examples per capability than this allows add little (docs/notebook/0051).
+MAX_ROWS: Final = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingExample:
+    """One text an index learns from."""
+
+    text: str
+    capability: int  # position in the registry
+    positive: bool
+    example: bool  # False for the instructions
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """An example scored as though the index had never seen it: what calibration learns from."""
+
+    capability: int
+    positive: bool
+    scores: Sequence[float]
+
+
+class Index(Protocol):
+    """Scores a task against every capability."""
+
+    @property
+    def name(self) -> str:
+        """Kind of index and its encoder; calibrations are valid for one kind only."""
+        ...
+
+    def score(self, task: str) -> Sequence[float]:
+        """One raw score per capability in registry order; around 0 no relation, around 1 the same words."""
+        ...
+
+    def held_out(self) -> Iterator[HeldOut]:
+        """Every example, scored without itself; nothing when there are only instructions."""
+        ...
+
+
+def training_rows(registry: CapabilityRegistry) -> list[TrainingExample]:
+    """Instructions and examples as rows; the first examples of each capability when there are too many.
+
+    Instructions are worth a row: with ten examples they add 2 to 4 points of top-1 on CLINC150 and MetaTool.
+    """
+    capabilities = registry.get_all_capabilities()
+    share = max(MAX_ROWS // max(len(capabilities), 1) - 1, 1)
+    rows: list[TrainingExample] = []
+    for position, each in enumerate(capabilities):
+        # The name is part of what a capability says about itself: "total_query_meta_search_engine".
+        words = each.name.replace("_", " ").replace("-", " ")
+        rows.append(
+            TrainingExample(f"{words}: {each.guide.instructions}", position, positive=True, example=False)
+        )
+        rows += [
+            TrainingExample(example.query, position, positive=example.result, example=True)
+            for example in each.guide.examples[:share]
+        ]
+    return rows

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CALIBRATING", "CHECKING", "VERSION"]
-
 #: Part of the version of a scorer: other tasks here give other probabilities.
 VERSION: Final = "ordinary/1"
 

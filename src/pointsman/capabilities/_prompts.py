@@ -1,4 +1,4 @@
-"""What a model is asked about one capability. The template is data: replace it with your own.
+"""The question to a model about one capability.  The template is data: it can be replaced.
 
 Source: docs/sources/classification-and-routing.md, "Capability selection process".
 """
@@ -11,8 +11,6 @@ from typing import Final
 
 from pointsman.capabilities._guides import ClassifierExample
 from pointsman.errors import ConfigError
-
-__all__ = ["DEFAULT_TEMPLATE", "ClassificationPromptBuilder"]
 
 DEFAULT_TEMPLATE: Final = """\
 You decide whether one capability is needed for a user's request. Judge this capability only; another one may

@@ -1,27 +1,58 @@
 """Selection of capabilities: a generator that yields batches of model queries and receives the replies.
 
-Order: always-active capabilities, then the rest, each judged, then providers of what they require
+Order: always-active capabilities, then the rest, each judged, then providers of their requirements
 (docs/explanation/capabilities.md, "Order of selection"). Source of the judging by a model:
 docs/sources/classification-and-routing.md, "Capability selection process".
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Collection, Generator, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from pointsman.capabilities._cache import LruCache
-from pointsman.capabilities._expand import expand
 from pointsman.capabilities._guides import CapabilityMatch
 from pointsman.capabilities._policy import OnFailure, SelectionPolicy, SelectionUnavailable, Strategy
 from pointsman.capabilities._prompts import ClassificationPromptBuilder
-from pointsman.capabilities._registry import Capability, CapabilityRegistry
+from pointsman.capabilities._registry import Capability, CapabilityRegistry, expand
 from pointsman.vocabulary import ModelQuery, ModelReply, Reason
 
-__all__ = ["AskedCapability", "Scorer", "Selection", "Selector"]
+# A cache of selections: the same task with the same registry has the same result.
+
+Value = TypeVar("Value")
+
+
+class LruCache(Generic[Value]):
+    """A bounded map that forgets the least recently used."""
+
+    def __init__(self, size: int = 1024) -> None:
+        """Hold at most ``size`` values; 1,024 selections among 200 capabilities take some 10 MB."""
+        self._size = size
+        self._values: OrderedDict[Hashable, Value] = OrderedDict()
+
+    def get(self, key: Hashable) -> Value | None:
+        """The stored value of ``key``, or None."""
+        value = self._values.get(key)
+        if value is not None:
+            with suppress(KeyError):  # another thread may have removed it since
+                self._values.move_to_end(key)
+        return value
+
+    def put(self, key: Hashable, value: Value) -> None:
+        """Store a value; evict the least recently used one if there are too many."""
+        self._values[key] = value
+        self._values.move_to_end(key)
+        if len(self._values) > self._size:
+            with suppress(KeyError):
+                self._values.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
 
 #: Room for ``{"is_match": true, "reason": "a few words"}``.
 _ANSWER_TOKENS: Final = 64
@@ -37,7 +68,7 @@ class Scorer(Protocol):
 
     @property
     def version(self) -> str:
-        """What the probabilities depend on besides the task."""
+        """Inputs of the probabilities other than the task."""
         ...
 
     def probabilities(self, task: str) -> Mapping[str, float]:
@@ -58,7 +89,7 @@ class Selection:
     """The capabilities selected for one task, and why.
 
     Zero selected is an answer. ``abstained`` is set when it is not one: something could not be judged, and
-    the policy stood in.
+    the policy was used in.
     """
 
     selected: tuple[str, ...]
@@ -71,7 +102,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class _Verdicts:
-    """What a model said: yes and no by name, and why the rest is missing."""
+    """Answers of a model: yes and no by name, and why the rest is missing."""
 
     match: Mapping[str, CapabilityMatch]
     failures: Mapping[str, str]
@@ -93,13 +124,13 @@ class Selector:
         """Put the parts together.
 
         Args:
-            registry: what is selected from.
+            registry: the candidates.
             scorer: must have been made from ``registry``.
             policy: how to select.
-            prompts: what a model is asked.
-            cache: keeps selections.
+            prompts: questions to a model.
+            cache: stores selections.
             most_asked: capabilities that a model is asked about per task at most, the likeliest; the local
-                score decides on the others. None: as many as the policy says.
+                score decides on the others. None: as many as the policy allows.
         """
         self.registry = registry
         self.scorer = scorer
@@ -114,13 +145,13 @@ class Selector:
         """Select for one task.
 
         Args:
-            task: what is to be done, in words.
+            task: the task in words.
             failure: why an earlier selection for this task failed; it goes into every question.
             held: kinds of results the context holds already: their providers are not pulled in.
             bypass: whether to select everything this time; None leaves it to the policy.
 
         Raises:
-            SelectionUnavailable: a model was needed, could not be asked, and the policy says ``raise``.
+            SelectionUnavailable: a model was needed, could not be asked, and the policy is ``raise``.
         """
         if self.policy.bypass if bypass is None else bypass:
             return _bypassed(self.registry)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, Final
 
-from pointsman.capabilities._index import HeldOut
+from pointsman.capabilities._ngrams import HeldOut
 from pointsman.errors import ConfigError
 
 __all__ = ["Calibration", "Observation", "default_calibration", "fit", "observe", "observe_held_out",
@@ -87,7 +87,7 @@ class Calibration:
 
 
 #: Where no examples can be held out: fitted on instructions alone of CLINC150, MetaTool and BANKING77
-#: together (docs/decisions/0052). The first that matches the beginning of an index's name applies.
+#: together (docs/notebook/0052). The first that matches the beginning of an index's name applies.
 _DEFAULTS: Final = (
     ("kernel/all-MiniLM", (66.0, -25.0, -4.6)),
     ("kernel/", (55.0, -18.0, -4.7)),
@@ -107,7 +107,7 @@ def default_calibration(index: str) -> Calibration:
 
 
 def pairs(scores: Sequence[float]) -> list[tuple[float, float]]:
-    """Each score beside the best of the others (0 when there is no other)."""
+    """Each score with the best of the others (0 if there is no other)."""
     best = max(scores, default=0.0)
     first = next((at for at, score in enumerate(scores) if score == best), -1)
     second = max((score for at, score in enumerate(scores) if at != first), default=0.0)
@@ -117,7 +117,7 @@ def pairs(scores: Sequence[float]) -> list[tuple[float, float]]:
 def observe(
     scores: Sequence[float], needs: Collection[int], *, without: int | None = None
 ) -> list[Observation]:
-    """What one task with known needs teaches, as though the registry did not hold ``without``.
+    """Training rows of one task with known needs, as though the registry did not hold ``without``.
 
     The needed capabilities and their strongest rivals one by one; the many others as a single observation at
     their mean, or fitting would take a registry's size times longer to learn the same.
@@ -157,7 +157,7 @@ def observe_unserved(held_out: Sequence[HeldOut], tasks: Iterable[Sequence[float
     """What ordinary tasks teach a registry that has examples: that most tasks need nothing of it.
 
     A task that scores as high as half of the examples may well be one that the registry serves: it is left
-    out. So are all where there are no examples: nothing would speak for a capability then.
+    out. So are all without examples: nothing would speak for a capability then.
     """
     own = [each.scores[each.capability] for each in held_out if each.positive]
     if not own:
@@ -235,7 +235,7 @@ def _softplus(value: float) -> float:
 
 
 def _solve(matrix: list[list[float]], right: list[float]) -> list[float]:
-    """Gaussian elimination; the prior on the diagonal keeps the matrix positive definite."""
+    """Gaussian elimination; the prior on the diagonal makes the matrix positive definite."""
     size = len(right)
     rows = [[*line, value] for line, value in zip(matrix, right, strict=True)]
     for at in range(size):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Annotated, Final, NamedTuple
+from urllib.parse import urlsplit
 
+import msgspec
 from msgspec import Meta
 
 from pointsman.prices import Prices
-from pointsman.vocabulary import Feature
-
-__all__ = ["ANY", "Catalogue", "CatalogueEntry", "Match"]
+from pointsman.vocabulary import Feature, ModelSpec
 
 #: The provider of entries that hold for a model wherever it is served: open models. They have no prices.
 ANY: Final = ""
@@ -47,7 +47,7 @@ HIGHEST_PRICE: Final = 1_000_000
 
 
 class CatalogueEntry(Prices, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What is known of one model, or of all whose id fits a pattern."""
+    """Data of one model, or of all with an id that fits a pattern."""
 
     id: Annotated[
         str, Meta(min_length=1, max_length=256)
@@ -88,7 +88,7 @@ class Catalogue:
         """Return the entry of a model.
 
         Args:
-            provider: Who serves it; ``ANY`` where that is not known.
+            provider: The provider; ``ANY`` if unknown.
             id_: The id it is asked for by.
         """
         for at, name, priced in _readings(provider, id_.lower()):
@@ -114,7 +114,7 @@ class Catalogue:
 
 
 def _readings(provider: str, id_: str) -> Iterator[tuple[str, str, bool]]:
-    """Who may have made the model, the id its maker knows it by, and whether the maker's prices hold."""
+    """Possible maker of the model, the maker's id of it, and whether the maker's prices hold."""
     path, _, last = id_.rpartition("/")
     if provider:
         yield provider, id_, True
@@ -129,7 +129,7 @@ def _readings(provider: str, id_: str) -> Iterator[tuple[str, str, bool]]:
 
 
 def _says_more(id_: str, pattern: CatalogueEntry) -> bool:
-    """Whether an id names a larger window than the entry of its family: it is then a model of its own."""
+    """Whether an id names a larger window than the entry of its family: it is then a separate model."""
     window, said = pattern.context_window, _LENGTH.search(id_)
     if said is None or window is None or said[0] in pattern.id:
         return False
@@ -138,3 +138,96 @@ def _says_more(id_: str, pattern: CatalogueEntry) -> bool:
 
 def _undated(id_: str) -> str:
     return _DATED.sub("", id_)
+
+
+# Fills what a configuration does not say of a model, and tells where each value comes from.
+
+OWN: Final = "configuration"
+
+#: Prices belong together, with their date: own ones may be in another currency.
+_PRICES: Final = (
+    "input_per_million",
+    "output_per_million",
+    "cached_input_per_million",
+    "cache_write_per_million",
+)
+_OTHERS: Final = ("context_window", "max_output_tokens", "features", "cache_seconds")
+
+
+class Fact(NamedTuple):
+    """A value, and its source."""
+
+    value: object
+    origin: str
+
+
+def facts(model: ModelSpec, provider: str, catalogues: Sequence[Catalogue]) -> dict[str, Fact]:
+    """Return the known data of a model, by field, without unknown fields.
+
+    Prices are taken all from one place, since they may be in different currencies: where the configuration
+    has one configured, none comes from a catalogue.
+
+    Args:
+        model: As the configuration has it.
+        provider: The provider.
+        catalogues: The first goes before the others.
+    """
+    known = {
+        name: Fact(value, OWN)
+        for name in (*_PRICES, "prices_as_of", *_OTHERS)
+        if (value := getattr(model, name)) is not None
+    }
+    has_own_prices = any(name in known for name in _PRICES)
+    for catalogue in catalogues:
+        match = catalogue.find(provider, model.id)
+        if match is None:
+            continue
+        origin = _origin(match.entry, catalogue)
+        _take(known, match.entry, _OTHERS, origin)
+        if match.has_its_prices and match.entry.is_priced and not has_own_prices:
+            has_own_prices = True
+            _take(known, match.entry, _PRICES, origin)
+            known.setdefault("prices_as_of", Fact(match.entry.prices_as_of or catalogue.as_of, origin))
+    return known
+
+
+def filled(model: ModelSpec, provider: str, catalogues: Sequence[Catalogue]) -> ModelSpec:
+    """Return a model completed from the catalogues; configured values stay."""
+    found = facts(model, provider, catalogues)
+    return msgspec.structs.replace(model, **{name: fact.value for name, fact in found.items()})
+
+
+def _take(known: dict[str, Fact], entry: CatalogueEntry, names: Sequence[str], origin: str) -> None:
+    for name in names:
+        if (value := getattr(entry, name)) is not None:
+            known.setdefault(name, Fact(value, origin))
+
+
+def _origin(entry: CatalogueEntry, catalogue: Catalogue) -> str:
+    return f"catalogue of {entry.prices_as_of or catalogue.as_of}: {entry.origin or catalogue.origin}"
+
+
+# Whose prices hold at an address.
+
+#: Hosts of providers, subdomains included (``eu.api.openai.com``).
+PROVIDERS: Final[Mapping[str, str]] = {
+    "api.anthropic.com": "anthropic",
+    "api.deepseek.com": "deepseek",
+    "api.mistral.ai": "mistral",
+    "api.openai.com": "openai",
+    "api.x.ai": "xai",
+    "codestral.mistral.ai": "mistral",
+    "generativelanguage.googleapis.com": "google",
+    "openrouter.ai": "openrouter",
+}
+
+
+def provider_of(base_url: str) -> str:
+    """Return the provider at an address; empty for others, among them private servers."""
+    try:
+        host = urlsplit(base_url).hostname or ""
+    except ValueError:  # half a bracket
+        return ANY
+    labels = host.split(".")
+    tails = (".".join(labels[first:]) for first in range(len(labels)))
+    return next((PROVIDERS[tail] for tail in tails if tail in PROVIDERS), ANY)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pointsman.domains._tracker import DomainDecision, DomainTracker
-from pointsman.domains.data import Concept, Domain, DomainSet
+from pointsman.domains.data import PERMISSIVE, Concept, Domain, DomainSet, ModelProfile, parse_profile
 from pointsman.domains.enrichment import EnrichmentPlan
 from pointsman.domains.momentum import MOMENTUM_THRESHOLD
 from pointsman.domains.parsing import default_domains, parse_domains
-from pointsman.domains.profiles import PERMISSIVE, ModelProfile, parse_profile
 from pointsman.domains.scoring import SECONDARY_MIN_SIGNALS
 from pointsman.domains.values import Compound, DomainClass, DomainMemory, Part, Source
 

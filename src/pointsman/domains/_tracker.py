@@ -3,28 +3,73 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
-from pointsman.domains import _narrate as narrate
-from pointsman.domains._examples import ExampleMatcher
-from pointsman.domains.data import DomainSet
-from pointsman.domains.enrichment import EnrichmentPlan, Texts
+from pointsman.domains.data import PERMISSIVE, DomainSet, ModelProfile
+from pointsman.domains.enrichment import DISABLED, EnrichmentPlan, Texts
 from pointsman.domains.momentum import remember
-from pointsman.domains.profiles import PERMISSIVE, ModelProfile
 from pointsman.domains.scoring import Reading, Scorer
-from pointsman.domains.values import Compound, DomainMemory, MomentumStep, Part, Source
+from pointsman.domains.values import Compound, DomainClass, DomainMemory, MomentumStep, Part, Source
 from pointsman.evidence import SignalTable
 from pointsman.vocabulary import Encoder, Evidence
 
-__all__ = ["DomainDecision", "DomainTracker"]
+# Example-based matching: for a message without signals, the nearest example utterance.
+
+#: Least cosine with the nearest example where memory has no task, and where it has one.
+NEAR: Final = 0.4
+VERY_NEAR: Final = 0.6
+
+#: Least lead over the nearest example of any other domain.
+LEAD: Final = 0.05
+
+
+class ExampleMatcher:
+    """Compares messages with the example utterances of a domain set.
+
+    Examples of the null domain ("that sounds good") filter small talk: a message nearest to one of them is
+    nothing else.
+    """
+
+    def __init__(self, domains: DomainSet, encoder: Encoder) -> None:
+        """Encode the examples once. Domains without examples are never found here."""
+        self._encoder = encoder
+        self._examples = [(domain, text) for domain in domains for text in domain.examples]
+        self._vectors = encoder.encode([text for _, text in self._examples])
+
+    def read(self, text: str, *, carrying: bool) -> Reading | None:
+        """Read one message that has no signal.
+
+        Args:
+            text: the user's words.
+            carrying: memory has a task that the message would continue.
+
+        Returns:
+            A reading of one domain with one signal, the example; None when no example is near enough.
+        """
+        if not self._examples:
+            return None
+        similarities = (self._vectors @ self._encoder.encode([text])[0]).tolist()
+        best, nearest = max((similarity, -index) for index, similarity in enumerate(similarities))
+        domain, example = self._examples[-nearest]
+        rival = max(
+            (s for s, (other, _) in zip(similarities, self._examples, strict=True) if other is not domain),
+            default=0.0,
+        )
+        near_enough = best >= (VERY_NEAR if carrying else NEAR) and best - rival >= LEAD
+        if domain.kind is DomainClass.NULL or not near_enough:
+            return None
+        part = Part(domain.name, 1, (f"like: {example}",), source=Source.EXAMPLES)
+        return Reading((part,), Compound(part))
+
 
 _log: Final = logging.getLogger("pointsman.domains")
 
 
 class DomainDecision(msgspec.Struct, frozen=True, gc=False):
-    """What one turn's domains are, what memory did, and what the model is told."""
+    """Domains of one turn, effect of memory, and injected text."""
 
     raw: Compound  # this message alone
     effective: Compound  # after memory
@@ -39,9 +84,9 @@ class DomainDecision(msgspec.Struct, frozen=True, gc=False):
         return self.effective.signature
 
     def to_json(self) -> dict[str, object]:
-        """The shape of ``pointsman classify``: domains by name, raw beside effective.
+        """The shape of ``pointsman classify``: domains by name, raw and effective.
 
-        What an example utterance decided has a key more in ``raw``: ``source``.
+        What an example utterance decided has a further key in ``raw``: ``source``.
         """
         raw, effective = self.raw.domains, self.effective.domains
         source = self.raw.primary.source
@@ -111,24 +156,24 @@ class DomainTracker:
 
         Args:
             evidence: the scan of the user message.
-            memory: what the session remembers; ``DomainMemory()`` for a new one.
+            memory: session memory; ``DomainMemory()`` for a new one.
             user_message_key: identifies the user message. The tool iterations that follow it come with the
                 same key, and get the stored result.
             profile: of the model that will answer.
 
         Returns:
-            The decision, and the memory to keep for the next turn.
+            The decision, and the memory for the next turn.
         """
         before = memory if self._knows(memory) else DomainMemory()
         outcome, after = self._outcome(evidence, before, user_message_key)
         decision = self._decision(outcome, profile)
         if after is not before and _log.isEnabledFor(logging.INFO):
-            for line in narrate.lines(before, outcome, decision.enrichment_plan, profile):
+            for line in lines(before, outcome, decision.enrichment_plan, profile):
                 _log.info("%s%s", self._label, line)
         return decision, after
 
     def primary(self, evidence: Evidence, memory: DomainMemory, user_message_key: str) -> str:
-        """The first of the domains that ``decide`` will find, for what is decided before a model is known."""
+        """The first of the domains that ``decide`` will find, for decisions before a model is known."""
         before = memory if self._knows(memory) else DomainMemory()
         return self._outcome(evidence, before, user_message_key)[0].effective.domains[0]
 
@@ -160,3 +205,51 @@ class DomainTracker:
         effective = outcome.effective
         plan, text = self._texts.enrichment(effective, profile.disabled, passed_over=outcome.passed_over)
         return DomainDecision(outcome.raw, effective, outcome.momentum, outcome.rule, plan, text)
+
+
+# The log lines of a turn. Source of the formats: docs/sources/compound-domains.md, "Logging".
+
+#: Rules under which the pair withstood a message, and under which it gave way.
+_HELD = frozenset({"R1a", "R4b"})
+_BROKEN = frozenset({"R4a"})
+
+
+def lines(
+    before: DomainMemory, outcome: MomentumStep, plan: EnrichmentPlan, profile: ModelProfile
+) -> Iterator[str]:
+    """Describe one turn, for the log and never for a prompt."""
+    parts = [part for part in (outcome.effective.primary, outcome.effective.secondary) if part]
+    switches = f"primary={_switch(plan.primary_enrichment)} secondary={_switch(plan.secondary_enrichment)}"
+    yield (
+        f"{' + '.join(map(_narrated, parts))} | sig={outcome.effective.signature}"
+        f" | momentum={outcome.momentum} | enrichment: {switches}"
+    )
+    was = f"{before.pair.signature} ({_turns(before.momentum)})"
+    rival = outcome.raw.primary
+    if outcome.rule in _HELD:
+        yield f"Momentum held: {was} resisted {rival.domain} ({_signals(rival.confidence)})"
+    if outcome.rule in _BROKEN:
+        yield f"Momentum break: {was} → {rival.domain} ({_signals(rival.confidence)}, not in compound)"
+    model = f" ({profile.model})" if profile.model else ""
+    reasons = (plan.reason_primary_skipped, plan.reason_secondary_skipped)
+    for role, part, reason in zip(("Primary", "Secondary"), parts, reasons, strict=False):
+        if reason == DISABLED:
+            yield f"{role} enrichment skipped for {part.domain}: {reason}{model}"
+
+
+def _narrated(part: Part) -> str:
+    carried = ", carried" if part.carried else ""
+    found = "1 example" if part.source is Source.EXAMPLES else _signals(part.confidence)
+    return f"{part.domain} ({found}{carried})"
+
+
+def _signals(count: int) -> str:
+    return f"{count} signal" if count == 1 else f"{count} signals"
+
+
+def _turns(count: int) -> str:
+    return f"{count} turn" if count == 1 else f"{count} turns"
+
+
+def _switch(on: bool) -> str:
+    return "ON" if on else "OFF"

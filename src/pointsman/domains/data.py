@@ -1,4 +1,4 @@
-"""Domains as data: what a domain is made of, and a set of them.
+"""Domains as data: the parts of a domain, and a set of them.
 
 A *concept* is one thing a person can mention in several phrases ("api", "endpoint", "query"). It counts once,
 however many of its phrases occur: with "api" and "query" as two signals, one question about an API query
@@ -7,15 +7,27 @@ would outweigh a bug report.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
 
 from pointsman.domains.values import CONVERSATION, DomainClass
+from pointsman.errors import ConfigError
 from pointsman.evidence import Signal
 
-__all__ = ["CUE_GROUP", "LEXICON", "Concept", "Domain", "DomainSet"]
+__all__ = [
+    "CUE_GROUP",
+    "LEXICON",
+    "PERMISSIVE",
+    "Concept",
+    "Domain",
+    "DomainSet",
+    "ModelProfile",
+    "disabled_domains",
+    "parse_profile",
+]
 
 #: The lexicon name of every domain signal in the signal table.
 LEXICON: Final = "domains"
@@ -80,3 +92,53 @@ class DomainSet:
             for concept in domain.concepts:
                 yield from concept.signals
         yield from self.cues
+
+
+# Model profiles: the domains whose enrichment is disabled for a model, read from JSON.
+
+
+class ModelProfile(msgspec.Struct, frozen=True):
+    """What is known about one model's response to enrichment."""
+
+    model: str = ""
+    disabled: frozenset[str] = frozenset()  # domains whose enrichment is off, by their own names
+
+
+#: A model without a profile gets all enrichment. Source: docs/sources/compound-domains.md, "Model profile
+#: loading".
+PERMISSIVE: Final = ModelProfile()
+
+
+def parse_profile(
+    text: str | bytes, domains: DomainSet, *, model: str = "", place: str = "profile"
+) -> ModelProfile:
+    """Read a profile. ``bst.disabled_domains`` is read first, then a top-level ``disabled_domains``.
+
+    Raises:
+        ConfigError: the text is no profile. Callers warn and go on with ``PERMISSIVE``.
+    """
+    try:
+        profile = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"not JSON: {error}", place=place) from error
+    if not isinstance(profile, dict):
+        raise ConfigError("a model profile is a JSON object", place=place)
+    try:
+        names = disabled_domains(profile)
+    except TypeError as error:
+        raise ConfigError(str(error), place=place) from error
+    return ModelProfile(model, frozenset(domains.resolve(name) for name in names))
+
+
+def disabled_domains(profile: Mapping[str, object]) -> list[str]:
+    """The domain names a decoded profile disables, as written.
+
+    Raises:
+        TypeError: they are not a list of strings.
+    """
+    section = profile.get("bst")
+    places = (section, profile) if isinstance(section, Mapping) else (profile,)
+    names = next((place["disabled_domains"] for place in places if "disabled_domains" in place), [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise TypeError('"disabled_domains" must be a list of domain names')
+    return names

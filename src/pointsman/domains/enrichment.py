@@ -81,7 +81,7 @@ def _skip_secondary(
 
 
 class Texts:
-    """What is injected for each domain of a set, composed once; ``label`` goes before each domain's text."""
+    """Injected text for each domain of a set, composed once; ``label`` goes before each domain's text."""
 
     def __init__(self, domains: DomainSet, label: str = "") -> None:
         self._primary = {

@@ -37,7 +37,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def check_domains(domains: DomainSet, scanner: Scanner) -> list[Finding]:
-    """Say each phrase alone and see what is heard.
+    """Score each phrase alone and report the domains found.
 
     Args:
         domains: the domains to check.

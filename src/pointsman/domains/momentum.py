@@ -2,7 +2,7 @@
 
 Momentum counts the turns that confirmed the task pair; from three on the pair is *strong* and resists
 operational domains, side remarks and ties. Source: the rule table of docs/explanation/domains.md, which is
-printed from ``TRANSITIONS``; limits: docs/sources/compound-domains.md and docs/decisions/0042.
+printed from ``TRANSITIONS``; limits: docs/sources/compound-domains.md and docs/notebook/0042.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ RIVAL_SIGNALS: Final = 2
 
 
 class Subject(StrEnum):
-    """What a message is about, seen from the task pair."""
+    """Class of a message relative to the task pair."""
 
     NULL = "no domain"  # no signal, or small talk only
     OPERATIONAL = "an operational domain"
@@ -96,7 +96,7 @@ def confirm(pair: Pair, reading: Reading) -> Pair:
 
 
 def adjust(pair: Pair, reading: Reading) -> Pair:
-    """Let the roles follow what the person keeps talking about, a few turns behind."""
+    """Let the roles follow the user's topic, a few turns behind."""
     first, second = pair.primary, pair.secondary
     first_silent = 0 if reading.part(first) else pair.primary_silent + 1
     second_silent = 0 if reading.part(second) else pair.secondary_silent + 1
@@ -113,7 +113,7 @@ def adjust(pair: Pair, reading: Reading) -> Pair:
 
 
 def as_said(reading: Reading, _pair: Pair, _operational: str) -> Compound:
-    """Let the turn count as what the message says."""
+    """Use the domains of the message for the turn."""
     return reading.raw
 
 
@@ -137,7 +137,7 @@ def _restore(domain: str, reading: Reading) -> Part:
 
 
 class Transition(msgspec.Struct, frozen=True):
-    """One row of the table: what the turn counts as, and what becomes of pair and momentum."""
+    """One row of the table: the turn's class, and the new pair and momentum."""
 
     name: str
     effective: Callable[[Reading, Pair, str], Compound]
@@ -183,7 +183,7 @@ if set(TRANSITIONS) != set(product(Subject, Strength, Insistence)):
 def remember(
     reading: Reading, memory: DomainMemory, domains: DomainSet, key: str
 ) -> tuple[MomentumStep, DomainMemory]:
-    """Apply the rule table to one message, and return what came out with the memory to keep."""
+    """Apply the rule table to one message, and return the result with the new memory."""
     primary = reading.raw.primary.domain
     subject = _subject(domains.domains[primary].kind, primary, memory.pair)
     strong = memory.momentum >= MOMENTUM_THRESHOLD

@@ -71,14 +71,14 @@ def default_domains() -> DomainSet:
 
 
 def parse_domains(text: str, *, place: str = "domains.toml") -> DomainSet:
-    """Read a domain file; one that says ``extends = "default"`` adds to and replaces the built-in domains.
+    """Read a domain file; a file with ``extends = "default"`` adds to and replaces the built-in domains.
 
     Args:
         text: the TOML text.
         place: the file's name, for messages.
 
     Raises:
-        LexiconError: names the place, what is wrong there, and the nearest known key.
+        LexiconError: names the place, the problem, and the nearest known key.
     """
     reader = _Reader(text, place)
     file = reader.read()

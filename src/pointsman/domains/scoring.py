@@ -1,7 +1,7 @@
 """Scoring one message: scores of all domains, and the primary and secondary domain.
 
 Source: docs/sources/compound-domains.md, "Step 1: score all domains" and "Step 2: extract primary and
-secondary"; differences: docs/decisions/0041.
+secondary"; differences: docs/notebook/0041.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
     passed_over: bool = False  # a second domain matched, too weakly to count
 
     def part(self, domain: str) -> Part | None:
-        """What was found of a domain, or None."""
+        """Match of a domain, or None."""
         for part in self.parts:
             if part.domain == domain:
                 return part
@@ -46,7 +46,7 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
 
 
 def pick_secondary(first: int, second: int) -> bool:
-    """Whether the second-best score is strong enough to count beside the best."""
+    """Whether the second-best score is strong enough to count as secondary."""
     return second >= SECONDARY_MIN_SIGNALS and second * SECONDARY_MIN_SHARE >= first
 
 

@@ -5,8 +5,9 @@ All are frozen, compare by value and turn into plain JSON values with ``msgspec.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -19,6 +20,9 @@ __all__ = [
     "Pair",
     "Part",
     "Source",
+    "format_signature",
+    "parse_signature",
+    "restore_from_signature",
 ]
 
 #: The domain of a message without any signal.
@@ -27,7 +31,7 @@ CONVERSATION: Final = "conversation"
 
 
 class DomainClass(StrEnum):
-    """What a domain is to a conversation; declared in the data."""
+    """Role of a domain in a conversation; declared in the data."""
 
     TASK = "task"  # what the person wants done
     OPERATIONAL = "operational"  # a chore on the way: shell, files, git, configuration
@@ -75,7 +79,7 @@ class Compound(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class MomentumStep(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What one user message was found to be, and what memory made of it."""
+    """Domains of one user message, before and after memory."""
 
     raw: Compound  # this message alone
     effective: Compound  # after memory
@@ -103,7 +107,7 @@ class Pair(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class DomainMemory(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What one session remembers about its domains. A few hundred bytes as JSON."""
+    """Session memory of domains. A few hundred bytes as JSON."""
 
     pair: Pair = Pair()
     momentum: int = 0  # turns that confirmed the pair
@@ -113,3 +117,39 @@ class DomainMemory(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     quiet: int = 0  # messages without a signal since the last one with
     key: str = ""  # the user message that ``outcome`` belongs to
     outcome: MomentumStep | None = None
+
+
+# The signature of a pair of domains, in the format of docs/sources/compound-domains.md.
+
+
+def format_signature(primary: Mapping[str, Any], secondary: Mapping[str, Any] | None) -> str:
+    """Both domains in alphabetical order, joined by ``+``."""
+    return "+".join(sorted(part["domain"] for part in (primary, secondary) if part))
+
+
+def parse_signature(signature: str) -> set[str]:
+    """The domains of a signature."""
+    return set(signature.split("+"))
+
+
+def restore_from_signature(
+    signature: str, new_primary: dict[str, Any], new_secondary: dict[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The signature's domains with this turn's confidences; a domain without signals gets 0.
+
+    A single domain takes the confidence and signals of the new primary, whatever domain that is. Of two, the
+    new primary comes first; when it is neither, both get 0, in alphabetical order.
+
+    Source: docs/sources/compound-domains.md, "Step 3: apply compound momentum".
+    """
+    first, *rest = sorted(parse_signature(signature), key=lambda name: (name != new_primary["domain"], name))
+    if not rest:
+        return {**new_primary, "domain": first}, None
+    if first != new_primary["domain"]:
+        return _as_dict(first, 0, []), _as_dict(rest[0], 0, [])
+    known = new_secondary if new_secondary and new_secondary["domain"] == rest[0] else None
+    return new_primary, known or _as_dict(rest[0], 0, [])
+
+
+def _as_dict(domain: str, confidence: int, signals: list[str]) -> dict[str, Any]:
+    return {"domain": domain, "confidence": confidence, "matched_signals": signals}

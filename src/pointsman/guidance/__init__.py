@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from pointsman.guidance._context import DecisionPoint, GuidanceClassifier, GuidanceContext
-from pointsman.guidance._continuation import streak_continues
+from pointsman.guidance._context import (
+    ClassificationResult,
+    DecisionPoint,
+    GuidanceClassifier,
+    GuidanceContext,
+)
 from pointsman.guidance._decide import GuidanceDecision, Guide, Seen, recorded_moment, without_models
-from pointsman.guidance._ladder import Firing, FollowUp
+from pointsman.guidance._ladder import Firing, FollowUp, streak_continues
 from pointsman.guidance._moments import Moment, moment_of
 from pointsman.guidance._policy import GuidancePolicy, Rung, asks_models, default_providers
 from pointsman.guidance._provider_spec import CLASSIFIER, ProviderSpec, classes_of
-from pointsman.guidance._results import ClassificationResult
 from pointsman.guidance.classifiers import (
     AllOfClassifier,
     AnyOfClassifier,

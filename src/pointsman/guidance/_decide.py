@@ -37,8 +37,6 @@ _OFF: Final = Mode.OFF
 _DONE: Final = DecisionPoint.DONE
 _NO_CLASSES: Final[OwnClasses] = {}
 
-__all__ = ["GuidanceDecision", "Guide", "Seen", "recorded_moment", "without_models"]
-
 #: Questions one decision may ask a model; each may cost the request its timeout.
 MAX_QUESTIONS: Final = 2
 
@@ -67,19 +65,19 @@ class GuidanceDecision(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stop_message(self) -> str:
-        """The text that ends a run which is to stop; empty when it goes on."""
+        """The text that ends a run; empty if the run continues."""
         if not self.stop or self.firing is None:
             return ""
         return f"Pointsman stopped this run: {self.firing.reason}. {self.firing.text}".strip()
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
-        """Why something was said, for the decision's explanation."""
+        """Reasons of a hint, for the decision's explanation."""
         return tuple(Reason(f"guidance.{firing.classifier}", firing.reason) for firing in self.firings)
 
 
 class Seen(NamedTuple):
-    """An agent's run, brought up to date by one request or from what was recorded of it."""
+    """An agent's run, brought up to date by one request or from its record."""
 
     opening: str  # how the conversation began: its name in the session's memory
     trajectory: TrajectoryAnalysis
@@ -100,8 +98,8 @@ class Guide:
         """Build the providers.
 
         Args:
-            policy: What is set.
-            providers: Stand on the ladder in place of the default ones.
+            policy: The policy.
+            providers: Replace the default ones on the ladder.
             own: The classes that ``policy.providers`` names by entry point.
 
         Raises:
@@ -124,7 +122,7 @@ class Guide:
     def turn(
         self, history: Conversation, memory: GuidanceMemory, *, session: str = "", offers_tools: bool = True
     ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
-        """Decide for a request, reading only what is new in its history.
+        """Decide for a request, reading only the new part of its history.
 
         Yields one ``ModelQuery`` per model classifier, at most two.
         """
@@ -132,7 +130,7 @@ class Guide:
         return (yield from self.proceed(seen, memory, session=session))
 
     def read(self, history: Conversation, memory: GuidanceMemory) -> Seen | None:
-        """Bring a session's run up to date with a request; None where there is nothing to decide on."""
+        """Bring a session's run up to date with a request; None if there is nothing to decide on."""
         if self.policy.mode is _OFF:
             return None
         opening = opening_of(history)
@@ -149,7 +147,7 @@ class Guide:
 
         Args:
             history: Of the request.
-            memory: What the session remembers.
+            memory: Session memory.
             offers_tools: Whether the model may call tools.
             prompt: The user's words.
         """
@@ -170,12 +168,12 @@ class Guide:
         person_spoke: bool,
         moment: Moment | None = None,
     ) -> Seen | None:
-        """Bring a session's run up to date from what was recorded of a request.
+        """Bring a session's run up to date from the record of a request.
 
         Args:
-            steps: What the agent did since the request before.
-            memory: What the session remembers.
-            thread: Number of the conversation within the session; 0 where there was nothing to decide on.
+            steps: Steps of the agent since the previous request.
+            memory: Session memory.
+            thread: Number of the conversation within the session; 0 if there was nothing to decide on.
             person_spoke: Whether a person has spoken since the last of the steps.
             moment: Of the request, for configured providers.
         """
@@ -194,11 +192,11 @@ class Guide:
         *,
         before: Sequence[Event] = (),
     ) -> Seen:
-        """Bring a session's run up to date with what an agent reports of it, for who sees no requests.
+        """Bring a session's run up to date from an agent's reports, for callers that see no requests.
 
         Args:
             event: What happened; None: nothing that belongs to the run.
-            memory: What the session remembers.
+            memory: Session memory.
             moment: Which decision points this is, for configured providers.
             before: What happened before it and was not reported.
         """
@@ -263,10 +261,11 @@ class Guide:
     def _by_ladder(
         self, trajectory: TrajectoryAnalysis, thread: Thread, arm: Arm, *, acts: bool
     ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, Thread]]:
-        """What the ladder says to the calls that are new."""
+        """Result of the ladder for the new calls."""
         follow_up, thread = follow_up_of(thread, trajectory)
-        judgement = yield from self._judged(trajectory)
-        step = self._ladder.step(judgement, GuidanceContext(None, trajectory), thread, acts=acts)
+        context = GuidanceContext(None, trajectory)
+        judgement = yield from self._judged(context)
+        step = self._ladder.step(judgement, context, thread, acts=acts)
         firing, thread = step.firing, step.thread
         injection = firing.text if firing and acts else ""
         if injection and step.recommends:
@@ -284,15 +283,18 @@ class Guide:
         )
         return decision, thread
 
-    def _judged(self, trajectory: TrajectoryAnalysis) -> Generator[ModelQuery, ModelReply, Judgement]:
+    def _judged(self, context: GuidanceContext) -> Generator[ModelQuery, ModelReply, Judgement]:
         """Ask all classifiers; again with each answer that one of them was missing."""
         answers: dict[ModelQuery, ModelReply] = {}
         while True:
-            judgement = judge_all(self.providers, GuidanceContext(None, trajectory, answers=answers))
+            judgement = judge_all(self.providers, context)
+            if not judgement.queries:
+                return judgement
             open_queries = [query for query in judgement.queries if query not in answers]
             if not open_queries or len(answers) == MAX_QUESTIONS:
                 return judgement
             answers[open_queries[0]] = yield open_queries[0]
+            context = GuidanceContext(None, context.trajectory, answers=answers)
 
 
 def recorded_moment(
@@ -300,7 +302,7 @@ def recorded_moment(
 ) -> Moment:
     """Return the moment of a recorded decision.
 
-    What providers judged that is not recorded, such as arguments of calls, is what they said then.
+    A provider's unrecorded input, such as arguments of calls, is taken from the record.
 
     Args:
         then: What was decided; where no configured provider was asked, the points follow from the request.

@@ -1,4 +1,4 @@
-"""What configured providers say at a moment, beside the ladder: each within its own limits.
+"""Hints of configured providers at a moment, in addition to the ladder, each with separate limits.
 
 In observe mode and in the control group all is decided and remembered alike, and nothing is delivered.
 """
@@ -11,12 +11,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.guidance._context import GuidanceContext
+from pointsman.guidance._context import ClassificationResult, GuidanceContext
 from pointsman.guidance._ladder import Firing
 from pointsman.guidance._moments import Moment
 from pointsman.guidance._policy import GuidancePolicy, Rung
 from pointsman.guidance._provider_spec import Hint, build_hint, classes_of
-from pointsman.guidance._results import ClassificationResult
 from pointsman.guidance.classifiers._tables import OwnClasses
 from pointsman.guidance.classifiers.composite import judge
 from pointsman.guidance.collect import Fired, worded
@@ -25,8 +24,6 @@ from pointsman.guidance.providers import GuidanceInjection
 from pointsman.text.extract import digest
 from pointsman.trajectory import TrajectoryAnalysis
 from pointsman.vocabulary import ModelQuery, ModelReply, Reason
-
-__all__ = ["Hints", "Said"]
 
 #: Texts of one moment. Source: docs/sources/guidance-classifiers.md, ``max_per_turn``.
 MAX_AT_ONCE: Final = 3
@@ -39,7 +36,7 @@ MAX_REASONS: Final = 8
 
 
 class Said(NamedTuple):
-    """What the providers of a moment said."""
+    """Results of the providers at a moment."""
 
     thread: Thread
     firings: tuple[Firing, ...] = ()
@@ -133,7 +130,7 @@ def _may_speak(hint: Hint, thread: Thread, turn: int) -> bool:
 
 
 def _keys(hint: Hint, result: ClassificationResult) -> tuple[str, ...]:
-    """Under which a text is counted: its provider, and its reason where that is given once."""
+    """Key for counting a text: its provider, and the reason of a text that is given once."""
     once = result.metadata.get("once")
     return (hint.version, f"{hint.version}:{digest(str(once))}") if once else (hint.version,)
 
@@ -147,7 +144,7 @@ def _was_said(hint: Hint, result: ClassificationResult, fired: Mapping[str, Fire
 
 
 def _result(hint: Hint, context: GuidanceContext, moment: Moment) -> ClassificationResult:
-    """What a provider's classifier says; of a recorded moment, what it said where that cannot be judged."""
+    """Result of a provider's classifier; for a recorded moment the recorded one, if it cannot be computed."""
     if moment.recorded is None or not hint.reads_content:
         return judge(hint.config.judge, context)
     then = moment.recorded.get(hint.version)
@@ -160,7 +157,7 @@ def _ready(
     context: GuidanceContext,
     fired: Mapping[str, Fired],
 ) -> tuple[list[_Ready], tuple[Reason, ...]]:
-    """What can be said, the most urgent first, and what failed."""
+    """Possible hints, the most urgent first, and failures."""
     ready, abstained = [], []
     for hint, result in zip(due, results, strict=True):
         if result.abstained:

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pointsman.guidance._context import GuidanceContext
-from pointsman.guidance._continuation import streak_continues
 from pointsman.guidance._policy import GuidancePolicy, Rung
 from pointsman.guidance.collect import Candidate, Fired, Judgement, worded
 from pointsman.guidance.memory import Episode, Spoken, Thread
@@ -22,10 +21,19 @@ from pointsman.guidance.providers import (
     GuidanceProvider,
     GuidanceProviderConfig,
 )
-from pointsman.trajectory import TrajectoryAnalysis
+from pointsman.trajectory import Step, TrajectoryAnalysis
 from pointsman.vocabulary import Reason
 
-__all__ = ["Firing", "FollowUp", "Ladder", "LadderStep", "follow_up_of", "still_valid"]
+# Whether an episode continues: whether the call after an intervention fails or brings no progress.
+
+#: Steps before a call among which its result may be a repetition: the window of the error rate.
+RECENT: Final = 10
+
+
+def streak_continues(before: Sequence[Step], step: Step) -> bool:
+    """True when a call after an intervention fails again, or brings the result of an earlier call."""
+    return step.is_error or any(step.same_result(old) for old in before[-RECENT:])
+
 
 #: Calls without trouble that end an episode. One is not enough: five errors in ten include successes.
 QUIET: Final = 2
@@ -47,7 +55,7 @@ class Firing(msgspec.Struct, frozen=True, gc=False):
 
 
 class FollowUp(msgspec.Struct, frozen=True, gc=False):
-    """What the agent's next call after an intervention showed."""
+    """Result of the agent's next call after an intervention."""
 
     number: int  # of the firing
     classifier: str
@@ -55,7 +63,7 @@ class FollowUp(msgspec.Struct, frozen=True, gc=False):
 
 
 class LadderStep(NamedTuple):
-    """What one decision does to the ladder."""
+    """Effect of one decision on the ladder."""
 
     thread: Thread
     firing: Firing | None = None
@@ -64,7 +72,7 @@ class LadderStep(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """The candidate that speaks, its words, and who put them."""
+    """The candidate that speaks, its words, and their author."""
 
     candidate: Candidate
     injection: GuidanceInjection
@@ -84,7 +92,7 @@ def still_valid(thread: Thread, trajectory: TrajectoryAnalysis) -> Thread:
 
 
 def follow_up_of(thread: Thread, trajectory: TrajectoryAnalysis) -> tuple[FollowUp | None, Thread]:
-    """See what the first telling call after an intervention showed."""
+    """Record the result of the first informative call after an intervention."""
     spoken, steps = thread.spoken, trajectory.state.steps
     if spoken is None:
         return None, thread
@@ -109,7 +117,7 @@ class Ladder:
     def step(
         self, judgement: Judgement, context: GuidanceContext, thread: Thread, *, acts: bool
     ) -> LadderStep:
-        """Stay, climb or step down. ``acts``: what is decided is also delivered."""
+        """Stay, climb or step down. ``acts``: the decision is also delivered."""
         calls = context.trajectory.tool_call_count
         if not judgement.candidates:
             quiet = _calmer(thread.episode, calls - thread.calls)
@@ -168,7 +176,7 @@ class Ladder:
     def _choices(
         self, rung: Rung, candidates: Sequence[Candidate], context: GuidanceContext, thread: Thread
     ) -> tuple[list[_Choice], tuple[Reason, ...]]:
-        """Who may speak on this rung, and who would but failed."""
+        """Providers allowed on this rung, and those that failed."""
         choices, failed = [], []
         for candidate in candidates:
             config = self._providers[candidate.index]

@@ -1,4 +1,4 @@
-"""The moment of a request: which decision points it is at, and what is at hand there."""
+"""The moment of a request: which decision points it is at, and the available inputs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pointsman.guidance._context import DecisionPoint
 from pointsman.guidance._ladder import Firing
 from pointsman.trajectory import Conversation, ToolInvoked
 from pointsman.vocabulary import Role, ToolCall
-
-__all__ = ["Moment", "moment_of"]
 
 #: Messages looked at from the end of a history for the latest words of the model.
 _RECENT: Final = 64
@@ -38,13 +36,13 @@ _BESIDE: Final = frozenset({DecisionPoint.PRE_TOOL_EXECUTION, DecisionPoint.PRE_
 def moment_of(
     history: Conversation, *, offers_tools: bool = True, prompt: str = "", with_answer: bool = True
 ) -> Moment:
-    """Return the moment at which a request stands, decoding no more than the latest turn of its history.
+    """Return the moment of a request, decoding no more than the latest turn of its history.
 
     Args:
         history: Of the request.
         offers_tools: Whether the model may call tools; otherwise it is about to give its final answer.
         prompt: The user's words.
-        with_answer: Whether to look for the latest words of the model, which may stand further back.
+        with_answer: Whether to look for the latest words of the model, which may be earlier in the history.
     """
     last = len(history) - 1
     calls, answered = _latest_calls(history)

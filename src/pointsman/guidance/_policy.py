@@ -1,4 +1,4 @@
-"""What an operator can set about guidance, and the default providers that follow from it."""
+"""Settings of guidance, and the default providers that follow from it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ from pointsman.guidance.providers import (
 )
 from pointsman.trajectory import TrajectoryAnalysisConfig
 from pointsman.vocabulary import Mode
-
-__all__ = ["Escalation", "GuidancePolicy", "Mode", "Rung", "asks_models", "default_providers"]
 
 
 class Rung(StrEnum):

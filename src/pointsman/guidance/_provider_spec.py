@@ -1,4 +1,4 @@
-"""A provider as an operator writes it: when it speaks, what it says, and how often.
+"""A provider as configured: condition, text and limits.
 
 Plain values: they are the tables ``[[guidance.providers]]`` of a file, and part of the policy's version.
 """
@@ -13,8 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from pointsman.errors import ConfigError
-from pointsman.guidance._context import DecisionPoint, GuidanceContext
-from pointsman.guidance._results import ClassificationResult
+from pointsman.guidance._context import ClassificationResult, DecisionPoint, GuidanceContext
 from pointsman.guidance.classifiers._content import SensitiveContentClassifier
 from pointsman.guidance.classifiers._model import LLMClassifier
 from pointsman.guidance.classifiers._tables import (
@@ -42,9 +41,6 @@ from pointsman.guidance.providers import (
 )
 from pointsman.guidance.providers._base import MAX_CONTENT
 
-__all__ = ["CLASSIFIER", "Hint", "OwnText", "ProviderSpec", "asks_model", "build_hint", "classes_of",
-           "spec_of"]  # fmt: skip
-
 #: Marks a key that holds a classifier: its name, or a table.
 CLASSIFIER: Final = {"classifier": True, "words": "a classifier's name, or a table"}
 #: Providers that speak by a condition of their own.
@@ -57,7 +53,7 @@ _NO_CLASSES: Final[OwnClasses] = {}
 
 
 class ProviderSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A provider of guidance beside the built-in policy, and its limits.
+    """A provider of guidance in addition to the built-in policy, and its limits.
 
     Raises:
         ConfigError: A classifier or parameter that is unknown, or a limit out of its range.
@@ -117,7 +113,7 @@ class ProviderSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         msgspec.structs.force_setattr(self, "version", build_hint(self, _NO_CLASSES).version)
 
     def with_classes(self, own: OwnClasses) -> ProviderSpec:
-        """Return the same with the version that its own classes give it."""
+        """Return the same with the version of its configured classes."""
         if not classes_of(self):
             return self
         return msgspec.structs.replace(self, version=build_hint(self, own).version)
@@ -137,7 +133,7 @@ def spec_of(value: object) -> ProviderSpec:
     """Return a provider of a policy as plain values; ``GuidanceProviderConfig`` is converted.
 
     Raises:
-        ConfigError: it is of another type, or says what no plain values say; the message names it.
+        ConfigError: it is of another type, or cannot be expressed in plain values; the message names it.
     """
     if isinstance(value, ProviderSpec):
         return value
@@ -181,7 +177,7 @@ class Hint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OwnText:
-    """Says what an operator wrote."""
+    """Gives the text of the configuration."""
 
     text: str
     priority: int = 100
@@ -207,7 +203,7 @@ class OwnText:
 
 @dataclass(frozen=True, slots=True)
 class _OwnProvider:
-    """A provider of a class that is not ours: its names do not change, and what it gives is checked."""
+    """A provider of an external class: its names are fixed, and its results are checked."""
 
     entry_point: str
     version: str

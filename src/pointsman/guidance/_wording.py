@@ -1,6 +1,6 @@
-"""What an agent is told: what happened, how often, with which tool, and one next step.
+"""Texts of hints: the event, its count, the tool, and one next step.
 
-Tool names and errors come from outside and end up where a model reads instructions. So errors are cut, kept
+Tool names and errors come from outside and end up where a model reads instructions. So errors are cut, left
 on one line, stripped of anything that looks like markup or acts on a display, and set in quotes. A name that
 holds more than names do, such as a sentence, is not repeated.
 """
@@ -13,8 +13,6 @@ from typing import Final
 
 from pointsman.printable import printable
 from pointsman.trajectory import DoomLoop, RepeatedError, TrajectoryAnalysis
-
-__all__ = ["consultation", "diagnosis", "loop", "parallel"]
 
 #: Characters of an error that are quoted: enough to know it again, too few to carry another's instructions.
 MAX_QUOTE: Final = 120

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from pointsman.guidance._context import GuidanceContext
-from pointsman.guidance._results import ClassificationResult
+from pointsman.guidance._context import ClassificationResult, GuidanceContext
 from pointsman.guidance.classifiers.composite import judge
 from pointsman.guidance.cooldown import may_fire
 from pointsman.guidance.providers._base import (
@@ -53,7 +52,7 @@ class Fired(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
-    """A provider whose moment this is."""
+    """A provider that applies at this moment."""
 
     index: int  # of its configuration
     result: ClassificationResult
@@ -61,7 +60,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What every provider's classifier said about one moment."""
+    """Results of all providers' classifiers at one moment."""
 
     candidates: tuple[Candidate, ...] = ()
     abstained: tuple[Reason, ...] = ()

@@ -1,4 +1,4 @@
-"""What a session remembers of guidance, in plain values."""
+"""Session memory of guidance, in plain values."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Arm(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Arm | None:
-        """Read what was stored before 0.1.0, in a session, a ledger or a hook's file."""
+        """Read a value stored before 0.1.0, in a session, a ledger or a hook's file."""
         return cls.CONTROL if value == "withheld" else None
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What came of one intervention, given or withheld."""
+    """Result of one intervention, given or withheld."""
 
     session: str
     arm: Arm
@@ -51,7 +51,7 @@ class Episode(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Spoken(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A firing whose next call has not been seen yet."""
+    """A firing with no later call yet."""
 
     number: int
     call: int
@@ -59,7 +59,7 @@ class Spoken(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Thread(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept of one conversation."""
+    """State of one conversation."""
 
     number: int = 0  # within the session, from 1
     trajectory: TrajectoryMemory = TrajectoryMemory()
@@ -75,7 +75,7 @@ class Thread(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class GuidanceMemory(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Everything a session keeps for guidance.
+    """All session state of guidance.
 
     Agents send more than one conversation under one session: subagents, requests for a title. Each has its
     own streaks, so each is remembered by how it opened.
@@ -91,7 +91,7 @@ class GuidanceMemory(msgspec.Struct, frozen=True, omit_defaults=True):
         return next(reversed(self.threads), "")
 
     def thread(self, opening: str = "") -> Thread:
-        """What is kept of a conversation; nothing yet for a new one."""
+        """State of a conversation; empty for a new one."""
         return self.threads.get(opening) or Thread(number=self.opened + 1)
 
     def without_content(self) -> GuidanceMemory:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pointsman.model_calls import MAX_PARALLEL
 from pointsman.orchestrator._application import Application
 from pointsman.orchestrator._driver import Agent, Approve, Progress
 from pointsman.orchestrator._loading import installed_capabilities, load_application, load_capabilities
@@ -15,8 +16,8 @@ from pointsman.orchestrator._nodes import (
     RespondNode,
     TaskExtractionNode,
 )
-from pointsman.orchestrator._prompts import NodePrompts
-from pointsman.orchestrator._selecting import MAX_PARALLEL, answer_batches
+from pointsman.orchestrator._plan import NodePrompts
+from pointsman.orchestrator._selecting import answer_batches
 
 __all__ = [
     "MAX_PARALLEL",

@@ -32,16 +32,14 @@ from pointsman.orchestrator._nodes import (
     RespondNode,
     TaskExtractionNode,
 )
-from pointsman.orchestrator._prompts import NodePrompts
+from pointsman.orchestrator._plan import NodePrompts
 from pointsman.orchestrator._tiered_model import TieredModel
 from pointsman.orchestrator.machine import Limits
 from pointsman.orchestrator.state import INFRASTRUCTURE
 from pointsman.runtime import Runtime
-from pointsman.stores.ledger.port import Ledger
+from pointsman.stores.ledger.port import Writes
 from pointsman.upstreams.chat_model_port import ChatModel
 from pointsman.vocabulary import Encoder
-
-__all__ = ["Application"]
 
 _NO_MODELS: Final[Mapping[str, ChatModel]] = MappingProxyType({})
 _SELECTION: Final = SelectionPolicy.__struct_fields__
@@ -77,7 +75,7 @@ class Application:
     def configured(
         self, runtime: Runtime, models: Mapping[str, ChatModel] = _NO_MODELS, config: Config | None = None
     ) -> Application:
-        """The application with what it leaves open: ``Pointsman.application`` calls this.
+        """The application with its open settings: ``Pointsman.application`` calls this.
 
         Args:
             runtime: decides which model is asked; its ledger records the runs.
@@ -107,12 +105,12 @@ class Application:
         )
 
     @property
-    def ledger(self) -> Ledger | None:
+    def ledger(self) -> Writes | None:
         """Where runs are recorded."""
         return self.runtime.ledger if self.runtime else None
 
     def selector(self) -> Selector:
-        """What selects capabilities; reads every guide, so make one and keep it."""
+        """Selector of capabilities; reads every guide, so create it once."""
         scorer = LocalScorer(self.registry, self.encoder)
         policy = msgspec.structs.replace(self.policy, model="judge")
         return Selector(self.registry, scorer, policy, self.judge_prompts, LruCache())

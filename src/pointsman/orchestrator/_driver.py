@@ -24,8 +24,6 @@ from pointsman.orchestrator.machine import (
 from pointsman.orchestrator.progress import failed, missing, refused, succeeded, waited
 from pointsman.orchestrator.state import TERMINAL, current_step
 
-__all__ = ["Agent", "Approve", "Progress", "run_node"]
-
 #: Asks a person whether a step may run: (capability, step) -> yes.
 Approve = Callable[[str, Mapping[str, Any]], Awaitable[bool]]
 
@@ -39,7 +37,7 @@ class Progress:
 
 
 async def run_node(node: Node, state: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
-    """Run one node and return the update it makes, its own or its failure's; raises only cancellation.
+    """Run one node and return the update it makes, of success or failure; raises only cancellation.
 
     A node is cut off when the run's time is up, except those that tell the person.
     """
@@ -78,7 +76,7 @@ class Agent:
         Args:
             application: what to run.
             approve: asks a person before a capability that needs approval; without it such a step is refused.
-            stop: asked before every move; a reason stops the run, which then tells the person.
+            stop: asked before every move; a reason stops the run, which then informs the user.
             sleep: waits before a retry; tests pass one that only records.
         """
         self._application = application
@@ -91,12 +89,12 @@ class Agent:
     async def run(
         self, said: str, previous: Mapping[str, Any] | None = None, *, session: str = ""
     ) -> dict[str, Any]:
-        """Carry out what a person said; the final state, with ``response``.
+        """Execute a user's message; the final state, with ``response``.
 
         Args:
             said: the user's words; commands at their beginning are obeyed.
             previous: the final state of the conversation's last turn.
-            session: whose the run is in the ledger; default: that of ``previous``, or the run's id.
+            session: of the run in the ledger; default: that of ``previous``, or the run's id.
         """
         final: Mapping[str, Any] = {}
         async for progress in self.stream(said, previous, session=session):
@@ -106,7 +104,7 @@ class Agent:
     async def stream(
         self, said: str, previous: Mapping[str, Any] | None = None, *, session: str = ""
     ) -> AsyncIterator[Progress]:
-        """Carry out what a person said, reporting every move when it has been made. As ``run``."""
+        """Execute a user's message, reporting every move when it has been made. As ``run``."""
         limits = self._application.limits
         state: dict[str, Any] = dict(start_turn(said, previous, self._application.switches))
         state |= self.recorder.begin(state, session)

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from pointsman.orchestrator._severity import ErrorClassification, ErrorSeverity
+from pointsman.orchestrator._facts import ErrorClassification, ErrorSeverity
 from pointsman.orchestrator.state import END, AgentState
-
-__all__ = ["Effect", "apply"]
 
 
 class Effect(StrEnum):
-    """Everything a row of the table can change, besides the route."""
+    """Everything a row of the table can change, other than the route."""
 
     COUNT_RETRY = "count retry"  # one more try; the counter outlives the error until something succeeds
     RESET_RETRIES = "reset retries"  # the last node succeeded

@@ -1,4 +1,4 @@
-"""What a run leaves in the ledger: one entry for each move, selection and refusal, made from its state."""
+"""Ledger entries of a run: one entry for each move, selection and refusal, made from its state."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any, Final
 from pointsman.orchestrator.router import Move
 from pointsman.orchestrator.table import Situation
 from pointsman.stores.ledger.port import RunEntry
-
-__all__ = ["Refusal", "entry_of_move", "entry_of_refusal", "entry_of_selection"]
 
 #: Characters of a text in an entry; a run has some two hundred entries at most.
 _LONGEST: Final = 500
@@ -53,7 +51,7 @@ def entry_of_move(state: Mapping[str, Any], move: Move, at: float) -> RunEntry:
 
 
 def entry_of_selection(state: Mapping[str, Any], update: Mapping[str, Any], at: float) -> RunEntry:
-    """The entry of a selection; ``update`` is what the classifier changes in the state."""
+    """The entry of a selection; ``update`` is the classifier's change of the state."""
     selected = update.get("planning_active_capabilities") or ()
     grounds = update.get("planning_selection_grounds") or {}
     scores = grounds.get("scores") or {}

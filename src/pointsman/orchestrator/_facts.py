@@ -1,14 +1,15 @@
-"""One reading of a run's state: what the conditions of the table ask, and what its explanations mention."""
+"""One reading of a run's state: the inputs of the table's conditions and explanations."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final
 
-from pointsman.orchestrator._severity import ErrorClassification, ErrorSeverity
+from pointsman.errors import MissingExtra, PointsmanError, UpstreamTimeout, UpstreamUnavailable
 from pointsman.orchestrator.limits import Limits
 from pointsman.orchestrator.state import (
     active_capabilities,
@@ -18,7 +19,90 @@ from pointsman.orchestrator.state import (
     step_index,
 )
 
-__all__ = ["Facts"]
+# Error severities of a run, and the classification of a node's exceptions.
+
+
+class ErrorSeverity(StrEnum):
+    """How a run goes on after a failure."""
+
+    RETRIABLE = "retriable"  # the same node again, after a delay
+    REPLANNING = "replanning"  # the steps were wrong: make another plan
+    RECLASSIFICATION = "reclassification"  # the capabilities were wrong: select again
+    CRITICAL = "critical"  # nothing here can help: tell the person
+    FATAL = "fatal"  # going on would do harm: stop at once
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorClassification:
+    """A failure as the router sees it. ``technical_details`` is for logs and is never shown to a person."""
+
+    severity: ErrorSeverity
+    user_message: str = ""
+    technical_details: str = ""
+
+    def __post_init__(self) -> None:
+        """Accept the severity's name, refuse anything else.
+
+        Raises:
+            ValueError: the severity is not one of the five.
+        """
+        object.__setattr__(self, "severity", ErrorSeverity(self.severity))
+
+    def to_state(self) -> dict[str, str]:
+        """The classification as plain JSON values."""
+        return {
+            "severity": self.severity.value,
+            "user_message": self.user_message,
+            "technical_details": self.technical_details,
+        }
+
+    @classmethod
+    def from_state(cls, value: object) -> ErrorClassification | None:
+        """Read ``to_state`` back, or a classification as it is; None when the value is neither."""
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, Mapping) or value.get("severity") not in set(ErrorSeverity):
+            return None
+        return cls(
+            severity=ErrorSeverity(value["severity"]),
+            user_message=str(value.get("user_message", "")),
+            technical_details=str(value.get("technical_details", "")),
+        )
+
+
+class ClassifiedError(PointsmanError):
+    """A failure whose severity is known where it is raised: what a capability raises on purpose."""
+
+    def __init__(self, severity: ErrorSeverity, user_message: str, technical_details: str = "") -> None:
+        super().__init__(user_message)
+        self.classification = ErrorClassification(severity, user_message, technical_details)
+
+
+#: Failures of the network and of a provider that passes: the same call may succeed in a moment.
+_PASSING = (ConnectionError, TimeoutError, UpstreamTimeout, UpstreamUnavailable)
+#: Failures that come back unchanged: wrong values, wrong types, a package that is not installed.
+_LASTING = (ValueError, TypeError, LookupError, MissingExtra)
+
+
+def classify_error(exc: Exception, context: Mapping[str, Any]) -> ErrorClassification:
+    """Classify an exception no node has classified itself.
+
+    Args:
+        exc: what was raised.
+        context: where it happened; ``context["node"]`` is the node's name.
+    """
+    if isinstance(exc, ClassifiedError):
+        return exc.classification
+    node = context.get("node", "a step")
+    details = f"{type(exc).__name__}: {exc}"
+    if isinstance(exc, _PASSING):
+        return ErrorClassification(
+            ErrorSeverity.RETRIABLE, f"{node} is temporarily unavailable, retrying...", details
+        )
+    if isinstance(exc, _LASTING):
+        return ErrorClassification(ErrorSeverity.CRITICAL, f"{node} is set up wrongly", details)
+    return ErrorClassification(ErrorSeverity.CRITICAL, f"{node} failed unexpectedly", details)
+
 
 #: Source: docs/sources/classification-and-routing.md, "Reclassification support".
 _REQUESTED: Final = re.compile(
@@ -45,12 +129,12 @@ class Facts:
 
     @property
     def failed_node(self) -> str:
-        """The node whose failure is pending or was last explained; empty when unknown."""
+        """The node with a pending or last explained failure; empty when unknown."""
         return self.failure[0]
 
     @property
     def severity(self) -> ErrorSeverity | None:
-        """How bad the pending failure is; None when nobody classified it."""
+        """How bad the pending failure is; None if unclassified."""
         classification = self.failure[1]
         return classification.severity if classification else None
 
@@ -136,7 +220,7 @@ class Facts:
         return node or "a step", message or "no reason given"
 
     def words(self) -> dict[str, Any]:
-        """What the table's explanations may mention."""
+        """Variables of the table's explanations."""
         node, message = self._complaint()
         return {
             "node": node,

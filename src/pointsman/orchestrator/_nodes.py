@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from pointsman.capabilities import Capability, CapabilityRegistry, Selection, Selector
 from pointsman.errors import UpstreamTimeout, UpstreamUnavailable
 from pointsman.model_calls import Ask, ask_models
-from pointsman.orchestrator._prompts import NodePrompts
+from pointsman.orchestrator._plan import NodePrompts
 from pointsman.orchestrator._selecting import answer_batches
 from pointsman.orchestrator._tiered_model import in_run
 from pointsman.orchestrator.machine import (
@@ -33,17 +33,6 @@ from pointsman.orchestrator.state import (
 )
 from pointsman.upstreams.chat_model_port import ChatModel
 from pointsman.vocabulary import ModelQuery, ModelReply, Prompt
-
-__all__ = [
-    "CapabilityNode",
-    "ClarifyNode",
-    "ClassificationNode",
-    "ErrorNode",
-    "Node",
-    "OrchestratorNode",
-    "RespondNode",
-    "TaskExtractionNode",
-]
 
 State = Mapping[str, Any]
 
@@ -69,7 +58,7 @@ class Node(Protocol):
         ...
 
     def classify_error(self, exc: Exception, context: Mapping[str, Any]) -> ErrorClassification:
-        """What an exception of ``execute`` means for the run."""
+        """Effect of an exception of ``execute`` on the run."""
         ...
 
 
@@ -133,7 +122,7 @@ class ClassificationNode(_Base):
 
     @staticmethod
     def result(selection: Selection) -> dict[str, Any]:
-        """What a selection changes in the state."""
+        """State changes of a selection."""
         return {
             "planning_active_capabilities": list(selection.selected),
             "planning_selection_abstained": selection.abstained,
@@ -210,7 +199,7 @@ class CapabilityNode(_Base):
         self.name = capability.name
 
     async def execute(self, state: State) -> dict[str, Any]:
-        """Do the step and keep its result under the step's context key."""
+        """Do the step and store its result under the step's context key."""
         self.check_allowed(state)
         step = current_step(state) or {}
         if self.capability.work is None:
@@ -221,7 +210,7 @@ class CapabilityNode(_Base):
         return with_result(state, step.get("context_key") or self.name, self.name, value)
 
     def check_allowed(self, state: State) -> None:
-        """Refuse to run what was not selected, whatever the plan says.
+        """Refuse to run an unselected capability, even if the plan names it.
 
         Raises:
             ClassifiedError: REPLANNING.
@@ -253,7 +242,7 @@ class RespondNode(_Base):
 
 
 class ClarifyNode(_Base):
-    """Asks the person for what is missing."""
+    """Asks the person for missing information."""
 
     name = "clarify"
 
@@ -273,7 +262,7 @@ class ClarifyNode(_Base):
 
 
 class ErrorNode(_Base):
-    """Tells the person what went wrong. Asks no model: when models are down, this must still work."""
+    """Informs the user of the failure. Asks no model: when models are down, this must still work."""
 
     name = "error"
 
@@ -320,7 +309,7 @@ NO_JSON: Final = 'the plan is not JSON; answer with {"steps": [...]} and nothing
 
 
 def _steps(reply: str) -> object:
-    """The steps in a model's reply; where it is no JSON, the next question says so."""
+    """The steps in a model's reply; where it is no JSON, the next question names the error."""
     start, end = reply.find("{"), reply.rfind("}")
     try:
         plan = json.loads(reply[start : end + 1])

@@ -1,7 +1,7 @@
-"""What the router reads from a run: the phases, how each is recognised, and the guards of its way out.
+"""Input of the router from a run: the phases, how each is recognised, and the guards of its way out.
 
-A *phase* is what the state shows; the first whose condition holds applies. An *event* says whether the way
-out of that phase is open: the first guard that does not hold raises its own.
+A *phase* is derived from the state; the first whose condition holds applies. An *event* says whether the way
+out of that phase is open: the first guard that does not hold raises its event.
 """
 
 from __future__ import annotations
@@ -12,11 +12,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from pointsman.orchestrator._facts import Facts
+from pointsman.orchestrator._facts import ErrorSeverity, Facts
 from pointsman.orchestrator._plan import ANSWERING
-from pointsman.orchestrator._severity import ErrorSeverity
-
-__all__ = ["GUARDS", "PHASES", "Condition", "Event", "Guard", "Phase"]
 
 
 class Phase(StrEnum):

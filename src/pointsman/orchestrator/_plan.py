@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Final
 
-from pointsman.orchestrator._severity import ClassifiedError, ErrorSeverity
-
-__all__ = ["check_plan", "step_inputs"]
+from pointsman.errors import ConfigError
+from pointsman.orchestrator._facts import ClassifiedError, ErrorSeverity
 
 #: Steps any plan may contain without their being selected: a plan must be able to answer or to ask.
 ANSWERING = ("respond", "clarify")
@@ -19,13 +19,13 @@ def check_plan(
     """Return a plan that can be run, ending in an answer.
 
     Args:
-        steps: what the orchestrator's model wrote: a list of ``{"capability", "context_key",
+        steps: the reply of the orchestrator's model: a list of ``{"capability", "context_key",
             "task_objective", "inputs"}``.
         active: the capabilities selected for the task.
         context: keys of results that exist already.
 
     Raises:
-        ClassifiedError: RECLASSIFICATION when a step calls what was not selected; REPLANNING when a step
+        ClassifiedError: RECLASSIFICATION when a step calls an unselected capability; REPLANNING when a step
             reads a result that no earlier step makes, when two steps write the same one, when there is no
             step, or when this is no list of steps.
     """
@@ -84,3 +84,63 @@ def _only_known_results(plan: Sequence[Mapping[str, Any]], context: Collection[s
                 ErrorSeverity.REPLANNING, f'two steps write the result "{step["context_key"]}"'
             )
         made.add(step["context_key"])
+
+
+# Prompt templates of the nodes. Templates are data and can be replaced.
+
+#: The fields each template may use.
+_FIELDS: Final = {
+    "task_extraction": (),
+    "orchestrator": ("capabilities", "results", "failure"),
+    "respond": ("task", "results", "note"),
+    "clarify": ("task", "objective"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodePrompts:
+    """Instructions of the nodes that ask a model. The user's words are always sent apart, as data."""
+
+    task_extraction: str = """\
+State what the person wants now, as one task that can be understood without the conversation. Resolve "it",
+"there" and the like. Add nothing they did not ask for. Answer with the task alone."""
+
+    orchestrator: str = """\
+Plan how to carry out the task with these capabilities and no others:
+{capabilities}
+- respond: answer the person with the results (always available)
+- clarify: ask the person for what is missing (always available)
+
+Results at hand: {results}
+{failure}
+Answer with JSON only:
+{{"steps": [{{"capability": "…", "context_key": "a new name for its result", "task_objective": "…", \
+"inputs": ["context keys it reads"]}}]}}
+A step may read results at hand and results of earlier steps. The last step is respond or clarify."""
+
+    respond: str = """\
+Answer the person. The task was: {task}
+Results: {results}
+{note}
+Say only what the results and the conversation support."""
+
+    clarify: str = """\
+Ask the person one short question that lets you go on with the task: {task}
+What is missing: {objective}"""
+
+    def __post_init__(self) -> None:
+        """Try every template once.
+
+        Raises:
+            ConfigError: one names a field that does not exist.
+        """
+        for field in fields(self):
+            known = _FIELDS[field.name]
+            try:
+                getattr(self, field.name).format(**dict.fromkeys(known, ""))
+            except (KeyError, IndexError, ValueError) as error:
+                names = ", ".join(known) or "none"
+                raise ConfigError(
+                    f"the prompt {field.name} cannot be filled: {error}",
+                    hint=f"its fields: {names}; other braces are doubled",
+                ) from None

@@ -10,8 +10,6 @@ from pointsman.drivers import drive_async
 from pointsman.model_calls import MAX_PARALLEL, Ask, ask_together
 from pointsman.vocabulary import ModelQuery, ModelReply
 
-__all__ = ["MAX_PARALLEL", "answer_batches"]
-
 Result = TypeVar("Result")
 
 
@@ -21,5 +19,5 @@ async def answer_batches(
     *,
     at_once: int = MAX_PARALLEL,
 ) -> Result:
-    """Run a decision that asks in batches to its end; answers keep the order of their questions."""
+    """Run a decision that asks in batches to its end; answers are in the order of their questions."""
     return await drive_async(steps, partial(ask_together, ask, at_once=at_once))

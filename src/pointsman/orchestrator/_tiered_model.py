@@ -10,16 +10,14 @@ from msgspec.structs import replace
 
 from pointsman.decision.decision import Decision, run_mark
 from pointsman.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
-from pointsman.orchestrator._severity import ClassifiedError, ErrorSeverity
-from pointsman.orchestrator._steps import conversation_of
+from pointsman.orchestrator._facts import ClassifiedError, ErrorSeverity
+from pointsman.orchestrator._recorder import conversation_of
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger.port import Attempt
 from pointsman.upstreams.chat_model_port import ChatModel, ask_metered
 from pointsman.vocabulary import OF_SUBAGENT, AgentRequest, AgentRole, Prompt, WireFormat
-from pointsman.wire.base import Usage
+from pointsman.wire.conversation import Usage
 from pointsman.wire.request import read_request, request_from_text
-
-__all__ = ["TieredModel", "in_run"]
 
 #: The node that answers the person. Its question is their turn of the conversation; all others are helper
 #: calls, which leave the memory of the session as it is.
@@ -29,7 +27,7 @@ _PLANS: Final = "orchestrator"
 
 
 class TieredModel:
-    """A chat model that is all the configured ones: the tier of each question says which is asked.
+    """A chat model that is all the configured ones: the tier of each question selects one.
 
     Each question is a decision in the ledger under the run's session, and each try of a model an attempt.
     The models of the fallback chain are tried in order.
@@ -135,9 +133,9 @@ def in_run(model: ChatModel, node: str, state: Mapping[str, Any]) -> ChatModel:
 
 
 def _with_injections(prompt: Prompt, decision: Decision) -> Prompt:
-    """The prompt with what is added to it.
+    """The prompt with the injected text.
 
-    A run's steps are one conversation, and the prompt stands for all of it: what was added to its earlier
+    A run's steps are one conversation, and the prompt represents all of it: injections of its earlier
     messages is added again. Of a talk with a person the latest text of each source is: their domains may be
     others now.
     """

@@ -1,6 +1,6 @@
-"""The application of ``pointsman run`` where none is named: arithmetic, the time, and what is installed.
+"""The application of ``pointsman run`` by default: arithmetic, the time, and installed capabilities.
 
-It makes the command work wherever the package is installed. An application of your own takes its place:
+It makes the command work wherever the package is installed. A configured application replaces it:
 ``pointsman run --app FILE``, as in ``examples/assistant.py``.
 """
 
@@ -23,8 +23,8 @@ from pointsman.capabilities import (
     capability,
 )
 from pointsman.orchestrator._application import Application
+from pointsman.orchestrator._facts import ClassifiedError, ErrorSeverity
 from pointsman.orchestrator._loading import installed_capabilities
-from pointsman.orchestrator._severity import ClassifiedError, ErrorSeverity
 from pointsman.vocabulary import Prompt
 
 __all__ = ["OfflineModel", "arithmetic", "default_application"]
@@ -141,7 +141,7 @@ async def current_time(step: Step, results: Results) -> str:  # noqa: ARG001 - t
 
 
 class OfflineModel:
-    """Stands in where no model is configured: it plans every selected capability and repeats the results."""
+    """Used without a configured model: it plans every selected capability and repeats the results."""
 
     async def complete(self, prompt: Prompt, *, timeout: float) -> str:  # noqa: ARG002 - it never waits
         """Return a plan, or an answer made of the results."""
@@ -159,7 +159,7 @@ class OfflineModel:
 
 
 def default_application() -> Application:
-    """The built-in capabilities, and those that installed packages offer. It has no model of its own.
+    """The built-in capabilities, and those that installed packages offer. It has no model.
 
     Raises:
         ConfigError: an installed capability cannot be loaded, or has the name of another one.

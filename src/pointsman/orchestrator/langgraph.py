@@ -1,8 +1,8 @@
 """A LangGraph 1.x graph around the router. Extra: ``langgraph``.
 
-LangGraph discards what an edge function writes, so the router is a node: it returns ``Command(update,
+LangGraph discards the writes of an edge function, so the router is a node: it returns ``Command(update,
 goto)``, and counters and route are committed together. Capabilities are judged in parallel with ``Send``; a
-step that needs approval stops in ``interrupt`` and goes on with ``Command(resume=…)``, in another process
+step that needs approval stops in ``interrupt`` and resumes with ``Command(resume=…)``, in another process
 if need be. The state holds plain JSON values only.
 """
 
@@ -17,11 +17,11 @@ from msgspec import to_builtins
 
 from pointsman.drivers import advance, drive
 from pointsman.errors import MissingExtra
+from pointsman.model_calls import MAX_PARALLEL
 from pointsman.orchestrator import Application, CapabilityNode, ClassificationNode, Node
 from pointsman.orchestrator._driver import run_node
 from pointsman.orchestrator._entries import Refusal
 from pointsman.orchestrator._recorder import Recorder, new_run
-from pointsman.orchestrator._selecting import MAX_PARALLEL
 from pointsman.orchestrator.machine import END, AgentState, decide, start_turn
 from pointsman.orchestrator.progress import failed, missing, refused, succeeded, waited
 from pointsman.vocabulary import ModelQuery, ModelReply
@@ -50,12 +50,12 @@ class GraphState(AgentState, total=False):
 
 
 def new_turn(said: str, previous: Mapping[str, Any] | None = None, *, session: str = "") -> AgentState:
-    """The input of one turn: every key of the last turn is set anew, messages and results are kept.
+    """The input of one turn: every key of the last turn is set anew, messages and results are preserved.
 
     Args:
-        said: the user's words.
+        said: the user's message.
         previous: the last state of the conversation.
-        session: whose the run is in the ledger; default: that of ``previous``, the graph's ``thread_id``, or
+        session: of the run in the ledger; default: that of ``previous``, the graph's ``thread_id``, or
             the run's id.
     """
     state = start_turn(said, previous)
@@ -76,7 +76,7 @@ def build_graph(
 
     Args:
         application: what to run.
-        checkpointer: keeps the state between supersteps; needed for approval.
+        checkpointer: stores the state between supersteps; needed for approval.
         sleep: waits before a retry, inside the router's node and without blocking the loop.
 
     Raises:
@@ -131,7 +131,7 @@ def _router(
 
 
 def _thread(config: Mapping[str, Any]) -> str:
-    """The conversation that a checkpointer keeps; empty without one."""
+    """The conversation stored by a checkpointer; empty without one."""
     return str((config.get("configurable") or {}).get("thread_id") or "")
 
 
@@ -153,7 +153,7 @@ def _worker(node: Node, application: Application, recorder: Recorder) -> Callabl
 def _add_classifier(graph: Any, node: Node, recorder: Recorder) -> None:
     """The classifier as three nodes: ask, judge in parallel, read.
 
-    A generator cannot be kept in a checkpoint. A selection is deterministic, so it is begun again to be
+    A generator cannot be stored in a checkpoint. A selection is deterministic, so it is begun again to be
     sent its answers, and yields the same questions.
     """
     assert isinstance(node, ClassificationNode)  # noqa: S101 - an application's own node

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pointsman.orchestrator._severity import ErrorClassification, ErrorSeverity
-from pointsman.orchestrator._steps import DECLINED, with_step
+from pointsman.orchestrator._facts import ErrorClassification, ErrorSeverity
+from pointsman.orchestrator._recorder import DECLINED, with_step
 from pointsman.orchestrator.state import INFRASTRUCTURE, TERMINAL, AgentState, results_of, step_index
 
 __all__ = ["failed", "missing", "refused", "succeeded", "waited"]

@@ -1,4 +1,4 @@
-"""The router: executes the machine's tables on a state. It never waits and never changes what it is given.
+"""The router: executes the machine's tables on a state. It never waits and never changes its input.
 
 Why a run ends: every node run is counted against ``max_steps``; when any bound is reached the only targets
 left are the error node and the end; and after a terminal node has finished, or the error node has failed, the
@@ -59,12 +59,12 @@ def decide(state: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> Move:
 
 
 def phase_of(run: Facts) -> Phase:
-    """The first phase whose condition holds; the last one's always does."""
+    """The first phase with a true condition; the last one's always does."""
     return next(phase for phase, condition in PHASES if condition.holds(run))
 
 
 def event_in(phase: Phase, run: Facts) -> Event:
-    """What the first guard that does not hold raises, or ``OPEN``."""
+    """Event of the first failing guard, or ``OPEN``."""
     guards = GUARDS.get(phase, ())
     return next((guard.otherwise for guard in guards if not guard.holds(run)), Event.OPEN)
 

@@ -1,4 +1,4 @@
-"""The state of a run: plain JSON values, so that any checkpointer can keep it.
+"""The state of a run: plain JSON values, so that any checkpointer can store it.
 
 Source of the keys: docs/sources/classification-and-routing.md, "Classification architecture".
 """
@@ -114,7 +114,7 @@ _NEW_TURN: Final = AgentState(
 def fresh_state(said: str, previous: Mapping[str, Any] | None = None) -> AgentState:
     """The state of a new turn.
 
-    Messages and results of earlier turns are kept. Every other key is set, not left out: a checkpointer
+    Messages and results of earlier turns are preserved. Every other key is set, not left out: a checkpointer
     merges a new turn into the old state, and last turn's error must not be met again.
     """
     earlier = previous or {}

@@ -1,10 +1,10 @@
-"""The machine as data: ``(phase, event) -> situation``, and what is done in each situation.
+"""The machine as data: ``(phase, event) -> situation``, and the action of each situation.
 
-The router executes these tables and knows no rule of its own; the diagram in docs/explanation/routing.md is
+The router executes these tables and has no other rule; the diagram in docs/explanation/routing.md is
 printed from them (``diagram.py``). Every pair that can occur is here, or the import fails.
 
 Source: docs/sources/classification-and-routing.md, "Central router architecture". Loops that the original
-never leaves (docs/decisions/0053) are rows here that end at a limit.
+never leaves (docs/notebook/0053) are rows here that end at a limit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CURRENT_STEP: Final = "the step's capability"
 
 
 class Situation(StrEnum):
-    """What a transition leads to; ``routing.<situation>`` is the code of the move's reason."""
+    """Result of a transition; ``routing.<situation>`` is the code of the move's reason."""
 
     ERROR_NODE_FAILED = "error_node_failed"
     FATAL = "fatal"
@@ -65,7 +65,7 @@ class Rule:
 
     @property
     def quotes(self) -> str:
-        """The field at the end of ``why`` that holds somebody's words; empty without one."""
+        """The field at the end of ``why`` with the words of a user or model; empty without one."""
         return next((field for field in ("message", "kill") if self.why.endswith(f": {{{field}}}")), "")
 
 

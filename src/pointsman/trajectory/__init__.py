@@ -12,7 +12,7 @@ from pointsman.trajectory._adapter import (
 )
 from pointsman.trajectory._analysis import Lens, PatternDetector, TrajectoryAnalysis
 from pointsman.trajectory._arguments import canonical_arguments, comes_from, is_polling
-from pointsman.trajectory._builder import TrajectoryAnalysisConfig, TrajectoryBuilder
+from pointsman.trajectory._builder import RecordedStep, TrajectoryAnalysisConfig, TrajectoryBuilder, steps_of
 from pointsman.trajectory._events import (
     Event,
     ProgressMade,
@@ -21,14 +21,15 @@ from pointsman.trajectory._events import (
     ToolRecommended,
     UserSpoke,
 )
-from pointsman.trajectory._failures import normalize_error, outcome_of
-from pointsman.trajectory._patterns import (
+from pointsman.trajectory._failures import (
     ContextDegradation,
     DoomLoop,
     ProgressStall,
     RepeatedError,
     ToolAvoidance,
     TrajectoryPattern,
+    normalize_error,
+    outcome_of,
 )
 from pointsman.trajectory._progress import (
     DEFAULT_INDICATORS,
@@ -36,7 +37,6 @@ from pointsman.trajectory._progress import (
     ProgressIndicator,
     TextIndicator,
 )
-from pointsman.trajectory._recorded import RecordedStep, steps_of
 from pointsman.trajectory.detectors import (
     DEFAULT_DETECTORS,
     ContextDegradationDetector,

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from pointsman.trajectory._events import Event, ProgressMade, ToolInvoked, ToolRecommended, UserSpoke, step_of
-from pointsman.trajectory._patterns import TrajectoryPattern
+from pointsman.trajectory._failures import TrajectoryPattern
 from pointsman.trajectory._progress import DEFAULT_INDICATORS, ProgressIndicator
 from pointsman.trajectory.detectors import DEFAULT_DETECTORS
 from pointsman.trajectory.state import (
@@ -23,11 +23,9 @@ from pointsman.trajectory.state import (
 )
 from pointsman.trajectory.step import Step
 
-__all__ = ["Lens", "PatternDetector", "TrajectoryAnalysis"]
-
 
 class PatternDetector(Protocol):
-    """Finds one pattern. Stateless: what it may remember is in the trajectory, so a stored one resumes."""
+    """Finds one pattern. Stateless: its memory is in the trajectory, so a stored one resumes."""
 
     @property
     def name(self) -> str:
@@ -63,7 +61,7 @@ class TrajectoryAnalysis:
         self._latest_result: Final = latest_result  # a text, so it is never part of the state
         #: Steps since a person last spoke, oldest first, without throttled and declined ones.
         self.attempt: Final = _attempt(self.state)
-        self._patterns: Final = self._detect()
+        self._patterns: Mapping[str, TrajectoryPattern] | None = None  # not looked for yet
 
     def _detect(self) -> Mapping[str, TrajectoryPattern]:
         if not self.attempt:
@@ -118,46 +116,55 @@ class TrajectoryAnalysis:
     def error_frequency(self) -> dict[str, int]:
         """Failed calls per error signature in the window, most frequent first."""
         failed = [step for step in self.state.steps if step.is_error]
-        names = {
-            step.error_key: step.signature for step in failed if step.message
-        }  # of another process: a digest
+        if all(step.message for step in failed):
+            return _ranked(step.signature for step in failed)
+        # A step of another process holds a digest.
+        names = {step.error_key: step.signature for step in failed if step.message}
         return _ranked(names.get(step.error_key, step.signature) for step in failed)
 
     def patterns(self) -> Mapping[str, TrajectoryPattern]:
-        """What the detectors found after the latest event, by pattern type."""
+        """Findings of the detectors after the latest event, by pattern type."""
+        if self._patterns is None:
+            self._patterns = self._detect()
         return self._patterns
 
     def has_pattern(self, pattern_type: str) -> bool:
         """True when a pattern of this type is there."""
-        return pattern_type in self._patterns
+        return pattern_type in self.patterns()
 
     def with_event(self, event: Event) -> TrajectoryAnalysis:
         """The run after one more event."""
-        state, result = self._after(self.state, event, self._latest_result)
-        return TrajectoryAnalysis(state, self.lens, result)
+        return self.with_events((event,))
 
     def with_events(self, events: Iterable[Event]) -> TrajectoryAnalysis:
         """The run after more events; the detectors look once, after the last."""
-        state, result = self.state, self._latest_result
+        state, result, lens = self.state, self._latest_result, self.lens
+        reduce, indicators, poll_tools = lens.step_of, lens.indicators, lens.poll_tools
         for event in events:
-            state, result = self._after(state, event, result)
+            if isinstance(event, ToolInvoked):  # as nearly all are
+                step = reduce(
+                    event,
+                    turn=state.turn_count + 1,
+                    before=result,
+                    indicators=indicators,
+                    poll_tools=poll_tools,
+                )
+                state = after_step(state, step, lens.window_size)
+                result = event.result.text if event.result else ""
+            else:
+                state, result = self._after(state, event, result)
         return self if state is self.state else TrajectoryAnalysis(state, self.lens, result)
 
-    def _after(self, state: TrajectoryState, event: Event, result: str) -> tuple[TrajectoryState, str]:
-        """The state after an event, and the text of the latest result."""
-        lens = self.lens
-        if isinstance(event, ToolInvoked):
-            step = lens.step_of(
-                event,
-                turn=state.turn_count + 1,
-                before=result,
-                indicators=lens.indicators,
-                poll_tools=lens.poll_tools,
-            )
-            return after_step(state, step, lens.window_size), event.result.text if event.result else ""
+    def _after(
+        self,
+        state: TrajectoryState,
+        event: Step | UserSpoke | ProgressMade | ToolRecommended,
+        result: str,
+    ) -> tuple[TrajectoryState, str]:
+        """The state after an event that is no call, and the text of the latest result."""
         match event:
             case Step():
-                return after_step(state, event, lens.window_size), ""
+                return after_step(state, event, self.lens.window_size), ""
             case UserSpoke(at=at):
                 return after_user(state, at), result
             case ProgressMade():

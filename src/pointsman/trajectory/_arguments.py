@@ -15,8 +15,6 @@ import msgspec
 
 from pointsman.trajectory.agent_tools import READING_ON
 
-__all__ = ["canonical_arguments", "comes_from", "is_polling"]
-
 #: Keys that differ between two otherwise equal calls, in the spellings that clients and MCP servers use.
 VOLATILE_KEYS: Final = frozenset(
     {
@@ -50,6 +48,8 @@ MAX_SOURCE: Final = 20_000
 #: Characters a string must have to mean anything: shorter ones are found in any text.
 SHORTEST: Final = 4
 
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
 #: In this order: decoded JSON is a dict, and asking for the abstract class takes five times as long.
 _MAPPINGS: Final = (dict, Mapping)
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -64,13 +64,13 @@ def canonical_arguments(arguments: str | Mapping[str, object]) -> str:
         if len(arguments) > MAX_CANONICAL:
             return arguments
         try:
-            value = msgspec.json.decode(arguments)
+            value = _decode(arguments)
         except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
             return " ".join(arguments.split())
     else:
         value = arguments
     try:
-        return msgspec.json.encode(_stable(value), order="sorted").decode()
+        return _encode(_stable(value)).decode()
     except (TypeError, ValueError, RecursionError):  # a library user's own objects
         return repr(value)
 
@@ -81,9 +81,8 @@ def comes_from(arguments: str, result: str) -> bool:
         return False
     before = result[:MAX_SOURCE]
     pieces = arguments[:MAX_SOURCE].split('"')  # strings stand at odd places; a key is followed by a colon
-    for index in range(1, len(pieces) - 1, 2):
-        value = pieces[index]
-        if len(value) >= SHORTEST and pieces[index + 1][:1] != ":" and value in before:
+    for value, behind in zip(pieces[1::2], pieces[2::2], strict=False):
+        if value in before and len(value) >= SHORTEST and behind[:1] != ":":
             return True
     return False
 

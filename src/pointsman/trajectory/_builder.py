@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from pointsman.errors import ConfigError
 from pointsman.trajectory._analysis import Lens, PatternDetector, TrajectoryAnalysis
-from pointsman.trajectory._events import Event, step_of
+from pointsman.trajectory._arguments import is_polling
+from pointsman.trajectory._events import Event, UserSpoke, step_of
 from pointsman.trajectory._progress import DEFAULT_INDICATORS, ProgressIndicator
 from pointsman.trajectory.detectors import (
     DEFAULT_DETECTORS,
@@ -19,8 +22,7 @@ from pointsman.trajectory.detectors import (
     ToolAvoidanceDetector,
 )
 from pointsman.trajectory.state import WINDOW
-
-__all__ = ["TrajectoryAnalysisConfig", "TrajectoryBuilder"]
+from pointsman.trajectory.step import CallOutcome, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ class TrajectoryBuilder:
         )
 
     def on_event(self, event: object) -> None:
-        """Take one event; those of another kind (a session has its own) change nothing."""
+        """Take one event; those of another kind (a session has others) change nothing."""
         if isinstance(event, Event):
             self._analysis = self._analysis.with_event(event)
 
@@ -116,3 +118,42 @@ class TrajectoryBuilder:
     def reset(self) -> None:
         """Forget everything."""
         self._analysis = self._empty
+
+
+# Recorded runs whose contents are hashes: the fields of ``step_features``.
+
+
+class RecordedStep(msgspec.Struct, frozen=True, gc=False):
+    """One step of a recorded run; ``args``, ``res`` and ``err_sig`` are its recorder's hashes."""
+
+    tool: str
+    args: str = ""
+    res: str = ""
+    res_len: int = 0
+    err: bool = False
+    err_sig: str | None = None
+    turn: int = 0
+    batch: int = 1
+    user_after: bool = False  # a person spoke right after this step
+
+
+def steps_of(recorded: Iterable[RecordedStep]) -> Iterator[Event]:
+    """Yield the events of a recorded run. Rate limits cannot be distinguished from errors in a hash."""
+    position, turn = 0, None
+    for step in recorded:
+        position = position + 1 if step.turn == turn else 0
+        turn = step.turn
+        yield Step(
+            tool_name=step.tool,
+            arguments=step.args,
+            result_digest=step.res,
+            result_length=step.res_len,
+            outcome=CallOutcome.ERROR if step.err else CallOutcome.OK,
+            signature=step.err_sig or "",
+            turn=step.turn,
+            position=position,
+            batch=step.batch,
+            polling=is_polling(step.tool, ""),
+        )
+        if step.user_after:
+            yield UserSpoke()

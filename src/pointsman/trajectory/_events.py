@@ -1,4 +1,4 @@
-"""What can happen in an agent's run, for people who run their own loop.
+"""Events of an agent's run, for programs with a custom loop.
 
 The gateway makes these from a request's history; a library user dispatches them directly.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -15,25 +15,19 @@ from pointsman.text.extract import digest
 from pointsman.trajectory._arguments import canonical_arguments, comes_from, is_polling
 from pointsman.trajectory._failures import outcome_of, salient_line, signature_of
 from pointsman.trajectory._progress import ProgressIndicator, progress_in
+from pointsman.trajectory.state import TrajectoryState
 from pointsman.trajectory.step import CallOutcome, Step
 from pointsman.vocabulary import ToolResult
 
-__all__ = [
-    "Event",
-    "ProgressMade",
-    "Session",
-    "ToolInvoked",
-    "ToolRecommended",
-    "UserSpoke",
-    "step_of",
-]
-
 #: Characters of a tool's name that are kept; providers allow 64 to 128.
 MAX_NAME: Final = 128
+#: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
+_OK: Final = CallOutcome.OK
+_ERROR: Final = CallOutcome.ERROR
 
 
 class ToolInvoked(msgspec.Struct, frozen=True):
-    """A tool was called and answered. ``turn`` None: a turn of its own, after the one before."""
+    """A tool was called and answered. ``turn`` None: a separate turn, after the one before."""
 
     tool_name: str
     params: str | Mapping[str, object] = ""  # JSON text as the model wrote it, or the decoded object
@@ -46,7 +40,7 @@ class ToolInvoked(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class UserSpoke:
-    """A person said something: whatever the agent was stuck in, this is a new attempt."""
+    """A user message: a new attempt, which ends any earlier loop."""
 
     at: float = 0.0  # seconds since the epoch
 
@@ -60,7 +54,7 @@ class ProgressMade:
 
 @dataclass(frozen=True, slots=True)
 class ToolRecommended:
-    """The agent was told to use a tool."""
+    """The agent was instructed to use a tool."""
 
     tool_name: str
 
@@ -71,7 +65,7 @@ Event = ToolInvoked | UserSpoke | ProgressMade | ToolRecommended | Step
 
 @dataclass(slots=True)
 class Session:
-    """The smallest session there can be: it keeps what is dispatched and tells who listens."""
+    """The smallest session there can be: it stores dispatched events and notifies listeners."""
 
     events: list[object] = field(default_factory=list)
     listeners: list[Callable[[object], None]] = field(default_factory=list)
@@ -98,26 +92,52 @@ def step_of(
         turn: used where the event names none.
         before: text of the result before this call.
         indicators: signs of progress to look for in the result.
-        poll_tools: names of tools that are meant to be repeated, beside the built-in ones.
+        poll_tools: names of tools that may be repeated, in addition to the built-in ones.
     """
-    arguments = canonical_arguments(event.params)
-    result = event.result
-    text = result.text if result else ""
-    outcome = outcome_of(text, result.is_error) if result else CallOutcome.OK
-    message = salient_line(text) if outcome is CallOutcome.ERROR else ""
+    arguments, name, result = canonical_arguments(event.params), event.tool_name, event.result
+    text = message = signature = progress = ""
+    outcome = _OK
+    if result:
+        text = result.text
+        outcome = outcome_of(text, result.is_error)
+    if outcome is _OK:
+        progress = progress_in(name, text, indicators)
+    elif outcome is _ERROR:
+        message = salient_line(text)
+        signature = signature_of(message) if message else ""
     return Step(
-        tool_name=event.tool_name[:MAX_NAME],
-        arguments=digest(arguments),
-        result_digest=digest(text) if result else "",
-        result_length=len(text),
-        outcome=outcome,
-        signature=signature_of(message) if message else "",
-        message=message,
-        turn=turn if event.turn is None else event.turn,
-        position=event.position,
-        batch=event.batch,
-        polling=event.tool_name in poll_tools or is_polling(event.tool_name, arguments),
+        name[:MAX_NAME],
+        digest(arguments),
+        digest(text) if result else "",
+        len(text),
+        outcome,
+        signature,
+        message,
+        turn if event.turn is None else event.turn,
+        event.position,
+        event.batch,
+        polling=name in poll_tools or is_polling(name, arguments),
         derived=comes_from(arguments, before),
-        progress=progress_in(event.tool_name, text, indicators) if outcome is CallOutcome.OK else "",
+        progress=progress,
         at=event.at,
     )
+
+
+# What a detector reads of a run. ``TrajectoryAnalysis`` offers it and more.
+
+
+class Run(Protocol):
+    """A run up to its latest event, as the detectors of this package read it.
+
+    Below the analysis, so that the detectors do not import the analysis that runs them.
+    """
+
+    @property
+    def state(self) -> TrajectoryState:
+        """The window of steps and the counters over the whole run."""
+        ...
+
+    @property
+    def attempt(self) -> tuple[Step, ...]:
+        """Steps since a person last spoke, oldest first, without throttled and declined ones."""
+        ...

@@ -1,6 +1,6 @@
-"""Classifies tool results: whether a call failed, whose failure it is, and its error signature.
+"""Classifies tool results: whether a call failed, the cause of the failure, and its error signature.
 
-Only the Messages format says whether a tool failed. Elsewhere the text must tell, and a text that merely
+Only the Messages format states whether a tool failed. Elsewhere the text must be read, and a text that merely
 talks about errors (a log, a source file) must not: only how a result begins, how test runners and builds
 end, and an exit status at either end, count.
 """
@@ -8,14 +8,15 @@ end, and an exit status at either end, count.
 from __future__ import annotations
 
 import re
-from typing import Final
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import ClassVar, Final, Protocol
 
 from pointsman.trajectory.step import CallOutcome
 
-__all__ = ["normalize_error", "outcome_of", "salient_line", "signature_of"]
-
 #: Characters read at each end of a result. An error that begins later is content, not a status.
 EDGE: Final = 400
+_OK: Final = CallOutcome.OK  # by plain name, as a member of an enum is found through a descriptor
 #: Characters of an error that are normalised; tool errors put their point at the start or in the last line.
 MAX_ERROR: Final = 4_000
 #: Characters kept of a signature and of a message in a step: enough to tell errors apart, small in memory.
@@ -76,6 +77,8 @@ _ENDS_AS_ERROR: Final = re.compile(
 )
 #: One of these is in every match; the pattern costs ten times these searches together.
 _END_WORDS: Final = ("failed", "error", "FAIL", "ERR!", "***")
+#: One of these is in every match of ``_EXIT_STATUS``, which costs ten times these searches together.
+_EXIT_WORDS: Final = ("code", "status", "exited")
 _THROTTLED: Final = re.compile(
     r"\brate.?limit|\btoo many requests|\b429\b|\bquota (?:exceeded|exhausted)|\boverloaded|\bthrottl"
     r"|\bretry.after\b|\b(?:server|service|model) is (?:busy|temporarily unavailable)|\bresource_exhausted"
@@ -100,33 +103,31 @@ _DECLINED: Final = re.compile(
 
 
 def outcome_of(text: str, is_error: bool | None) -> CallOutcome:
-    """Judge a result. ``is_error`` is the format's own word where it has one; None lets the text tell."""
-    failed = _looks_failed(text) if is_error is None else is_error
-    if not failed:
-        return CallOutcome.OK
-    learned_router = text[:EDGE].lower()
-    for word in _THROTTLE_WORDS:
-        if word in learned_router and _THROTTLED.search(learned_router):
-            return CallOutcome.THROTTLED
-    if "user" in learned_router and _DECLINED.search(learned_router):
+    """Judge a result. ``is_error`` is the format's own word where it has one; None: the text decides."""
+    if not (_looks_failed(text) if is_error is None else is_error):
+        return _OK
+    beginning = text[:EDGE].lower()
+    if any(map(beginning.__contains__, _THROTTLE_WORDS)) and _THROTTLED.search(beginning):
+        return CallOutcome.THROTTLED
+    if "user" in beginning and _DECLINED.search(beginning):
         return CallOutcome.DECLINED
     return CallOutcome.ERROR
 
 
 def _looks_failed(text: str) -> bool:
-    learned_router = text[:EDGE]
-    if _OPENS_AS_ERROR.match(learned_router):
+    beginning = end = edges = text
+    if len(text) > EDGE:
+        beginning, end = text[:EDGE], text[-EDGE:]
+        edges = f"{beginning}\n{end}"
+    elif _SYSTEM_ERROR.match(text):
         return True
-    if learned_router.lstrip().startswith("{") and _JSON_FAILURE.match(learned_router):
+    if _OPENS_AS_ERROR.match(beginning) or _JSON_FAILURE.match(beginning):
         return True
-    if len(text) <= EDGE and _SYSTEM_ERROR.match(learned_router):
+    if any(map(end.__contains__, _END_WORDS)) and _ENDS_AS_ERROR.search(end):
         return True
-    end = text[-EDGE:]
-    if any(word in end for word in _END_WORDS) and _ENDS_AS_ERROR.search(end):
-        return True
-    edges = (learned_router if len(text) <= EDGE else f"{learned_router}\n{end}").lower()
-    if "code" not in edges and "status" not in edges and "exited" not in edges:
-        return False  # the pattern costs ten times these three searches
+    edges = edges.lower()
+    if not any(map(edges.__contains__, _EXIT_WORDS)):
+        return False
     return any(int(first or second) != 0 for first, second in _EXIT_STATUS.findall(edges))
 
 
@@ -155,7 +156,7 @@ _VARIABLE: Final[tuple[re.Pattern[str], ...]] = (
 
 
 def salient_line(message: str) -> str:
-    """The one line that says what went wrong: a traceback's last, otherwise the first with any content."""
+    """The line that names the error: a traceback's last, otherwise the first with any content."""
     text = message[:MAX_ERROR]
     if len(message) > MAX_ERROR:
         text += "\n" + message[-EDGE:]
@@ -184,3 +185,62 @@ def signature_of(line: str) -> str:
         for pattern in _VARIABLE:
             line = pattern.sub("", line)
     return " ".join(line.split())[:MAX_SIGNATURE]
+
+
+# Patterns that detectors find.
+
+
+class TrajectoryPattern(Protocol):
+    """Anything a detector returns."""
+
+    @property
+    def pattern_type(self) -> str:
+        """Key under which ``patterns()`` lists it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DoomLoop:
+    """The same cycle of actions over and over."""
+
+    cycle_length: int  # actions
+    repetitions: int
+    cycle_actions: tuple[str, ...]  # tool names, in order
+    pattern_type: ClassVar[str] = "doom_loop"
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedError:
+    """The same error again, whatever the arguments."""
+
+    error_signature: str
+    count: int
+    tool_name: str
+    variants: int = 1  # different arguments it was met with
+    pattern_type: ClassVar[str] = "repeated_error"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressStall:
+    """A run of actions that brought nothing new."""
+
+    actions_during_stall: int
+    stall_duration: timedelta
+    pattern_type: ClassVar[str] = "progress_stall"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAvoidance:
+    """A tool was recommended, and others are used."""
+
+    avoided_tool: str
+    alternative_attempts: int
+    pattern_type: ClassVar[str] = "tool_avoidance"
+
+
+@dataclass(frozen=True, slots=True)
+class ContextDegradation:
+    """Signs that the context no longer holds what it should."""
+
+    symptoms: tuple[str, ...]
+    pattern_type: ClassVar[str] = "context_degradation"

@@ -1,7 +1,7 @@
 """Indicators of progress in a tool result.
 
 Two more signs need no text and are kept by the trajectory itself: a call and result it has not seen before
-(a new file, a new resource), and a person who speaks.
+(a new file, a new resource), and a user message.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from pointsman.trajectory.agent_tools import PLANNING
-
-__all__ = ["DEFAULT_INDICATORS", "PlanIndicator", "ProgressIndicator", "TextIndicator", "progress_in"]
 
 #: Characters read at the end of a result: test runners and builds put their summary last.
 SUMMARY: Final = 400
@@ -43,15 +41,14 @@ class TextIndicator:
 
     def shows(self, tool_name: str, end: str, /) -> bool:  # noqa: ARG002 - the protocol's shape
         """True when the summary matches and nothing in it speaks against."""
-        for word in self.words:
-            if word in end:
-                return self.pattern.search(end) is not None and self.unless.search(end) is None
-        return False
+        if not any(map(end.__contains__, self.words)):
+            return False
+        return self.pattern.search(end) is not None and self.unless.search(end) is None
 
 
 @dataclass(frozen=True, slots=True)
 class PlanIndicator:
-    """A tool that keeps the plan was used: an item was added or ticked off."""
+    """A tool for the plan was used: an item was added or ticked off."""
 
     name: str = "plan_step_completed"
     tools: frozenset[str] = PLANNING

@@ -1,4 +1,4 @@
-"""What a tool call does to the work: it edits a file, runs the tests, runs another program, or none of these.
+"""Effect of a tool call on the work: it edits a file, runs the tests, runs another program, or none of these.
 
 The one reading for the audit of logs and for the evidence at the end of a run. A test run is believed by its
 result, not by its exit status alone: "pytest | tail" ends with 0 whatever the tests did.
@@ -112,7 +112,7 @@ def command_of(name: str, arguments: str) -> str:
 
 
 def action_of(name: str, arguments: str) -> Action:
-    """What a call does.
+    """Effect of a call.
 
     Args:
         name: Of the tool.
@@ -134,16 +134,16 @@ def action_of(name: str, arguments: str) -> Action:
 
 
 def acted(name: str, arguments: str, text: str, is_error: bool | None) -> tuple[Action, frozenset[str]]:
-    """What a call and its result did.
+    """Effect of a call and its result.
 
     Args:
         name: Of the tool.
         arguments: JSON text, or what there is of it.
         text: Of the result.
-        is_error: The format's own word where it has one; None lets the text tell.
+        is_error: The format's own word where it has one; None: the text decides.
 
     Returns:
-        What it did, and the names of the tests that failed in a test run: none where it passed. A runner that
+        The effect, and the names of the tests that failed in a test run: none where it passed. A runner that
         could not run, or has not ended, is ``OTHER``.
     """
     action = action_of(name, arguments)
@@ -161,7 +161,7 @@ def step_with_action(
     indicators: Sequence[ProgressIndicator],
     poll_tools: frozenset[str],
 ) -> Step:
-    """``step_of``, and what the call did to the work."""
+    """``step_of``, and the effect of the call on the work."""
     step = step_of(event, turn=turn, before=before, indicators=indicators, poll_tools=poll_tools)
     result = event.result
     if result is None:
@@ -172,7 +172,7 @@ def step_with_action(
 
 
 def tests_that_failed(text: str, is_error: bool | None) -> frozenset[str] | None:
-    """Names of the tests that failed in a test run; ``UNNAMED`` where none is named, none where it passed.
+    """Names of the tests that failed in a test run; ``UNNAMED`` if none is named, none if it passed.
 
     None: the tests did not run, or the run has not ended.
     """
@@ -224,7 +224,7 @@ def _text_at(values: dict[str, object], keys: tuple[str, ...]) -> str | None:
 
 
 def _patch(text: str) -> Action:
-    """What a patch does; a text that is none is an edit."""
+    """Effect of a patch; any other text is an edit."""
     paths = _PATCHED.findall(text)
     lines = _CHANGED_LINE.findall(text)
     old = _code([line for sign, line in lines if sign == "-"])

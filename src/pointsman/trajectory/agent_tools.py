@@ -1,4 +1,4 @@
-"""Names of the tools of today's agents, by what a call of them does: the one table for every heuristic.
+"""Names of the tools of today's agents, by the effect of a call: the one table for every heuristic.
 
 Names are compared in lower case. Sources: the agents' packages and pages of November 2026, among them Claude
 Code 2.1.330, Codex 0.169, Gemini CLI and Qwen Code. A shell's name does not say what its command does.

@@ -16,7 +16,7 @@ __all__ = ["Checks", "Failing", "Unfinished", "unfinished"]
 
 
 class Unfinished(StrEnum):
-    """What speaks against the work of a turn being done, when its agent says that it is."""
+    """Evidence that the work of a turn is not done, at its end."""
 
     TESTS_FAIL = "tests_fail"  # the last test run failed, and nothing was edited since
     EDITED_AFTER_TESTS = "edited_after_tests"  # nothing was run since the edits after the last test run
@@ -48,7 +48,7 @@ class Checks:
         """Take the next call.
 
         Args:
-            action: What it did.
+            action: The effect.
             passed: Whether it did without an error.
             failed: Tests that failed in a test run.
             call: What equal calls have in common.
@@ -101,7 +101,7 @@ class Checks:
         return failed < before or any(not red for red, _ in self.tests)
 
     def unfinished(self) -> Unfinished | None:
-        """What speaks against the turn's work being done; None without edits, and where nothing does."""
+        """Evidence that the turn's work is not done; None without edits or evidence."""
         if not self.edits:
             return None
         solved, by = self.verdict()
@@ -115,11 +115,11 @@ class Checks:
 def unfinished(state: TrajectoryState) -> tuple[Unfinished, frozenset[str]] | None:
     """What speaks against the latest turn's work being done, and the tests that fail as digests.
 
-    The turn is the one whose calls came last, also where a person has spoken since. Of a turn longer than the
-    window only its end is known: that nothing was run is then not said.
+    The turn is the one whose calls came last, also if a user message followed. Of a turn longer than the
+    window only its end is known: "nothing was run" is then not reported.
 
     Args:
-        state: A run whose steps tell what they did (``TrajectoryAnalysisConfig.actions``).
+        state: A run with the effects of its steps (``TrajectoryAnalysisConfig.actions``).
     """
     failing, checks = Failing(), None
     for step in state.steps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -12,6 +13,11 @@ __all__ = ["WINDOW", "TrajectoryState", "after_progress", "after_recommendation"
 
 #: Steps kept: ten cycles of five calls. Source: docs/reference/guidance.md, "Trajectory".
 WINDOW: Final = 50
+
+#: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
+_OK: Final = CallOutcome.OK
+_ERROR: Final = CallOutcome.ERROR
+_result_digest: Final = attrgetter("result_digest")
 
 
 class TrajectoryState(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -53,7 +59,7 @@ def after_progress(state: TrajectoryState) -> TrajectoryState:
 
 
 def after_recommendation(state: TrajectoryState, tool_name: str) -> TrajectoryState:
-    """The agent was told to use a tool."""
+    """The agent was instructed to use a tool."""
     return msgspec.structs.replace(state, recommended=tool_name, alternatives=0)
 
 
@@ -61,37 +67,44 @@ def after_step(state: TrajectoryState, step: Step, window: int) -> TrajectorySta
     """A call and its result. Counters that describe a streak leave neutral calls out."""
     if state.user_spoke:
         step = msgspec.structs.replace(step, user_boundary=True)
-    new = _is_new(state, step)
-    neutral = step.is_neutral
-    waiting = neutral or (step.polling and not step.is_error)
-    calls = state.tool_call_count + 1
-    avoided = bool(state.recommended) and step.tool_name != state.recommended
+    new = failed = neutral = False
+    outcome, calls, at, streak = step.outcome, state.tool_call_count + 1, step.at, 0
+    if outcome is _OK:
+        new = _is_new(state, step)
+    elif outcome is _ERROR:
+        failed, streak = True, state.consecutive_errors + 1
+    else:  # it says nothing about the agent
+        neutral, streak = True, state.consecutive_errors
+    waiting = neutral or (step.polling and not failed)
+    recommended, alternatives = state.recommended, 0
+    if recommended:
+        avoided = step.tool_name != recommended
+        recommended, alternatives = (recommended, state.alternatives + 1) if avoided else ("", 0)
+    steps = state.steps
+    # Without keywords, which cost a third of it: in the order of the fields.
     return TrajectoryState(
-        steps=(*state.steps[1 - window :], step) if window > 1 else (step,),
-        turn_count=max(state.turn_count, step.turn),
-        tool_call_count=calls,
-        error_count=state.error_count + step.is_error,
-        consecutive_errors=state.consecutive_errors if neutral else _streak(state.consecutive_errors, step),
-        attempt=state.attempt + 1,
-        stalled=0 if new else state.stalled + (not waiting),
-        progress_at=step.at if new and step.at else state.progress_at,
-        started_at=state.started_at or step.at,
-        latest_at=max(step.at, state.latest_at),
+        ((*steps, step) if len(steps) < window else (*steps[1 - window :], step) if window > 1 else (step,)),
+        max(state.turn_count, step.turn),
+        calls,
+        state.error_count + failed,
+        streak,
+        state.attempt + 1,
+        0 if new else state.stalled + (not waiting),
+        at if new and at else state.progress_at,
+        state.started_at or at,
+        max(at, state.latest_at),
+        user_spoke=False,
         neutral=calls if neutral else state.neutral,
-        recommended=state.recommended if avoided else "",
-        alternatives=state.alternatives + 1 if avoided else 0,
+        recommended=recommended,
+        alternatives=alternatives,
     )
 
 
-def _streak(length: int, step: Step) -> int:
-    return length + 1 if step.is_error else 0
-
-
 def _is_new(state: TrajectoryState, step: Step) -> bool:
-    """Progress: a sign in the text, or a successful call not seen with this result before."""
-    if step.outcome is not CallOutcome.OK:
-        return False
+    """Whether a successful call is progress: a sign in the text, or not seen with this result before."""
     if step.progress:
         return True
-    result = step.result_digest  # a loop over the window on every call: kept as cheap as Python lets it be
+    result = step.result_digest
+    if result not in map(_result_digest, state.steps):  # of every call: kept as cheap as Python lets it be
+        return True
     return not [old for old in state.steps if old.result_digest == result and old.same_call(step)]

@@ -14,7 +14,7 @@ __all__ = ["UNNAMED", "Action", "CallOutcome", "Step", "StepResult"]
 
 
 class CallOutcome(StrEnum):
-    """What came of a call, as far as stuckness is concerned."""
+    """Result of a call, for the detection of stuck agents."""
 
     OK = "ok"
     ERROR = "error"
@@ -29,7 +29,7 @@ _NOT_KEPT: Final = "*"
 
 
 class Action(StrEnum):
-    """What a call does, as far as outcomes are concerned."""
+    """Effect of a call, for outcomes."""
 
     EDIT = "edit"
     PROSE = "prose"  # an edit that no test can notice: of documentation, or of comments alone
@@ -44,7 +44,7 @@ UNNAMED: Final = ""
 
 
 class StepResult(msgspec.Struct, frozen=True, gc=False):
-    """What is known of a step's result, for classifiers written as the source writes them.
+    """A step's result, for classifiers written as the source writes them.
 
     Source of the names: docs/sources/guidance-classifiers.md, "Content-based classifiers".
     """
@@ -55,7 +55,7 @@ class StepResult(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def message(self) -> str:
-        """A text as long as the result: what is kept of it, then asterisks for the rest."""
+        """A text as long as the result: the stored part, then asterisks for the rest."""
         return self.kept.ljust(self.length, _NOT_KEPT)
 
 
@@ -96,6 +96,12 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
         is_key = not self.signature or (not self.message and _DIGEST.fullmatch(self.signature))
         return self.signature if is_key else digest(self.signature)
 
+    def same_error(self, other: Step) -> bool:
+        """The same error, or neither has one; a digest is made only where one of them holds no text."""
+        if bool(self.message) == bool(other.message) and self.signature == other.signature:
+            return True
+        return self.error_key == other.error_key
+
     @property
     def result(self) -> StepResult | None:
         """The result for classifiers that read one, as far as it is known; None when nothing came back."""
@@ -108,7 +114,7 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def is_neutral(self) -> bool:
-        """True when the call says nothing about the agent: throttled, or declined by a person."""
+        """True when the call gives no information about the agent: throttled, or declined by a person."""
         return self.outcome is CallOutcome.THROTTLED or self.outcome is CallOutcome.DECLINED
 
     def same_call(self, other: Step) -> bool:

@@ -1,4 +1,4 @@
-"""The classifiers, by what they look at."""
+"""The classifiers, by their input."""
 
 from __future__ import annotations
 

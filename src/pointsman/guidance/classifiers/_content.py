@@ -11,11 +11,8 @@ from functools import lru_cache
 from typing import Final
 
 from pointsman.errors import ConfigError
-from pointsman.guidance._context import GuidanceContext, latest_turn_calls
-from pointsman.guidance._results import ClassificationResult
+from pointsman.guidance._context import ClassificationResult, GuidanceContext, latest_turn_calls
 from pointsman.vocabulary import ToolCall
-
-__all__ = ["LargeOutputClassifier", "SensitiveContentClassifier"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,8 @@ from collections import Counter
 from dataclasses import dataclass
 from operator import itemgetter
 
-from pointsman.guidance._context import GuidanceContext, latest_turn_calls
-from pointsman.guidance._results import ClassificationResult
+from pointsman.guidance._context import ClassificationResult, GuidanceContext, latest_turn_calls
 from pointsman.trajectory.agent_tools import LOOKING
-
-__all__ = [
-    "HighToolCountClassifier",
-    "SequentialWhenParallelClassifier",
-    "SingleToolRepeatedClassifier",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +58,7 @@ class SingleToolRepeatedClassifier:
         return "single_tool_repeated"
 
     def classify(self, context: GuidanceContext, /) -> ClassificationResult:
-        """Judge one moment; an agent that has only one tool says nothing by using it."""
+        """Judge one moment; an agent that has only one tool gives no information by using it."""
         trajectory = context.trajectory
         recent = trajectory.recent_tool_calls(self.window)
         if not recent or len(recent) < self.threshold:

@@ -10,11 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from pointsman.guidance._context import GuidanceContext
-from pointsman.guidance._results import ClassificationResult
+from pointsman.guidance._context import ClassificationResult, GuidanceContext
 from pointsman.vocabulary import ModelQuery, ModelReply
-
-__all__ = ["LLMClassifier"]
 
 _SYSTEM: Final = (
     "You watch an agent at work and judge whether it is stuck: repeating itself, failing again and again, or "

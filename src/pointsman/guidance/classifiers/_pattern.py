@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pointsman.guidance._context import GuidanceContext
-from pointsman.guidance._results import ClassificationResult
+from pointsman.guidance._context import ClassificationResult, GuidanceContext
 from pointsman.trajectory import (
     DoomLoop,
     DoomLoopDetector,
@@ -18,15 +17,6 @@ from pointsman.trajectory import (
     RepeatedErrorDetector,
     TrajectoryAnalysis,
 )
-
-__all__ = [
-    "DoomLoopClassifier",
-    "ErrorRateClassifier",
-    "ErrorStreakClassifier",
-    "PatternClassifier",
-    "ProgressStallClassifier",
-    "RepeatedErrorClassifier",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +29,7 @@ class DoomLoopClassifier:
 
     min_repetitions: int = 3
     min_cycle_length: int = 2  # calls; by result, one call repeated counts too
-    by: Literal["result", "name"] = "result"  # "name": tool names alone (docs/decisions/0032)
+    by: Literal["result", "name"] = "result"  # "name": tool names alone (docs/notebook/0032)
 
     @property
     def name(self) -> str:
@@ -175,7 +165,7 @@ class ProgressStallClassifier:
         return ClassificationResult.yes(confidence=0.8, reason=f"No progress in {stalled} actions")
 
     def _stalled(self, trajectory: TrajectoryAnalysis) -> int:
-        """Calls without progress, where they are enough: what the detectors found, a user's own included."""
+        """Calls without progress, where they are enough: what the detectors found, a user's included."""
         found: object = trajectory.patterns().get("progress_stall")
         if found is None and trajectory.state.stalled >= self.stall_threshold:
             # only a built-in detector with a higher threshold may be overruled

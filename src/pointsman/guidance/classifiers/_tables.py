@@ -1,6 +1,6 @@
 """Classifiers as an operator writes them: a name, or a table with parameters, members or an entry point.
 
-The same plain values stand in a file and in a ``ProviderSpec`` of a program (docs/decisions/0131).
+The same plain values are used in a file and in a ``ProviderSpec`` of a program (docs/notebook/0131).
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args, get_origin, get_typ
 import msgspec
 
 from pointsman.errors import ConfigError, did_you_mean
-from pointsman.guidance._context import GuidanceClassifier, GuidanceContext
-from pointsman.guidance._results import ClassificationResult
+from pointsman.guidance._context import ClassificationResult, GuidanceClassifier, GuidanceContext
 from pointsman.guidance.classifiers._content import LargeOutputClassifier, SensitiveContentClassifier
 from pointsman.guidance.classifiers._heuristic import (
     HighToolCountClassifier,
@@ -38,21 +37,7 @@ from pointsman.guidance.classifiers.composite import (
     ThresholdClassifier,
 )
 
-__all__ = [
-    "CLASSIFIERS",
-    "ClassifierError",
-    "OwnClasses",
-    "OwnClassifier",
-    "build_classifier",
-    "checked",
-    "described",
-    "members",
-    "own_object",
-    "table_of_classifier",
-    "tables_in",
-]
-
-#: What an own class is found by: its entry point, as in ``package.module:Class``.
+#: What an own class is found by: ``package.module:Class``, or the name under which a package offers it.
 OwnClasses: TypeAlias = Mapping[str, type]
 #: Path of a key within a classifier's table.
 Path: TypeAlias = tuple[str | int, ...]
@@ -83,7 +68,8 @@ _WINDOWED: Final = (SingleToolRepeatedClassifier, ErrorRateClassifier, RepeatedE
 _NOT_SET: Final = frozenset({"ask", "_answers"})
 #: Parameters without a default that would hold: the model to ask must be configured.
 _REQUIRED: Final = {"llm": ("model",), "pattern": ("pattern_type",)}
-_ENTRY_POINT: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+#: ``package.module:Class``, or the name of a plug-in.
+_ENTRY_POINT: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*|[A-Za-z_][\w.-]*")
 
 
 class ClassifierError(ConfigError):
@@ -96,7 +82,7 @@ class ClassifierError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class OwnClassifier:
-    """A classifier of a class that is not ours: what it answers is checked."""
+    """A classifier of an external class: its result is checked."""
 
     entry_point: str
     version: str
@@ -110,7 +96,7 @@ class OwnClassifier:
 
 
 def checked(result: object, entry_point: str) -> ClassificationResult:
-    """Return what an own class answered.
+    """Return the result of an external class.
 
     Raises:
         TypeError: It is no result.
@@ -146,7 +132,7 @@ def build_classifier(value: object, own: OwnClasses, path: Path = ()) -> Guidanc
 
 
 def table_of(kind: str, value: Mapping[str, Any]) -> str:
-    """What an error calls a table."""
+    """Name of a table in errors."""
     return f'classifier "{value[kind]}"' if isinstance(value[kind], str) else f'"{kind}"'
 
 
@@ -173,7 +159,7 @@ def _of_kind(
     if given:
         key = next(iter(given))
         raise ClassifierError(
-            (*path, key), f'unknown key "{key}" beside "{kind}"', hint="known: min_confidence"
+            (*path, key), f'unknown key "{key}" next to "{kind}"', hint="known: min_confidence"
         )
     if len(path) > 2 * _DEEPEST:
         raise ClassifierError(path, f"composites are nested more than {_DEEPEST} deep")
@@ -242,7 +228,7 @@ def own_object(
         raise ClassifierError(
             at,
             f"{entry_point} states no version",
-            hint='version = "1" in the class; a policy has it in its own',
+            hint='version = "1" in the class; it is part of the version of the policy',
         )
     try:
         made = of(**given)

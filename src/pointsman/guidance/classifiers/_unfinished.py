@@ -1,4 +1,4 @@
-"""Whether an agent that says it is done leaves work unchecked, by its own calls alone.
+"""Detects unchecked work at the end of a turn, from the agent's calls alone.
 
 Source of the evidence and of the default: docs/explanation/guidance.md, "Work that is left unchecked".
 """
@@ -8,11 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from pointsman.guidance._context import GuidanceContext
-from pointsman.guidance._results import ClassificationResult
+from pointsman.guidance._context import ClassificationResult, GuidanceContext
 from pointsman.trajectory.checks import Unfinished, unfinished
-
-__all__ = ["DEFAULT_EVIDENCE", "Evidence", "UnfinishedClassifier"]
 
 Evidence: TypeAlias = Literal["tests_fail", "edited_after_tests", "command_failed", "not_run"]
 

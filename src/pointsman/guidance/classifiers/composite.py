@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from pointsman.guidance._context import GuidanceClassifier, GuidanceContext
-from pointsman.guidance._results import ClassificationResult
+from pointsman.guidance._context import ClassificationResult, GuidanceClassifier, GuidanceContext
 
 __all__ = ["AllOfClassifier", "AnyOfClassifier", "NotClassifier", "ThresholdClassifier", "judge", "name_of"]
 

@@ -1,4 +1,4 @@
-"""What a provider is, what it gives, and how it is configured."""
+"""Interface, results and configuration of providers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from pointsman.errors import ConfigError
-from pointsman.guidance._context import GuidanceClassifier, GuidanceContext
-from pointsman.guidance._results import ClassificationResult
+from pointsman.guidance._context import ClassificationResult, GuidanceClassifier, GuidanceContext
 from pointsman.guidance.cooldown import check_limits
-
-__all__ = ["MAX_CONTENT", "GuidanceInjection", "GuidanceProvider", "GuidanceProviderConfig"]
 
 #: Characters of one piece of guidance. Source: docs/reference/guidance.md, "Providers".
 MAX_CONTENT: Final = 500

@@ -1,4 +1,4 @@
-"""One detector a file: what it looks for, its thresholds, and where they come from."""
+"""One detector a file: its pattern, its thresholds, and where they come from."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Detects that the agent has lost earlier results from its context window.
 
-Three signs can be read from calls and hashes: an error that says the context is full; several results fetched
+Three signs can be read from calls and hashes: an error that names a full context; several results fetched
 again, unchanged, after other work; and a call whose result goes from one state to another and back, which is
 what undoing one's own work looks like. Two forgotten results are asked for, because rereading one file
 before an edit is good practice.
@@ -12,11 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pointsman.trajectory._patterns import ContextDegradation
-from pointsman.trajectory._run import Run
+from pointsman.trajectory._events import Run
+from pointsman.trajectory._failures import ContextDegradation
 from pointsman.trajectory.step import CallOutcome, Step
-
-__all__ = ["ContextDegradationDetector"]
 
 #: How providers and tools say that a context is full, after normalisation, in lower case.
 OVERFLOW: Final = (

@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Literal
+from operator import attrgetter
+from typing import Final, Literal
 
-from pointsman.trajectory._patterns import DoomLoop
-from pointsman.trajectory._run import Run
+from pointsman.trajectory._events import Run
+from pointsman.trajectory._failures import DoomLoop
 from pointsman.trajectory.step import Step
-
-__all__ = ["DoomLoopDetector", "sequence_similarity"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +50,11 @@ class DoomLoopDetector:
 
     def _by_result(self, steps: Sequence[Step]) -> DoomLoop | None:
         latest = steps[-1].result_digest
+        if latest not in map(_result_digest, steps[-1 - self.max_cycle_length : -1]):
+            return None  # the usual case
         for period in _periods(self.min_cycle_length, self.max_cycle_length):
             if period >= len(steps) or steps[-1 - period].result_digest != latest:
-                continue  # the usual case, without a call
+                continue
             repetitions = _matching(steps, period) // period + 1
             if repetitions >= self.min_repetitions:
                 cycle = steps[-period:]
@@ -77,6 +78,9 @@ class DoomLoopDetector:
             if repetitions >= self.min_repetitions:
                 return DoomLoop(period, repetitions, cycle)
         return None
+
+
+_result_digest: Final = attrgetter("result_digest")
 
 
 @cache

@@ -10,10 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from pointsman.trajectory._patterns import ProgressStall
-from pointsman.trajectory._run import Run
-
-__all__ = ["ProgressStallDetector"]
+from pointsman.trajectory._events import Run
+from pointsman.trajectory._failures import ProgressStall
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pointsman.trajectory._patterns import RepeatedError
-from pointsman.trajectory._run import Run
-
-__all__ = ["RepeatedErrorDetector"]
+from pointsman.trajectory._events import Run
+from pointsman.trajectory._failures import RepeatedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +30,7 @@ class RepeatedErrorDetector:
         latest = trajectory.attempt[-1]
         if not latest.is_error or not latest.signature:
             return None
-        key = latest.error_key
-        same = [step for step in trajectory.attempt[-self.window :] if step.error_key == key]
+        same = [step for step in trajectory.attempt[-self.window :] if step.same_error(latest)]
         if len(same) < self.threshold:
             return None
         variants = len({(step.tool_name, step.arguments) for step in same})

@@ -1,6 +1,6 @@
 """Detects that a recommended tool is avoided.
 
-Three other calls are tolerated, because an agent may finish what it is doing. Source:
+Three other calls are tolerated, because an agent may finish its current step. Source:
 docs/reference/guidance.md, "Trajectory".
 """
 
@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pointsman.trajectory._patterns import ToolAvoidance
-from pointsman.trajectory._run import Run
-
-__all__ = ["ToolAvoidanceDetector"]
+from pointsman.trajectory._events import Run
+from pointsman.trajectory._failures import ToolAvoidance
 
 
 @dataclass(frozen=True, slots=True)
