@@ -56,6 +56,27 @@ def test_pages_rows_search_and_help(browser: Browser, demo: Demo) -> None:
         expect(page.get_by_role("dialog")).to_be_hidden()
 
 
+def test_the_palette_opens_pages_and_searches(browser: Browser, demo: Demo) -> None:
+    from playwright.sync_api import expect
+
+    from support.chromium import opened
+
+    with opened(browser, demo.base) as watched:
+        page = watched.go("/console")
+        page.keyboard.press("Control+k")
+        expect(page.get_by_role("combobox")).to_be_focused()
+        assert page.evaluate(VIOLATIONS) == []
+        page.keyboard.type("sess")
+        expect(page.get_by_role("option").first).to_have_text("Sessions")
+        page.keyboard.press("Enter")
+        page.wait_for_url(re.compile("/console/sessions$"))
+        page.keyboard.press("Control+k")
+        page.keyboard.type("infinitely many primes")
+        page.keyboard.press("Enter")
+        page.wait_for_url(re.compile("text=infinitely"))
+        expect(page.locator("#rows tr")).to_have_count(1)
+
+
 def test_a_row_opens_by_a_click_anywhere_in_it(browser: Browser, demo: Demo) -> None:
     from playwright.sync_api import expect
 

@@ -18,12 +18,15 @@ pytestmark = pytest.mark.browser
 WIDTHS = (360, 1_440)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 PAGES = {
-    "now": "/console",
+    "home": "/console",
+    "now": "/console/now",
+    "change": "/console/change",
     "decisions": "/console/decisions",
     "a search": "/console/decisions?text=primes",
     "a search without results": "/console/decisions?session=nobody",
     "decision": "/console/decisions/{proof}",
     "session": "/console/sessions/demo-stuck-agent-1",
+    "sessions": "/console/sessions",
     "savings": "/console/savings",
     "quality": "/console/quality",
     "policy": "/console/policy",
@@ -81,6 +84,7 @@ def test_a_page_is_readable_without_scripts(browser: Browser, demo: Demo, name: 
         "/console/decisions?session=planted",
         "/console/label",
         "/console",
+        "/console/now",
     ],
 )
 def test_planted_scripts_stay_text(browser: Browser, demo: Demo, path: str) -> None:
@@ -170,7 +174,7 @@ def test_a_decision_appears_while_the_page_is_open(browser: Browser, demo: Demo)
     from support.chromium import opened
 
     with opened(browser, demo.base) as watched:
-        page = watched.go("/console")
+        page = watched.go("/console/now")
         expect(page.get_by_role("status")).to_have_text("live")
         body = {"model": "auto", "messages": [{"role": "user", "content": "What is a mutex?"}]}
         demo.send(ScriptedRequest("appears-live", "/v1/chat/completions", body))

@@ -11,7 +11,7 @@ from pointsman.config import ShadowSpec
 from pointsman.decision.decision import Decision
 from pointsman.decision.input import RequestInput
 from pointsman.gateway.build import demo_config
-from pointsman.reports.kept_answers import kept_answers
+from pointsman.reports.outcomes import kept_answers
 from pointsman.stores.ledger import Attempt, MemoryLedger, Outcome, Record, ShadowAnswer
 from pointsman.vocabulary import WireFormat
 from support.consoles import Browser, console_gateway

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
+import re
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from support.consoles import Browser
+from pointsman.config import load
+from pointsman.upstreams.port import hash_key
+from support.consoles import Browser, console_gateway, console_state
 from support.limited import CHAT, Trial
 
 KEYS = """
@@ -120,3 +125,71 @@ def test_without_keys_the_page_says_how_to_make_one() -> None:
         page = browser.get("/console/keys")
         assert (page.status, b"pointsman keys new NAME --write" in page.body) == (200, True)
         assert browser.get("/console/keys.json").json() == {"keys": [], "unnamed": 0}
+
+
+CONFIG = """
+[upstreams.main]
+base_url = "http://127.0.0.1:1/v1"
+
+[models.small]
+upstream = "main"
+id = "small"
+[tiers]
+simple = "small"
+[teams.ml]
+requests_per_minute = 9
+"""
+
+
+def test_a_key_is_made_and_shown_once(tmp_path: Path) -> None:
+    """From the form to a configuration that takes the key; it is on no later page."""
+    file = tmp_path / "pointsman.toml"
+    file.write_text(CONFIG)
+    with closing(Browser(console_gateway())) as browser:
+        browser.gateway.replace(console_state(load(file), browser))
+        form = {"token": browser.token("/console/keys"), "name": "ana", "team": "ml"}
+        page = browser.post("/console/keys", form)
+        found = re.search(rb">(pm-[A-Za-z0-9_-]{43})<", page.body)
+        assert page.status == 200
+        assert found
+        key = found[1].decode()
+        loaded = load(file)
+        assert (loaded.keys["ana"].team, loaded.keys["ana"].sha256) == ("ml", hash_key(key).hex())
+        assert key not in file.read_text()
+        assert key.encode() not in browser.get("/console/keys").body
+        browser.gateway.replace(console_state(loaded, browser))
+        assert browser.get("/console/keys").status == 303  # to the login: keys are asked for now
+        assert browser.post("/console/login", {"key": key}).status == 303
+        assert b">ana" in browser.get("/console/keys").body
+
+
+@pytest.mark.parametrize("name", ["", "a b", "x" * 65, "<script>"])
+def test_a_name_that_names_no_key_is_refused(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "pointsman.toml"
+    file.write_text(CONFIG)
+    with closing(Browser(console_gateway())) as browser:
+        browser.gateway.replace(console_state(load(file), browser))
+        page = browser.post("/console/keys", {"token": browser.token("/console/keys"), "name": name})
+        assert (page.status, b"cannot name a key" in page.body) == (400, True)
+        assert b"<script>" not in page.body
+        assert file.read_text() == CONFIG
+
+
+def test_a_viewer_makes_no_key_and_a_gateway_without_a_file_says_so(browser: Browser) -> None:
+    assert signed_in(browser, "vera") == 303
+    form = {"token": browser.token("/console/try"), "name": "eve"}
+    assert browser.post("/console/keys", form).status == 403
+    with closing(Browser(console_gateway())) as demo:
+        page = demo.post("/console/keys", {"token": demo.token("/console/keys"), "name": "eve"})
+        assert (page.status, b"no configuration file" in page.body) == (400, True)
+
+
+def test_pages_are_compressed_for_who_takes_it(browser: Browser) -> None:
+    assert signed_in(browser, "adam") == 303
+    plain = browser.get("/console/keys")
+    packed = browser.get("/console/keys", {"accept-encoding": "gzip, br"})
+    assert packed.headers["content-encoding"] == "gzip"
+    assert len(packed.body) < len(plain.body) / 2
+    assert b"<h1>Keys</h1>" in gzip.decompress(packed.body)
+    sheet = "/console/static/console.css"
+    assert gzip.decompress(browser.get(sheet, {"accept-encoding": "gzip"}).body) == browser.get(sheet).body

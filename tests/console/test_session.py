@@ -96,7 +96,7 @@ def test_a_session_has_a_name_and_no_bare_hash(session: str, text: TextMode, sho
         body = {"model": "auto", "messages": [{"role": "user", "content": "Fix the\nlogin page"}]}
         headers = {"x-session-id": session, "host": HOST, "user-agent": "a-client/1.2"}
         asyncio.run(ask(browser.gateway, "/v1/chat/completions", body, headers))
-        for path in ("/console", "/console/decisions"):
+        for path in ("/console/now", "/console/decisions"):
             page = browser.get(path).body.decode()
             assert f'title="{session}">{shown}' in page, path
         [row] = browser.get("/console/decisions.json").json()["decisions"]

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from pointsman.guidance import Arm, streak_continues
 from pointsman.guidance.memory import Followed
 from pointsman.learning.intervals import wilson
-from pointsman.reports.ending_effect import Ended, compare_endings
-from pointsman.reports.guidance_effect import compare
+from pointsman.reports.guidance_effect import Ended, compare, compare_endings
 from support.agent_runs import run
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pointsman.cli import outcomes_judge
-from pointsman.cli.outcomes_judge import judge_all
+from pointsman.cli import outcomes as outcomes_judge
+from pointsman.cli.outcomes import judge_all
 from pointsman.config import Config
 from pointsman.decision.decision import Decision
 from pointsman.decision.input import RequestInput
@@ -31,7 +31,7 @@ from pointsman.stores.ledger import Attempt, Outcome, Record, ShadowAnswer
 from pointsman.upstreams import chat_model
 from pointsman.upstreams.chat_model_port import ModelAnswer
 from pointsman.vocabulary import ModelSpec, Prompt, WireFormat
-from pointsman.wire.base import Usage
+from pointsman.wire.conversation import Usage
 
 SPEC = ModelSpec("judge", "u", "j", input_per_million=1.0, output_per_million=1.0)
 
@@ -220,7 +220,7 @@ def test_pairs_are_those_of_which_both_texts_were_kept() -> None:
 
 @pytest.mark.parametrize("name", ["large", "small"])
 def test_nobody_judges_its_own_answers(name: str) -> None:
-    with pytest.raises(PointsmanError, match="cannot judge its own answers"):
+    with pytest.raises(PointsmanError, match="cannot judge answers that it gave"):
         list(pairs_in([record()], name))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pointsman.reports.observed import observed
+from pointsman.reports.quality import observed
 from pointsman.stores.ledger.reading import DecisionRow
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from pointsman.decision.decision import Decision
 from pointsman.decision.input import RequestInput
-from pointsman.reports.queue import queue
+from pointsman.reports.labels import queue
 from pointsman.stores.ledger import Attempt, Outcome, Record
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import AgentRole, Reason, Stage, Tier, WireFormat

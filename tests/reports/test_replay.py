@@ -21,9 +21,8 @@ from pointsman.drivers import drive
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, default_policy
 from pointsman.model_choice.fitness import TOO_LONG
-from pointsman.reports.replay import Cache, Replay, Replayed, Source
-from pointsman.reports.replay_file import ReplayFile
-from pointsman.reports.replay_summary import Summary
+from pointsman.reports.replay import Cache, Replay, Replayed, Source, Summary
+from pointsman.reports.replay_period import ReplayFile
 from pointsman.stores.ledger import Attempt, MemoryLedger, PromptText, Record, SqliteLedger
 from pointsman.stores.ledger._earlier import decision_in
 from pointsman.tiers import Verification

@@ -100,7 +100,7 @@ def test_one_decision_is_decided_again_with_its_session() -> None:
 def test_a_decision_that_is_gone_says_so() -> None:
     with pytest.raises(UnknownDecision, match='no decision "d-gone"') as raised:
         decide_again(LEDGER, "d-gone", SAME)
-    assert "keeps" in raised.value.hint
+    assert "retention" in raised.value.hint
 
 
 def test_an_edited_policy_that_does_not_load_names_line_and_key(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pointsman.stores.ledger import Attempt, Record, ShadowAnswer, ShadowDecisio
 from pointsman.stores.ledger.turns import rows_of, totals_of
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import ModelSpec, Stage, Tier, WireFormat
-from pointsman.wire.completion import CompletionSummary
+from pointsman.wire.format import CompletionSummary
 
 MODELS = {
     "small": ModelSpec(

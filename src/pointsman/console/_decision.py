@@ -17,11 +17,11 @@ from pointsman.decision.decision import Decision
 from pointsman.decision.diff import PARTS
 from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
-from pointsman.diagnostics.selection import describe_selection
-from pointsman.diagnostics.served import STAGES
+from pointsman.diagnostics.explained import describe_selection
+from pointsman.diagnostics.prices import STAGES
 from pointsman.errors import PointsmanError
 from pointsman.factory import policy_toml
-from pointsman.reports.kept_answers import kept_answers
+from pointsman.reports.outcomes import kept_answers
 from pointsman.reports.replay import served
 from pointsman.reports.replay_period import decide_again as again
 from pointsman.reports.usage import HASHED, cost, usage
@@ -168,7 +168,7 @@ def _explained(engine: Engine, decided: Decision, words: str | None) -> Explanat
     """Take the tier apart by the policy in force, from the words or, without them, from recorded signals."""
     reading = engine.recall(decided, Memory(), words)
     domain = decided.domains.effective.primary.domain if decided.domains else ""
-    return explain(engine.scorer, reading.evidence, domain)
+    return explain(engine.scorer_of(decided.input), reading.evidence, domain)
 
 
 def _attempt(view: GatewayView, attempt: Attempt) -> dict[str, object]:

@@ -10,13 +10,14 @@ from typing import Final
 from pointsman.console._view import Unusable, Visit
 from pointsman.stores.ledger.reading import DecisionFilter, Position
 
-__all__ = ["FILTERS", "PERIOD", "PERIODS", "filter_of", "page_after", "page_of", "period_of"]
+__all__ = ["FILTERS", "PERIOD", "PERIODS", "filter_of", "page_after", "page_of", "period_of",
+           "time_of"]  # fmt: skip
 
 #: Periods of the time picker, in seconds.
 PERIODS: Final = {"15m": 900, "1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800, "30d": 2_592_000}
 
-_TEXTS: Final = ("session", "caller", "tier", "model", "role", "domain", "signal", "classifier", "capability",
-          "label", "text")  # fmt: skip
+_TEXTS: Final = ("session", "caller", "tier", "model", "role", "project", "client", "domain", "signal",
+          "classifier", "capability", "label", "text")  # fmt: skip
 _FLAGS: Final = ("stuck", "downgraded", "abstained", "labelled")
 #: Query parameters of a period, and of a search.
 PERIOD: Final = ("last", "since", "until")
@@ -60,7 +61,7 @@ def period_of(visit: Visit) -> tuple[float | None, float | None]:
         if last not in PERIODS:
             raise Unusable(f'"last" must be one of {", ".join(PERIODS)}')
         return time.time() - PERIODS[last], None
-    return _time("since", visit.asked("since")), _time("until", visit.asked("until"))
+    return time_of("since", visit.asked("since")), time_of("until", visit.asked("until"))
 
 
 def _flag(name: str, text: str) -> bool | None:
@@ -78,7 +79,7 @@ def _number(name: str, text: str) -> float | None:
         raise Unusable(f'"{name}" must be a number') from None
 
 
-def _time(name: str, text: str) -> float | None:
+def time_of(name: str, text: str) -> float | None:
     """Read a time: seconds since the epoch, or a date, in UTC where it names no zone."""
     if not text:
         return None

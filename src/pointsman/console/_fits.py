@@ -25,7 +25,7 @@ from pointsman.encoders.learned_routers import load_learned_router
 from pointsman.errors import Overloaded, PointsmanError
 from pointsman.reports.labels import count_pairs
 from pointsman.reports.outcomes import prompts, scored
-from pointsman.stores.ledger.port import Ledger
+from pointsman.stores.ledger.port import Search
 
 __all__ = ["Fits", "can_fit", "is_in_use"]
 
@@ -198,7 +198,7 @@ def _words(wrong: str) -> str:
     return "; ".join(line.strip() for line in wrong.splitlines() if line.strip())[:2_000]
 
 
-def _export(ledger: Ledger, config: Config, data: Path) -> tuple[tuple[str, str], int]:
+def _export(ledger: Search, config: Config, data: Path) -> tuple[tuple[str, str], int]:
     """Write what ``outcomes export`` writes of the two models that most prompts have labels of.
 
     Raises:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from pointsman.access import KeyRow, Limit, overview, store_kind
+from pointsman.config.new_key import NewKey, new_key, write_key
 from pointsman.console._roles import console_role
-from pointsman.console._view import GatewayView, Page, Table, Visit
-from pointsman.errors import RoleForbids
+from pointsman.console._view import GatewayView, Page, Table, Unusable, Visit
+from pointsman.errors import PointsmanError, RoleForbids
 
-__all__ = ["keys_page"]
+__all__ = ["keys_page", "make_key"]
+
+log = logging.getLogger(__name__)
 
 _COLUMNS: Final = ("what", "name", "team", "role", "state", "expires", "models", "tiers",
                    "limit", "per", "most", "used", "left", "ends_at")  # fmt: skip
@@ -23,9 +28,39 @@ def keys_page(visit: Visit) -> Page:
     Raises:
         RoleForbids: a viewer asks.
     """
-    view = visit.view
-    if console_role(view.config, visit.session.caller) != "admin":
+    return _page(visit)
+
+
+def make_key(visit: Visit) -> Page:
+    """Make a key, write its hash into the configuration, and show it this once.
+
+    Raises:
+        RoleForbids: a viewer asks.
+    """
+    _check_admin(visit)
+    name, team = (visit.form.get(field, "").strip() for field in ("name", "team"))
+    try:
+        if not visit.view.config.source:
+            raise Unusable(
+                "this gateway has no configuration file to write a key to",
+                hint="start it with --config; pointsman config init writes one",
+            )
+        made = new_key(name, team)
+        write_key(Path(visit.view.config.source), made)
+    except PointsmanError as error:
+        return _page(visit, error=error)
+    log.info("the console made a key for %s, as %s asked", name, visit.session.caller or "this machine")
+    return _page(visit, made=made)
+
+
+def _check_admin(visit: Visit) -> None:
+    if console_role(visit.view.config, visit.session.caller) != "admin":
         raise RoleForbids("the page Keys is for admins", hint='role = "admin" in [keys.NAME]')
+
+
+def _page(visit: Visit, *, made: NewKey | None = None, error: PointsmanError | None = None) -> Page:
+    view = visit.view
+    _check_admin(visit)
     access = view.access
     now = time.time() if access is None else access.clock()
     rows = overview(view.config, lambda limits: _uses(view, limits), now)
@@ -35,8 +70,15 @@ def keys_page(visit: Visit) -> Page:
         "unnamed": unnamed,
         "store": store_kind(view.config),
         "fault": access.budgets.fault if access is not None else "",
+        "made": made,
+        "error": error,
+        "entered": {} if made else visit.form,
+        "team_names": list(view.config.teams),
+        "is_first": not view.config.server.keys,
+        "source": view.config.source,
     }
-    return Page("keys.html", context, {"keys": rows, "unnamed": unnamed}, Table(_COLUMNS, list(_cells(rows))))
+    data, table = {"keys": rows, "unnamed": unnamed}, Table(_COLUMNS, list(_cells(rows)))
+    return Page("keys.html", context, data, table, 400 if error else 200)
 
 
 def _uses(view: GatewayView, limits: Sequence[Limit]) -> Mapping[Limit, int]:

@@ -12,11 +12,9 @@ from pointsman.console._fits import Fits, can_fit, is_in_use
 from pointsman.console._marks import marked
 from pointsman.console._view import GatewayView, Page, Redirect, Table, Visit
 from pointsman.errors import PointsmanError
-from pointsman.reports.kept_answers import kept_answers
 from pointsman.reports.labels import Labels as LabelState
-from pointsman.reports.labels import count_pairs, labels
-from pointsman.reports.outcomes import Scored, scored
-from pointsman.reports.queue import Queued
+from pointsman.reports.labels import Queued, count_pairs, labels
+from pointsman.reports.outcomes import Scored, kept_answers, scored
 from pointsman.reports.usage import HASHED
 from pointsman.stores.ledger.export import record
 from pointsman.tiers import explain
@@ -145,7 +143,10 @@ def _item(view: GatewayView, queued: Queued) -> dict[str, object]:
     words = found.text if found.text and not found.text.startswith(HASHED) else None
     pieces = None
     if words is not None:
-        pieces = marked(words, explain(view.engine.scorer, view.engine.scanner.scan(words)).contributions)
+        pieces = marked(
+            words,
+            explain(view.engine.scorer_of(decision.input), view.engine.scanner.scan(words)).contributions,
+        )
     answers = kept_answers(found)
     place = next((number for number, each in enumerate(answers, 1) if not each.is_labelled), None)
     return {"queued": queued, "decision": decision, "pieces": pieces, "answers": answers, "place": place}

@@ -1,6 +1,6 @@
 """Server-sent events of the page Now: one look at the ledger a second, however many browsers watch.
 
-Nothing is called on the path of a request: the look finds what is new (docs/decisions/0162).
+Nothing is called on the path of a request: the look finds what is new (docs/notebook/0162).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from pointsman.decision.decision import Decision
 from pointsman.reports.usage import HASHED
-from pointsman.stores.ledger import Ledger
+from pointsman.stores.ledger import Search
 
 __all__ = ["SessionName", "name_of", "names_of"]
 
@@ -43,7 +43,7 @@ def name_of(session: str, first: Decision, words: str | None) -> SessionName:
     return SessionName(first.input.client or "session", first.input.arrived_at)
 
 
-def names_of(ledger: Ledger, sessions: Iterable[str]) -> dict[str, SessionName]:
+def names_of(ledger: Search, sessions: Iterable[str]) -> dict[str, SessionName]:
     """Return the names of some sessions; two reads for each that is a hash."""
     found: dict[str, SessionName] = {}
     for session in dict.fromkeys(filter(None, sessions)):

@@ -11,12 +11,11 @@ import msgspec
 from pointsman.console._names import names_of
 from pointsman.console._reading import newest
 from pointsman.console._view import GatewayView, Page, Table, Visit
-from pointsman.diagnostics.client_lines import CallerKey, lines_to_copy
-from pointsman.diagnostics.clients import judge_clients
+from pointsman.diagnostics.clients import CallerKey, judge_clients, lines_to_copy
 from pointsman.reports.summary import Minute
 from pointsman.reports.summary import now as summarise
 
-__all__ = ["SHOWN", "figures", "last_hour", "now"]
+__all__ = ["SHOWN", "client_lines", "figures", "last_hour", "now"]
 
 #: Decisions shown, and read for the figures of the last minute.
 SHOWN: Final = 50
@@ -49,7 +48,7 @@ def now(visit: Visit) -> Page:
         "figures": figures(view),
         "rows": rows,
         "names": names_of(view.ledger, (row.session for row in rows)),
-        "clients": [] if rows else _clients(visit),
+        "clients": [] if rows else client_lines(visit),
     }
     return Page("now.html", context)
 
@@ -97,7 +96,7 @@ def figures(view: GatewayView) -> Figures:
     )
 
 
-def _clients(visit: Visit) -> list[dict[str, object]]:
+def client_lines(visit: Visit) -> list[dict[str, object]]:
     """Return the line to copy for each client, and why others do not work."""
     config = visit.view.config
     verdicts = judge_clients(config)

@@ -12,9 +12,9 @@ from pointsman.console._view import GatewayView, Page, Table, Visit
 from pointsman.errors import PointsmanError
 from pointsman.printable import plain_lines
 from pointsman.reports.drift import Drift, drift
+from pointsman.reports.good_enough import LEVEL, LOOKS, good_enough
 from pointsman.reports.guidance_report import guidance_report
-from pointsman.reports.observed import Observed, Point, observed
-from pointsman.reports.quality import Curve, read_curve, router_quality
+from pointsman.reports.quality import Curve, Observed, Point, observed, read_curve, router_quality
 from pointsman.stores.ledger import DecisionFilter, Record
 from pointsman.tiers import LearnedRouter
 
@@ -36,8 +36,12 @@ def quality(visit: Visit) -> Page:
     claim = router_quality(router) if router else None
     curve, curve_error = _curve(view)
     projects = projects_seen(view.engine.policy.projects, newest)
+    verdict = good_enough(newest, view.config.models)
     context = {
         "observed": seen,
+        "verdict": verdict,
+        "looks": LOOKS,
+        "level": LEVEL,
         "chart": _chart(seen),
         "claim": claim,
         "curve": curve,
@@ -51,6 +55,7 @@ def quality(visit: Visit) -> Page:
         "looked_at": _LOOKED_AT,
     }
     data = {
+        "good_enough": verdict,
         "observed": seen,
         "learned_router": claim,
         "curve": curve,

@@ -65,7 +65,7 @@ def _environment() -> Environment:
     found.globals.update(static=_static, rank=_RANKS)
     found.filters.update(
         amount=amount, count=count, ms=milliseconds, when=when, share=share, tierclass=str.lower,
-        path=path_of, search=urlencode, places=places, fixed=fixed, plural=plural,
+        path=path_of, search=urlencode, clock=clock, places=places, fixed=fixed, plural=plural,
     )  # fmt: skip
     return found
 
@@ -136,6 +136,11 @@ def milliseconds(value: float | None) -> str:
 def share(value: float | None) -> str:
     """Write a share as a percentage."""
     return "–" if value is None else f"{value:.1%}"
+
+
+def clock(seconds: float, form: str) -> str:
+    """Write the time below a bar, in UTC: "14:00", or "11-23" for a day."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M UTC" if form == "hour" else "%m-%d")
 
 
 def when(seconds: float | None, form: str = "time") -> Markup:

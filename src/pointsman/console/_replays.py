@@ -14,7 +14,7 @@ from pointsman.console._view import Unusable
 from pointsman.decision.engine import Engine
 from pointsman.errors import Overloaded, PointsmanError
 from pointsman.reports.replay_period import ReplayDiff, replay_period
-from pointsman.stores.ledger.port import Ledger
+from pointsman.stores.ledger.port import Search
 from pointsman.stores.ledger.reading import DecisionFilter
 
 __all__ = ["Job", "Replays"]
@@ -65,7 +65,7 @@ class Replays:
         """Return one of them."""
         return self._jobs.get(number)
 
-    def begin(self, ledger: Ledger, engine: Engine, since: float | None, until: float | None) -> str:
+    def begin(self, ledger: Search, engine: Engine, since: float | None, until: float | None) -> str:
         """Begin a replay of the decisions of a period, and return its id.
 
         Raises:
@@ -95,7 +95,7 @@ class Replays:
         for number in list(self._jobs):
             self.cancel(number)
 
-    def _run(self, ledger: Ledger, job: Job) -> None:
+    def _run(self, ledger: Search, job: Job) -> None:
         def progress(done: int, about: int) -> bool:
             job.done, job.total = done, about
             self._pause(_PAUSE)

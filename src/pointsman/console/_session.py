@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from typing import Final, NamedTuple
 
 from pointsman.console._names import name_of
+from pointsman.console._policy_text import engine_of, version_choices
 from pointsman.console._view import GatewayView, Missing, Page, Table, Visit
 from pointsman.decision.decision import Decision
-from pointsman.reports.usage import answered, cost, usage
+from pointsman.reports.outcomes import kept_answers
+from pointsman.reports.replay import Replay, Replayed
+from pointsman.reports.savings import usual_baseline
+from pointsman.reports.usage import HASHED, answered, cost, usage
 from pointsman.stores.ledger import Record
+from pointsman.trajectory.step import Step
 from pointsman.vocabulary import ModelSpec, Tier
 
 __all__ = ["Lane", "lane", "session"]
@@ -59,6 +64,11 @@ class Switch(NamedTuple):
 
 class _Line(NamedTuple):
     record: Record
+    words: str | None  # of the user message, with its first request; None where they are not kept
+    answer: str | None  # its text, where a shadow model's is kept beside it
+    calls: tuple[Step, ...]  # of tools, that the answer asked for, as the next request tells
+    baseline: float | None  # what the most expensive model would have cost
+    now: Replayed | None  # under another policy
     model: str
     status: int
     input: int | None
@@ -78,7 +88,9 @@ def session(visit: Visit) -> Page:
             hint="it was removed by retention, or never recorded",
         )
     shown = records[:MOST_SHOWN]
-    lines = list(_lines(shown, visit.view))
+    version = visit.asked("version")
+    replayed = list(Replay(engine_of(visit.view, "", version)).turns(shown)) if version else []
+    lines = list(_lines(shown, visit.view, replayed))
     context = {
         "session": wanted,
         "name": name_of(wanted, shown[0].decision, shown[0].text),
@@ -87,6 +99,13 @@ def session(visit: Visit) -> Page:
         "lane": lane(shown),
         "is_cut": len(records) > MOST_SHOWN,
         "cost": _sum(line.cost for line in lines),
+        "baseline": usual_baseline(visit.view.config.models),
+        "baseline_cost": _sum(line.baseline for line in lines),
+        "messages": [list(of) for _, of in groupby(lines, _message)],
+        "text_mode": visit.view.config.ledger.text,
+        "versions": version_choices(visit.view),
+        "version": version,
+        "now_cost": _sum(line.now.now.cost for line in lines if line.now),
         "calls": sum(len(each.decision.input.steps) for each in shown),
         "errors": sum(step.is_error for each in shown for step in each.decision.input.steps),
         "switches": [line.switch for line in lines if line.switch],
@@ -145,10 +164,13 @@ def _marks(decision: Decision, *, new_message: bool) -> Iterator[Mark]:
     yield Mark("model", "request", 0, 0, f"{tier or 'by name'} → {model or 'none'}", of, tier)
 
 
-def _lines(records: Iterable[Record], view: GatewayView) -> Iterator[_Line]:
+def _lines(records: Sequence[Record], view: GatewayView, replayed: Sequence[Replayed]) -> Iterator[_Line]:
     models = view.config.models
-    before, sent = "", 0
-    for record in records:
+    compared = models.get(usual_baseline(models))
+    before, sent, message = "", 0, -1
+    for number, record in enumerate(records):
+        asked = record.decision.input
+        is_new, message = asked.user_message != message, asked.user_message
         answer = answered(record.attempts)
         used = usage(answer)
         last = answer or (record.attempts[-1] if record.attempts else None)
@@ -159,6 +181,11 @@ def _lines(records: Iterable[Record], view: GatewayView) -> Iterator[_Line]:
             switch = Switch(before, answer.model, lost, _lost(models.get(answer.model), lost))
         yield _Line(
             record,
+            record.text if is_new and record.text and not record.text.startswith(HASHED) else None,
+            next((each.text for each in kept_answers(record) if not each.model), None),
+            _called(record, islice(records, number + 1, None)),
+            cost(compared, used) if used else None,
+            replayed[number] if replayed else None,
             model,
             last.status if last else 0,
             used.input if used else None,
@@ -169,6 +196,17 @@ def _lines(records: Iterable[Record], view: GatewayView) -> Iterator[_Line]:
         )
         before = answer.model if answer else before
         sent = used.input if used else sent
+
+
+def _message(line: _Line) -> int:
+    return line.record.decision.input.user_message
+
+
+def _called(record: Record, later: Iterable[Record]) -> tuple[Step, ...]:
+    """The calls of tools that the next request of the same conversation brings the results of."""
+    session = record.decision.input.session
+    following = next((each for each in later if each.decision.input.session == session), None)
+    return following.decision.input.steps if following else ()
 
 
 def _lost(model: ModelSpec | None, tokens: int) -> float | None:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from pointsman.reports.quality import Curve
 from pointsman.vocabulary import Tier
 
-__all__ = ["Bar", "Chart", "curve_chart", "points_chart", "score_bar"]
+__all__ = ["Bar", "Chart", "Money", "MoneyBars", "curve_chart", "money_bars", "points_chart", "score_bar"]
 
 #: Width of a picture in its own units; the page scales it.
 WIDTH: Final = 1_000
@@ -143,3 +143,60 @@ def curve_chart(curve: Curve) -> Chart:
         band=joined([*upper, *reversed(lower)]),
         plain=joined(curve.models),
     )
+
+
+class Money(NamedTuple):
+    """What was paid and saved in an hour or a day, in US dollars."""
+
+    at: float  # where it begins, seconds since the epoch
+    paid: float
+    saved: float
+    requests: int
+
+
+class MoneyBar(NamedTuple):
+    """One hour or day, in the units of the picture."""
+
+    of: Money
+    x: float
+    paid_y: float
+    paid_height: float
+    saved_y: float
+    saved_height: float
+    is_named: bool  # its time is written below it
+
+
+class MoneyBars(NamedTuple):
+    """What was paid, and above it what was saved: together, what the baseline would have cost."""
+
+    bars: tuple[MoneyBar, ...]
+    up: tuple[tuple[float, float], ...]  # ticks: place and US dollars
+    bar_width: float
+    form: str  # of the times: "hour", "date"
+    width: float = 760.0
+    left: float = 84.0
+    top: float = 12.0
+    below: float = 176.0
+
+
+#: Times below the bars at most.
+_NAMED: Final = 8
+
+
+def money_bars(periods: Sequence[Money], form: str) -> MoneyBars:
+    """Place hours or days side by side."""
+    frame = MoneyBars((), (), 0.0, form)
+    most = max((each.paid + max(each.saved, 0.0) for each in periods), default=0.0) or 1.0
+    step = (frame.width - frame.left) / max(len(periods), 1)
+    tall = frame.below - frame.top
+    every = -(-len(periods) // _NAMED)
+    bars: list[MoneyBar] = []
+    for number, of in enumerate(periods):
+        paid, saved = of.paid / most * tall, max(of.saved, 0.0) / most * tall
+        top = frame.below - paid
+        places = (frame.left + number * step, top, paid, top - saved, saved)
+        is_named = (len(periods) - 1 - number) % every == 0
+        x, paid_y, paid_height, saved_y, saved_height = (round(each, 1) for each in places)
+        bars.append(MoneyBar(of, x, paid_y, paid_height, saved_y, saved_height, is_named))
+    ticks = tuple((round(frame.below - tall * step / 2, 1), most * step / 2) for step in range(3))
+    return frame._replace(bars=tuple(bars), up=ticks, bar_width=round(max(step * 0.72, 1.0), 1))

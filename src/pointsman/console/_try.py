@@ -9,9 +9,8 @@ from pointsman.console._marks import marked
 from pointsman.console._svg import score_bar
 from pointsman.console._view import Page, Table, Unusable, Visit
 from pointsman.decision.memory import Memory
-from pointsman.diagnostics.explained import Explained, explain_request
-from pointsman.diagnostics.selection import describe_selection
-from pointsman.diagnostics.served import STAGES
+from pointsman.diagnostics.explained import Explained, describe_selection, explain_request
+from pointsman.diagnostics.prices import STAGES
 from pointsman.errors import PointsmanError
 from pointsman.vocabulary import AgentRequest, WireFormat
 from pointsman.wire.request import read_request, request_from_text

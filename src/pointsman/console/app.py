@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -16,11 +18,13 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from pointsman.console import _decision, _decisions, _now, _quality, _savings, _session, _try
+from pointsman.console import _decision, _decisions, _now, _quality, _savings, _session, _sessions, _try
+from pointsman.console._change import Changes
 from pointsman.console._filters import FILTERS, PERIOD
 from pointsman.console._fits import Fits
 from pointsman.console._guard import HEADERS, check_origin, read_form
-from pointsman.console._keys import keys_page
+from pointsman.console._home import Home
+from pointsman.console._keys import keys_page, make_key
 from pointsman.console._label import Labels
 from pointsman.console._live import Live
 from pointsman.console._login import COOKIE, Logins, Session
@@ -41,6 +45,10 @@ _WAITING: Final = 32
 #: Seconds that a page may take, its wait included.
 _PATIENCE: Final = 30.0
 
+#: Bytes from which on a body is compressed, and how hard.
+_WORTH_PACKING: Final = 1_000
+_LEVEL: Final = 6
+
 #: Files by their ending. Nothing else is served.
 _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
@@ -52,7 +60,11 @@ _LOG: Final = "the gateway's log says why; requests of agents are served as ever
 
 #: Query parameters of the pages that have some.
 _PARAMETERS: Final[Mapping[str, Sequence[str]]] = {
+    "": ("last",),
+    "/change": ("from", "to"),
     "/decisions": (*FILTERS, "before", "limit"),
+    "/sessions": _sessions.SESSION_FILTERS,
+    "/sessions/{id:path}": ("version",),
     "/savings": ("baseline", "zone", *PERIOD),
     "/policy": ("version",),
     "/try": ("request", "format"),
@@ -94,10 +106,14 @@ class Console:
 
     def _routes(self) -> list[Route]:
         labels, policies, fits = Labels(self._fits), Policies(self._replays), self._fits
+        home = Home().page
         pages: dict[str, Handler] = {
-            "": _now.now,
+            "": home,
+            "/now": _now.now,
+            "/change": Changes().page,
             "/decisions": _decisions.decisions,
             "/decisions/{id}": _decision.decision,
+            "/sessions": _sessions.sessions,
             "/sessions/{id:path}": _session.session,
             "/savings": _savings.savings_page,
             "/quality": _quality.quality,
@@ -115,6 +131,7 @@ class Console:
             "/policy/replays/{id}/cancel": policies.cancel,
             "/label/{id}": labels.label,
             "/fits": fits.begin,
+            "/keys": make_key,
             "/fits/{id}/use": fits.use,
             "/fits/back": fits.take_back,
             "/try": _try.try_it,
@@ -124,8 +141,11 @@ class Console:
             Route("/console/login", self._login, methods=["GET", "POST"]),
             Route("/console/logout", self._endpoint(self._logout, "html"), methods=["POST"]),
             Route("/console/events", self._events),
-            Route("/console/now.json", self._endpoint(_now.last_hour, "json")),
-            Route("/console/now.csv", self._endpoint(_now.last_hour, "csv")),
+            *(
+                Route(f"/console/{name}.{ending}", self._endpoint(handler, ending, known))
+                for name, handler, known in (("now", _now.last_hour, ()), ("home", home, ("last",)))
+                for ending in ("json", "csv")
+            ),
         ]
         for path, handler in pages.items():
             known, endings = _PARAMETERS.get(path, ()), ("json", "csv") if path else ()
@@ -157,7 +177,9 @@ class Console:
                 visit = _visit(request, view, session, form)
                 if known is not None:
                     visit.check_query(known)
-                answered: Response = await self._in_thread(partial(_answered, handler, visit, ending))
+                is_packed = "gzip" in request.headers.get("accept-encoding", "")
+                made = partial(_answered, handler, visit, ending, is_packed=is_packed)
+                answered: Response = await self._in_thread(made)
             except PointsmanError as error:
                 return _failed(request, view, error, ending)
             except Exception:
@@ -233,7 +255,26 @@ def _visit(request: Request, view: GatewayView, session: Session, form: Mapping[
     )
 
 
-def _answered(handler: Handler, visit: Visit, ending: str) -> Response:
+def _answered(handler: Handler, visit: Visit, ending: str, *, is_packed: bool) -> Response:
+    answer = _made(handler, visit, ending)
+    return _packed(answer) if is_packed else answer
+
+
+def _packed(answer: Response) -> Response:
+    """Compress a body, in the thread that made it.
+
+    A page holds the token of its session beside text of callers. What such text does to the size is seen by
+    nobody who may not see the page: another site's requests come without the cookie (``SameSite=Strict``).
+    """
+    if len(answer.body) >= _WORTH_PACKING:
+        answer.body = gzip.compress(answer.body, _LEVEL, mtime=0)
+        answer.headers["content-length"] = str(len(answer.body))
+        answer.headers["content-encoding"] = "gzip"
+    answer.headers["vary"] = "accept-encoding"
+    return answer
+
+
+def _made(handler: Handler, visit: Visit, ending: str) -> Response:
     made = handler(visit)
     if isinstance(made, Redirect):
         return RedirectResponse(made.to, 303)
@@ -303,6 +344,11 @@ async def _static(request: Request) -> Response:
     kind = _TYPES.get(file.suffix)
     if kind is None or STATIC not in file.resolve().parents or not file.is_file():
         return Response(status_code=404)
-    return Response(
-        file.read_bytes(), 200, {"cache-control": "public, max-age=31536000, immutable"}, media_type=kind
-    )
+    return _static_answer(file, kind, is_packed="gzip" in request.headers.get("accept-encoding", ""))
+
+
+@cache
+def _static_answer(file: Path, kind: str, *, is_packed: bool) -> Response:
+    headers = {"cache-control": "public, max-age=31536000, immutable"}
+    answer = Response(file.read_bytes(), 200, headers, media_type=kind)
+    return _packed(answer) if is_packed else answer

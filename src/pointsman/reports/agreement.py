@@ -1,4 +1,4 @@
-"""What asking two cheap models saved, and what it would save by another table of the configuration."""
+"""Savings from asking two cheap models, and from another table of the configuration."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RuleReport:
 
     @property
     def saved(self) -> float:
-        """What was saved against the strong model alone; less than 0 where it cost more."""
+        """Savings against the strong model alone; negative if it cost more."""
         return self.alone - self.paid
 
     def to_json(self) -> dict[str, object]:
@@ -133,7 +133,7 @@ def agreement_report(
     models: Mapping[str, ModelSpec],
     policies: Mapping[str, AgreementPolicy],
 ) -> AgreementReport:
-    """Add up what was compared.
+    """Add up comparisons.
 
     A request that a cheap model served is taken to use as many tokens of the strong model.
 
@@ -201,7 +201,7 @@ def _cost(models: Mapping[str, ModelSpec], model: str, used: Usage | None) -> fl
 def _would(
     policy: AgreementPolicy, entry: ComparedAnswers, session: str, disagreed: Counter[tuple[str, str]]
 ) -> str:
-    """Return who serves by a table of the configuration: "cheap", "strong", or "unknown" if nobody was asked.
+    """Return the serving side under a table of the configuration: "cheap", "strong" or "unknown".
 
     Counts the disagreements of the session as the gateway does.
     """

@@ -32,7 +32,7 @@ CHANCE: Final = 16.92
 #: How much more the similarities of a learned router vary than a sample of as many prompts does: they come
 #: from routers trained on four fifths of the data, whose centroids add noise of their own. With 1, prompts
 #: like the training data were reported as shifted in 14 to 31 of 100 cases by routers of 100 labels; with 2
-#: in at most 3 (docs/decisions/0097).
+#: in at most 3 (docs/notebook/0097).
 REFITTED: Final = 2
 
 #: Prompts below which nothing is said: chance alone then reaches an index of 0.17.
@@ -137,7 +137,7 @@ class Drift:
 
 
 def drift(records: Iterable[Record], learned_router: LearnedRouter) -> Drift:
-    """Compare what was asked of a learned router with what it was trained on.
+    """Compare the prompts of a learned router with its training data.
 
     The turns of one user message count once: tool calls in between bring no new words.
     """

@@ -37,12 +37,12 @@ class _Run:
 
     @property
     def success(self) -> bool | None:
-        """None where nobody said."""
+        """None if unknown."""
         return fmean(self.scores) >= _GOOD if self.scores else None
 
 
 #: A limit lies a tenth above the runs it is made of: of n successes the next is longer than the longest with
-#: probability 1/(n + 1), and mostly by little (figures: docs/decisions/0171).
+#: probability 1/(n + 1), and mostly by little (figures: docs/notebook/0171).
 MARGIN: Final = 1.1
 
 
@@ -133,7 +133,7 @@ def runs_in(records: Iterable[Record]) -> list[SourceRuns]:
 
 
 def escalations(records: Iterable[Record]) -> Escalated:
-    """Compare user messages whose tier was raised with those of the control group."""
+    """Compare user messages with a raised tier with those of the control group."""
     found = Escalated()
     for run in _collect(records):
         good = run.success

@@ -2,21 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Final
 
+from pointsman.guidance import Arm, Mode
 from pointsman.guidance.memory import Followed
-from pointsman.reports.ending_effect import Ended, EndingEffect, compare_endings
-from pointsman.reports.endings import endings
-from pointsman.reports.guidance_effect import Effect, compare, followed_in
-from pointsman.stores.ledger import Record
+from pointsman.printable import Block, Column, TextTable
+from pointsman.reports.guidance_effect import (
+    Effect,
+    Ended,
+    EndingEffect,
+    compare,
+    compare_endings,
+    followed_in,
+)
+from pointsman.stores.ledger import Outcome, Record
 
-__all__ = ["GuidanceReport", "guidance_report"]
+__all__ = ["Endings", "GuidanceReport", "endings", "guidance_report"]
+
+
+# How sessions ended in which a hint was due, from what a ledger holds of outcomes.
+
+_IMPLICIT: Final = "implicit:"
+#: Guidance itself may raise the tier, on one side only: that is no sign of how a session went.
+_OF_GUIDANCE: Final = "implicit:escalation"
+
+
+@dataclass(slots=True)
+class Endings:
+    """The same sessions twice: by reported outcomes, and by signs against an answer that were derived."""
+
+    said: list[Ended]  # mean of the scores said from the first due hint on
+    signs: list[Ended]  # 1 where no sign was seen from then on, else 0; empty where none were ever derived
+
+
+@dataclass(slots=True)
+class _Session:
+    arm: Arm
+    source: str = ""
+    scores: list[float] = field(default_factory=list)
+    signs: int = 0
+
+
+def endings(records: Iterable[Record]) -> Endings:
+    """Follow every session from the first hint that was due in it. Records come oldest first.
+
+    Sessions that were only observed are left out: none is treated there. A session counts on its side
+    whether or not it continued, so that a hint after which an agent gives up counts as well.
+    """
+    sessions: dict[str, _Session] = {}
+    derived = False
+    for record in records:
+        guidance, name = record.decision.guidance, record.decision.input.session
+        derived = derived or any(outcome.source.startswith(_IMPLICIT) for outcome in record.outcomes)
+        if name not in sessions and guidance and guidance.firings and guidance.mode is Mode.ON:
+            sessions[name] = _Session(guidance.arm, record.decision.input.client)
+        if name in sessions:
+            _add(sessions[name], record.outcomes)
+    said = [
+        Ended(name, each.arm, fmean(each.scores) if each.scores else None, each.source)
+        for name, each in sessions.items()
+    ]
+    signs = [Ended(name, each.arm, float(not each.signs), each.source) for name, each in sessions.items()]
+    return Endings(said, signs if derived else [])
+
+
+def _add(session: _Session, outcomes: Iterable[Outcome]) -> None:
+    for outcome in outcomes:
+        if outcome.source.startswith(_IMPLICIT):
+            session.signs += outcome.source != _OF_GUIDANCE and outcome.score == 0.0
+        elif outcome.score is not None and not outcome.model:
+            session.scores.append(outcome.score)
 
 
 @dataclass(frozen=True, slots=True)
 class GuidanceReport:
-    """What came of hints, given and withheld."""
+    """Effects of hints, given and withheld."""
 
     rows: tuple[Followed, ...]
     effect: Effect
@@ -32,6 +95,14 @@ class GuidanceReport:
             "rows": self.rows,
             "endings": {name: _ending_json(each) for name, each in self.endings.items()},
         }
+
+    def blocks(self) -> Iterator[Block]:
+        """Lines and tables for a person."""
+        yield _classifier_table(self.rows)
+        yield ""
+        yield from _effect_lines(self.effect)
+        yield from _ending_lines(self.endings)
+        yield from _source_blocks(self.rows, self.said)
 
 
 def guidance_report(records: Iterable[Record]) -> GuidanceReport:
@@ -60,3 +131,76 @@ def _ending_json(effect: EndingEffect) -> dict[str, object]:
     }
     interval = {"difference": effect.difference, "low": effect.low, "high": effect.high}
     return {**sides, **interval, "enough": effect.enough, "verdict": effect.verdict}
+
+
+_SIDES: Final = ("given", "went on", "withheld", "went on")
+_FIRED: Final = (Column("fired", least=22), *(Column(name, right=True) for name in _SIDES))
+_BY_PROGRAM: Final = (
+    Column("program", least=18),
+    *(Column(name, right=True) for name in (*_SIDES, "score given", "withheld")),
+)
+_ENDED: Final = {
+    "said": "how sessions ended, by the scores given from the first due hint on (1 is good)",
+    "signs": "sessions without a retry or a correction from the first due hint on, as derived",
+}
+
+
+def _classifier_table(rows: Iterable[Followed]) -> TextTable:
+    """A row for each classifier: interventions on each side, and the number of continued streaks."""
+    counts: dict[str, dict[Arm, list[bool]]] = {}
+    for row in rows:
+        sides = counts.setdefault(row.classifier, {Arm.TREATED: [], Arm.CONTROL: []})
+        sides[row.arm].append(row.continued)
+    found = []
+    for classifier, sides in sorted(counts.items()):
+        given, control = sides[Arm.TREATED], sides[Arm.CONTROL]
+        numbers = (len(given), sum(given), len(control), sum(control))
+        found.append((classifier, *map(str, numbers)))
+    return TextTable(_FIRED, found)
+
+
+def _effect_lines(effect: Effect) -> list[str]:
+    """The comparison, by each session's first intervention."""
+    sides = (("guidance given", effect.treated), ("guidance withheld", effect.control))
+    lines = [
+        f"{name}: {side.sessions} sessions, the streak went on in {side.continued} ({side.share:.0%})"
+        for name, side in sides
+    ]
+    if effect.enough:
+        lines.append(
+            f"difference: {effect.difference:+.0%}, 95 % interval {effect.low:+.0%} to {effect.high:+.0%}"
+        )
+    return [*lines, effect.verdict]
+
+
+def _ending_lines(effects: Mapping[str, EndingEffect]) -> Iterator[str]:
+    """How sessions ended, each way it is known."""
+    for name, effect in effects.items():
+        yield ""
+        yield f"{_ENDED[name]}:"
+        for label, side in (("guidance given", effect.treated), ("guidance withheld", effect.control)):
+            yield f"{label}: {side.mean:.2f} in {side.scored} of {side.sessions} sessions"
+        if effect.enough:
+            interval = f"95 % interval {effect.low:+.2f} to {effect.high:+.2f}"
+            yield f"difference: {effect.difference:+.2f}, {interval}"
+        yield effect.verdict
+
+
+def _source_blocks(rows: Sequence[Followed], ended: Sequence[Ended]) -> Iterator[Block]:
+    """A row for each program whose agents were treated or in the control group, if there are several.
+
+    Agents differ in how often they fail and recover, so a difference between all of them says little of one.
+    """
+    sources = sorted({row.source for row in rows} | {each.source for each in ended})
+    if len(sources) < 2:
+        return
+    yield ""
+    found = []
+    for source in sources:
+        effect = compare(row for row in rows if row.source == source)
+        scores = compare_endings([each for each in ended if each.source == source])
+        sides = (effect.treated, effect.control)
+        given, withheld = ((each.sessions, f"{each.share:.0%}" if each.sessions else "-") for each in sides)
+        means = [f"{s.mean:.2f}" if s.scored else "-" for s in (scores.treated, scores.control)]
+        found.append((source or "(not known)", *map(str, (*given, *withheld, *means))))
+    yield TextTable(_BY_PROGRAM, found)

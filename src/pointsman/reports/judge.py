@@ -65,7 +65,7 @@ class Pair(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What a judge says of a pair: above 0 for the shadow's answer."""
+    """Verdict of a judge on a pair: above 0 for the shadow's answer."""
 
     preference: int  # -1, 0, 1
     by_position: bool  # both orders chose the same place
@@ -74,7 +74,7 @@ class Judgement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What is known of a judge."""
+    """Agreement and cost of a judge."""
 
     pairs: int
     ties: int
@@ -126,7 +126,7 @@ class Judged:
 def pairs_in(
     records: Iterable[Record], judge: str, kind_of: Callable[[Record], str] | None = None
 ) -> Iterator[Pair]:
-    """Yield the pairs of which both texts were kept and that the judge has not judged.
+    """Yield the pairs with both texts stored and that the judge has not judged.
 
     Args:
         records: With shadow answers (``[shadow] text``).
@@ -147,8 +147,8 @@ def pairs_in(
                 continue
             if judge in {served.model, shadow.model}:
                 raise PointsmanError(
-                    f'"{judge}" cannot judge its own answers',
-                    hint="--judge names a model that gave none of them",
+                    f'"{judge}" cannot judge answers that it gave',
+                    hint="--judge names a model that gave no such answer",
                 )
             yield Pair(
                 record.decision.id,
@@ -167,7 +167,7 @@ def _has_text(*texts: str | None) -> bool:
 
 
 def _preference(outcomes: Iterable[Outcome], shadow: str) -> float | None:
-    """What people or programs said of both answers; None where they did not."""
+    """Outcomes of both answers by people or programs; None without them."""
     scores: dict[str, float] = {}
     for outcome in outcomes:
         if outcome.score is not None and not outcome.source.startswith((IMPLICIT, JUDGE)):
@@ -212,7 +212,7 @@ def labels(pair: Pair, said: Judgement, judge: str, *, at: float) -> tuple[Outco
 
 
 def refusal(pair: Pair, said: Judgement, judge: str, *, at: float) -> Outcome:
-    """Return the outcome that keeps the cost of a judgement that was refused, and that it was."""
+    """Return the outcome that records the cost of a judgement that was refused, and that it was."""
     return Outcome(decision=pair.decision, label=_REFUSED, source=JUDGE + judge, at=at, cost=said.cost)
 
 
@@ -228,10 +228,10 @@ def _is_refusal(outcome: Outcome) -> bool:
 
 
 def summarise(pairs: Sequence[tuple[Pair, Judgement]], *, refused: int = 0) -> Judged:
-    """Add up what a judge said.
+    """Add up a judge's verdicts.
 
     Args:
-        pairs: With what it said of each.
+        pairs: Pairs with verdicts.
         refused: Tries of judges that were refused before.
     """
     compared = [(pair.preference, said.preference) for pair, said in pairs if pair.preference]
@@ -254,7 +254,7 @@ def _constant(preferences: Sequence[float]) -> float:
 
 
 def judged_in(records: Iterable[Record]) -> dict[str, Judged]:
-    """Return what is known of each judge that a ledger holds verdicts of, by its configured name."""
+    """Return a summary of each judge with verdicts in a ledger, by its configured name."""
     found: dict[str, list[tuple[Pair, Judgement]]] = {}
     first: dict[str, float] = {}  # when its first labels were written
     refused: dict[str, list[Outcome]] = {}
@@ -283,7 +283,7 @@ def _with_refused(pairs: Sequence[tuple[Pair, Judgement]], refused: Sequence[Out
 
 
 def _verdicts(record: Record) -> Iterator[tuple[str, Pair, Judgement]]:
-    """What judges said of the answers to one turn. A pair's cost stands at the caller's answer."""
+    """Verdicts of judges on the answers to one turn. A pair's cost is counted at the caller's answer."""
     costs: dict[str, float] = {}
     for outcome in record.outcomes:
         if outcome.source.startswith(JUDGE) and not _is_refusal(outcome):

@@ -1,4 +1,4 @@
-"""What a person who gives labels needs to know: which decision is next, and how many are missing."""
+"""Labelling progress: the next decision, and the number of missing labels."""
 
 from __future__ import annotations
 
@@ -9,14 +9,83 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from pointsman.decision.decision import Decision
 from pointsman.learning.datasets import LEAST_FOR_POLICY, LEAST_FOR_TIERS
-from pointsman.reports.outcomes import Scored, prompts, scored
-from pointsman.reports.queue import Queued, queue
-from pointsman.stores.ledger import DecisionFilter, Ledger, Record
+from pointsman.reports.outcomes import Scored, kept_answers, prompts, scored
+from pointsman.reports.usage import answered
+from pointsman.stores.ledger import DecisionFilter, Record, Search
 from pointsman.stores.ledger.export import record
 from pointsman.tiers.ngrams import ngram_key
+from pointsman.vocabulary import AgentRole, Stage
 
-__all__ = ["Labels", "Pairs", "count_pairs", "labels"]
+__all__ = ["Labels", "Pairs", "Queued", "count_pairs", "labels", "queue"]
+
+
+# Which answers are most worth an outcome: near a boundary, unfamiliar, or of an agent in trouble.
+
+#: Confidence below which a tier is near a boundary: .5 is on it (docs/notebook/0023).
+_NEAR: Final = 0.55
+#: Similarity to the training data below which the learned router does not know a prompt well.
+_UNFAMILIAR: Final = 0.5
+_BY_SCORE: Final = frozenset({Stage.RULES, Stage.LEARNED})
+_TROUBLE: Final = ("escalation.", "guidance.")
+#: By the number of kept answers without a label: labels of both models are what ``fit tiers`` compares.
+_KEPT: Final[tuple[tuple[str, ...], ...]] = (
+    (), ("the other answer has no label",), ("answers of two models are kept",),
+)  # fmt: skip
+
+
+class Queued(NamedTuple):
+    """A decision that an outcome would tell most about."""
+
+    decision: str
+    why: tuple[str, ...]  # empty: ordinary traffic
+    project: str
+    at: float
+
+
+def queue(records: Iterable[Record]) -> list[Queued]:
+    """Return the decisions without an outcome, the most reasons first, then the newest; ordinary ones last.
+
+    Of one user message only the decision with the most reasons is returned, and none where one of it has an
+    outcome that was not derived.
+    """
+    best: dict[tuple[str, int | str], Queued] = {}
+    judged: set[tuple[str, int | str]] = set()
+    for each in records:
+        asked = each.decision.input
+        open_answers = [answer for answer in kept_answers(each) if not answer.is_labelled]
+        if not open_answers and any(not outcome.source.startswith("implicit:") for outcome in each.outcomes):
+            judged.add((asked.session, asked.user_message or each.decision.id))
+        if (
+            (each.outcomes and not open_answers)
+            or answered(each.attempts) is None
+            or asked.role is AgentRole.HELPER
+        ):
+            continue
+        why = (*(_KEPT[len(open_answers)]), *_reasons(each.decision))
+        found = Queued(each.decision.id, why, asked.project, asked.arrived_at)
+        key = (asked.session, asked.user_message or found.decision)
+        if key not in best or len(found.why) > len(best[key].why):
+            best[key] = found
+    left = [each for key, each in best.items() if key not in judged]
+    return sorted(left, key=lambda each: (-len(each.why), -each.at, each.decision))
+
+
+def _reasons(decision: Decision) -> Iterator[str]:
+    tier = decision.tier
+    if tier is not None and tier.stage in _BY_SCORE and tier.confidence < _NEAR:
+        yield f"near a boundary (confidence {tier.confidence:.2f})"
+    learned = tier.learned_router if tier is not None else None
+    if learned is not None and learned.similarity < _UNFAMILIAR:
+        yield f"unfamiliar (similarity {learned.similarity:.2f})"
+    if any(reason.code.startswith(_TROUBLE) for reason in decision.reasons):
+        yield "the agent was in trouble"
+    if any(reason.code == "routing.lower-tier" for reason in decision.reasons):
+        yield "a lower tier served"
+    if any(reason.code == "projects.explore" for reason in decision.reasons):
+        yield "a cheaper tier was tried"
+
 
 #: Decisions that the queue is chosen from, the newest; and labelled ones that are counted.
 NEWEST: Final = 5_000
@@ -33,12 +102,12 @@ class Pairs(NamedTuple):
 
     @property
     def missing_for_tiers(self) -> int:
-        """Prompts until ``pointsman fit tiers`` says anything."""
+        """Prompts until ``pointsman fit tiers`` can report."""
         return max(0, LEAST_FOR_TIERS - self.prompts)
 
     @property
     def missing_for_policy(self) -> int:
-        """Prompts until ``pointsman fit policy`` says anything."""
+        """Prompts until ``pointsman fit policy`` can report."""
         return max(0, LEAST_FOR_POLICY - self.prompts)
 
 
@@ -52,7 +121,7 @@ class Labels(msgspec.Struct, frozen=True):
     is_text_kept: bool  # False: of no labelled decision the words are kept, without which nothing is fitted
 
 
-def labels(ledger: Ledger, *, limit: int = 100) -> Labels:
+def labels(ledger: Search, *, limit: int = 100) -> Labels:
     """Return the queue among the newest decisions, and what ``fit`` can use of those that are labelled.
 
     Raises:

@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from statistics import fmean
 from typing import Final, NamedTuple
 
 import msgspec
 
+from pointsman.model_choice.pools import chances_of
 from pointsman.reports.usage import HASHED, answered
-from pointsman.stores.ledger import Outcome, Record
+from pointsman.sampling import draw
+from pointsman.stores.ledger import Outcome, Record, ShadowAnswer
 from pointsman.stores.ledger.outcome_reports import CALLER
 from pointsman.tiers.escalation import RAISED
 from pointsman.trajectory import Step
 from pointsman.vocabulary import Stage
 
-__all__ = ["IMPLICIT", "JUDGE", "Fittable", "Scored", "derive", "fittable", "new_outcomes", "prompts",
-           "score_of_answer", "scored", "scores_of"]  # fmt: skip
+__all__ = [
+    "IMPLICIT",
+    "JUDGE",
+    "Fittable",
+    "KeptAnswer",
+    "Scored",
+    "derive",
+    "fittable",
+    "kept_answers",
+    "new_outcomes",
+    "prompts",
+    "score_of_answer",
+    "scored",
+    "scores_of",
+]
 
 #: How the sources of outcomes begin that were derived, and that a model gave as judge of two answers.
 IMPLICIT: Final = "implicit:"
@@ -44,7 +60,7 @@ _CORRECTION: Final = re.compile(
 
 
 def new_outcomes(said: Iterable[Outcome], known: Sequence[Outcome]) -> Iterator[Outcome]:
-    """Yield what is not said already, whenever that was."""
+    """Yield new outcomes, without those recorded at any time."""
     seen = {_said(outcome) for outcome in known}
     for outcome in said:
         if _said(outcome) not in seen:
@@ -79,7 +95,7 @@ class _Session:
         self._said: set[tuple[str, str]] = set()  # (decision, source)
 
     def after(self, record: Record) -> Iterator[Outcome]:
-        """What this turn says about those before it."""
+        """Evidence of this turn about earlier ones."""
         before, first = self._latest, self._first
         now = record.decision
         new = first is not None and first.decision.input.user_message != now.input.user_message
@@ -99,7 +115,7 @@ class _Session:
         self._latest = record
 
     def _ended(self, first: Record, at: float) -> Iterator[Outcome]:
-        """What the last call for a user message says of its work: passed tests, or a failure."""
+        """Evidence of the last call of a user message about its work: passed tests, or a failure."""
         if self._last is None:
             return
         if self._last.is_error:
@@ -139,7 +155,7 @@ def _retried(before: Record, record: Record) -> bool:
 
 
 def _escalated(before: Record, record: Record) -> bool:
-    """More was asked for than had been decided: by a person who names a tier, or by guidance or trouble."""
+    """A higher tier was requested than decided: by a user's named tier, or by guidance or trouble."""
     then, now = before.decision, record.decision
     codes, before_it = ({reason.code for reason in each.reasons} for each in (now, then))
     if codes & RAISED or (_BY_GUIDANCE in codes and not before_it & _HIGHER):
@@ -149,7 +165,7 @@ def _escalated(before: Record, record: Record) -> bool:
 
 
 def _corrected(before: Record, record: Record) -> bool:
-    """The next message begins by taking the answer back; needs kept words."""
+    """The next message begins by taking the answer back; needs stored text."""
     new = before.decision.input.user_message != record.decision.input.user_message
     return new and bool(record.text and _CORRECTION.match(record.text))
 
@@ -168,18 +184,22 @@ class Fittable(msgspec.Struct, frozen=True, omit_defaults=True):
     prompt: str
     scores: dict[str, float]
     domain: str = ""  # that the prompt was last decided in, where domains are found
+    chances: dict[str, float] = {}  # with which chance was to choose each model; empty: a rule chose
+    session: str = ""  # digest of it, where chance chose: prompts of one session belong together
 
 
 class Scored(NamedTuple):
-    """One decision whose words were kept, with the score of each model that answered it."""
+    """One decision with stored text, with the score of each model that answered it."""
 
     prompt: str
     scores: Mapping[str, float]
     domain: str
+    chances: Mapping[str, float] = {}
+    session: str = ""
 
 
 def scored(record: Record, *, callers: bool = True) -> Scored | None:
-    """Return what ``fit`` can use of one decision; None where no words or no scores were kept.
+    """Return the input of ``fit`` from one decision; None without stored text or scores.
 
     Args:
         record: Of one turn.
@@ -193,14 +213,25 @@ def scored(record: Record, *, callers: bool = True) -> Scored | None:
     if not text or not scores:
         return None
     seen = record.decision.domains
-    return Scored(text, scores, seen.effective.domains[0] if seen else "")
+    domain = seen.effective.domains[0] if seen else ""
+    chances = _chances(record)
+    session = blake2b(record.decision.input.session.encode(), digest_size=8).hexdigest() if chances else ""
+    return Scored(text, scores, domain, chances, session)
+
+
+def _chances(record: Record) -> dict[str, float]:
+    """With what chance each model was to answer; empty unless the model that answered was drawn."""
+    answer, chain = answered(record.attempts), record.decision.chain
+    if answer is None or not chain or answer.model != chain[0]:
+        return {}  # a fallback answered
+    return chances_of(record.decision.reasons)
 
 
 def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[Fittable]:
-    """Yield prompts whose words were kept, with the mean score of each model that answered them.
+    """Yield prompts with stored text, with the mean score of each model that answered them.
 
-    A shadow's answer counts where someone said what it was worth. What a person or a program said counts;
-    implicit signs only where nobody said anything.
+    A shadow's answer counts if it was scored. Outcomes by people and programs count;
+    implicit signs only without any other outcome.
 
     Args:
         records: Any order; the same words are one prompt.
@@ -212,15 +243,20 @@ def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[
 def prompts(found: Iterable[Scored], models: Sequence[str] = ()) -> Iterator[Fittable]:
     """Yield what ``fittable`` does, from decisions that were scored already."""
     scores: dict[str, dict[str, list[float]]] = {}
-    domains: dict[str, str] = {}
+    last: dict[str, Scored] = {}
+    ruled: set[str] = set()  # prompts of which a rule chose the model at least once
     for each in found:
         for model, score in each.scores.items():
             scores.setdefault(each.prompt, {}).setdefault(model, []).append(score)
-        domains[each.prompt] = each.domain
+        if not each.chances:
+            ruled.add(each.prompt)
+        last[each.prompt] = each
     for prompt, by_model in scores.items():
         wanted = models or sorted(by_model)
         if all(model in by_model for model in wanted):
-            yield Fittable(prompt, {model: fmean(by_model[model]) for model in wanted}, domains[prompt])
+            means = {model: fmean(by_model[model]) for model in wanted}
+            each, drawn = last[prompt], prompt not in ruled and len(by_model) == 1
+            yield Fittable(prompt, means, each.domain, *((dict(each.chances), each.session) if drawn else ()))
 
 
 def scores_of(record: Record, *, judged: bool = True) -> Iterator[tuple[str, float]]:
@@ -243,7 +279,7 @@ def scores_of(record: Record, *, judged: bool = True) -> Iterator[tuple[str, flo
 
 
 def score_of_answer(record: Record, *, without: Collection[str] = ()) -> float | None:
-    """The score of the answer that the caller received; None where nobody said. Judges do not count.
+    """The score of the answer that the caller received; None if there is none. Judges do not count.
 
     Args:
         record: Of one turn.
@@ -267,3 +303,34 @@ def _score(outcomes: Iterable[Outcome]) -> float | None:
     judged = [outcome for outcome in scored if outcome.source.startswith(JUDGE)]
     values = [outcome.score for outcome in said or judged or scored if outcome.score is not None]
     return fmean(values) if values else None
+
+
+# The answers of one decision that a person can judge: the caller's and a shadow model's, without names.
+
+
+class KeptAnswer(NamedTuple):
+    """The text of one answer."""
+
+    model: str  # as an outcome names it: that of the shadow; empty for the answer that the caller got
+    text: str
+    is_labelled: bool  # a person, a program or a judge said how good it is
+
+
+def kept_answers(record: Record) -> tuple[KeptAnswer, ...]:
+    """Return both answers if ``[shadow] text`` stored them, in an order drawn once per decision.
+
+    A label must not depend on which model is thought to have answered: the order gives no hint.
+    """
+    served = answered(record.attempts)
+    for shadow in record.shadows:
+        if not isinstance(shadow, ShadowAnswer) or shadow.error or served is None:
+            continue
+        texts = (shadow.beside_text, shadow.text)
+        if all(text and not text.startswith(HASHED) for text in texts):
+            said = {outcome.model for outcome in record.outcomes if not outcome.source.startswith(IMPLICIT)}
+            both = (
+                KeptAnswer("", texts[0] or "", bool(said & {"", served.model})),
+                KeptAnswer(shadow.model, texts[1] or "", shadow.model in said),
+            )
+            return both if draw("kept answers", record.decision.id) < 0.5 else both[::-1]
+    return ()

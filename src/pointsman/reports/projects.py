@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from pointsman.model_choice.pools import chances_of
 from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.outcomes import scores_of
 from pointsman.reports.usage import answered
 from pointsman.stores.ledger import Record
-from pointsman.tiers.projects import ANY, Projects, named_cell
-from pointsman.tiers.roles import name_of
+from pointsman.tiers.projects import ANY, Projects, name_of, named_cell
 
 if TYPE_CHECKING:
     from pointsman.learning.projects import ProjectOutcome
@@ -33,11 +33,11 @@ _CODES: Final = ("projects.tier", _EXPLORED, "projects.observe")
 def outcomes_of(
     records: Iterable[Record], kind_of: Callable[[Record], str] | None = None
 ) -> Iterator[ProjectOutcome]:
-    """Yield one outcome for each user message and model of records: the mean of what was said of it.
+    """Yield one outcome for each user message and model of records: the mean of its outcomes.
 
     Args:
         records: Oldest first.
-        kind_of: The kind of a prompt; None: kinds are not told apart.
+        kind_of: The kind of a prompt; None: kinds are not distinguished.
     """
     from pointsman.learning.projects import ProjectOutcome  # needs the extra ``fit``
 
@@ -77,7 +77,8 @@ def _by_chance(record: Record, model: str) -> bool:
         return False
     if answer.model != model:
         return True  # of a shadow's answer: which messages it gets is drawn
-    return any(reason.code == _EXPLORED for reason in record.decision.reasons)
+    reasons = record.decision.reasons
+    return any(reason.code == _EXPLORED for reason in reasons) or bool(chances_of(reasons))
 
 
 def uses(records: Iterable[Record]) -> dict[str, int]:
@@ -117,7 +118,7 @@ def project_blocks(found: Projects, names: Mapping[str, str], counts: Mapping[st
 
 
 def _rows(found: Projects, names: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """The models of each cell; what is said of the cell as a whole stands in the row of the first."""
+    """The models of each cell; figures of the cell as a whole are in the row of the first."""
     for name, cell in found.cells.items():
         project, kind, role = named_cell(name)
         chances = ", ".join(f"{tier} {chance:.2f}" for tier, chance in cell.chance.items()) or "nothing known"

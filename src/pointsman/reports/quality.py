@@ -1,16 +1,32 @@
-"""What is known of the quality of routing: the learned router's claim, and the cost-quality curve."""
+"""Quality of routing: the learned router's claim, and the cost-quality curve."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from math import sqrt
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import PointsmanError
+from pointsman.learning.intervals import Z
+from pointsman.stores.ledger.reading import DecisionRow
 from pointsman.tiers import LearnedRouter
 
-__all__ = ["Curve", "CurvePoint", "RouterQuality", "WithInterval", "read_curve", "router_quality"]
+__all__ = [
+    "ENOUGH",
+    "Curve",
+    "CurvePoint",
+    "Observed",
+    "Point",
+    "RouterQuality",
+    "WithInterval",
+    "observed",
+    "read_curve",
+    "router_quality",
+]
 
 
 class RouterQuality(msgspec.Struct, frozen=True):
@@ -35,7 +51,7 @@ class WithInterval(msgspec.Struct, frozen=True):
 
 
 class CurvePoint(msgspec.Struct, frozen=True):
-    """Costs of 1,000 prompts, and the share of the best model's quality that is kept."""
+    """Costs of 1,000 prompts, and the share of the best model's quality that is retained."""
 
     cost: float
     kept: WithInterval
@@ -53,7 +69,7 @@ _curve = msgspec.json.Decoder(Curve).decode
 
 
 def router_quality(router: LearnedRouter) -> RouterQuality:
-    """Return what was shown of a learned router, and why no more is claimed."""
+    """Return the shown results of a learned router, and the reason for no larger claim."""
     claim = router.claim
     unproven = [
         f"{name} {more:+.3f} ({low:+.3f} .. {high:+.3f})"
@@ -86,3 +102,73 @@ def read_curve(file: Path) -> Curve:
     except UNREADABLE as error:
         hint = "pointsman fit policy --curve FILE writes one"
         raise PointsmanError(f"{file} is no cost-quality curve: {why_unreadable(error)}", hint=hint) from None
+
+
+# Observed quality and cost: what labels say of each model's answers, and of all together.
+
+#: Labels below which the interval of a mean is wider than what models differ by.
+ENOUGH: Final = 30
+
+
+class Point(msgspec.Struct, frozen=True):
+    """One model, or all of them."""
+
+    name: str  # empty: all, the working point
+    labels: int
+    score: float  # mean of the labels, 0 to 1
+    low: float  # 95 % interval of that mean
+    high: float
+    cost: float | None  # of 1,000 answers; None where no cost is known
+    priced: int  # labelled answers whose cost is known
+
+    @property
+    def enough(self) -> bool:
+        """False if the interval is too wide."""
+        return self.labels >= ENOUGH
+
+
+class Observed(msgspec.Struct, frozen=True):
+    """What labels say. Models serve different prompts: their points are no experiment."""
+
+    point: Point | None  # the working point; None without a label
+    models: tuple[Point, ...]  # by cost, the cheapest first
+
+
+def observed(rows: Iterable[DecisionRow]) -> Observed:
+    """Add up labelled decisions; those without a score or an answer are left out."""
+    scored = [row for row in rows if row.score is not None and row.result != "no_answer"]
+    by: dict[str, list[DecisionRow]] = {}
+    for row in scored:
+        by.setdefault(row.model, []).append(row)
+    models = [_point(name, of) for name, of in by.items()]
+    models.sort(key=lambda point: (point.cost is None, point.cost or 0.0, point.name))
+    return Observed(_point("", scored) if scored else None, tuple(models))
+
+
+def _point(name: str, rows: list[DecisionRow]) -> Point:
+    scores = [row.score for row in rows if row.score is not None]
+    costs = [row.cost for row in rows if row.cost is not None]
+    mean, half = sum(scores) / len(scores), _half(scores)
+    return Point(
+        name,
+        len(scores),
+        mean,
+        max(0.0, mean - half),
+        min(1.0, mean + half),
+        1_000 * sum(costs) / len(costs) if costs else None,
+        len(costs),
+    )
+
+
+def _half(scores: list[float]) -> float:
+    """Half of the 95 % interval of a mean of values from 0 to 1; with one value everything is possible.
+
+    One invented value of each extreme keeps the interval of equal labels from having no width (as Agresti and
+    Coull (1998) do for shares).
+    """
+    if len(scores) < 2:
+        return 1.0
+    values = [*scores, 0.0, 1.0]
+    mean = sum(values) / len(values)
+    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return Z * sqrt(variance / len(values))

@@ -1,31 +1,35 @@
 """Replay: decides recorded requests under another policy, and explains the differences.
 
 Deterministic: the same ledger and policy give the same values on every machine. Nothing is asked of a model;
-a turn whose tier a model verified then is answered with the tier recorded.
+a turn whose tier a model verified then gets the recorded tier.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeVar
 
 import msgspec
 
 from pointsman.decision.decision import Decision
-from pointsman.decision.diff import AsDecided, Verdict, changed, reasons, verdict
+from pointsman.decision.diff import PARTS, AsDecided, Verdict, changed, reasons, verdict
 from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
 from pointsman.drivers import drive
 from pointsman.errors import UnknownModel
+from pointsman.prices import dollars
 from pointsman.reports.usage import HASHED, PRICED, Usage, answered, cost, usage
 from pointsman.stores.ledger import Attempt, Record
 from pointsman.vocabulary import ModelSpec
 
-__all__ = ["Cache", "Replay", "Replayed", "SessionState", "Side", "Source", "costs", "served"]
+__all__ = ["Cache", "Replay", "Replayed", "SessionState", "Side", "Source", "Summary", "costs", "served"]
 
 
 class Source(StrEnum):
-    """What a turn was decided again from."""
+    """Input of a turn's repeated decision."""
 
     WORDS = "words"  # the user's words, kept whole
     ALTERED = "altered words"  # kept cut or redacted
@@ -43,13 +47,13 @@ class Cache(StrEnum):
 
 
 class Side(Verdict, frozen=True):
-    """What one policy said about a turn, and what that costs."""
+    """Decision of one policy about a turn, and its cost."""
 
     cost: float | None = None  # of the answer; None where usage or price is lacking
 
     @classmethod
     def of(cls, said: Verdict, cost: float | None) -> Side:
-        """Put a price to what was said."""
+        """Compute the price of a decision."""
         return cls(said.tier, said.model, said.domains, said.rule, said.guidance, said.capabilities, cost)
 
 
@@ -73,7 +77,7 @@ class Replayed(msgspec.Struct, frozen=True):
 
 
 class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a replay carries from turn to turn of one session."""
+    """State of a replay between turns of one session."""
 
     memory: Memory = Memory()  # under the new policy
     then: str = ""  # model that answered the turn before
@@ -143,7 +147,7 @@ def served(then: Decision, attempts: Iterable[Attempt]) -> str:
 def costs(
     used: Usage | None, models: Mapping[str, ModelSpec], before: SessionState, was: str, would: str
 ) -> tuple[Cache, float | None, float | None]:
-    """What happens to the prompt cache, and what the turn's answer costs then and now."""
+    """Effect on the prompt cache, and cost of the turn's answer then and now."""
     if used is None:
         return Cache.NONE, None, None
     cache = _cache(before, was, would)
@@ -193,3 +197,137 @@ def _refused(
         now=Side(),
         refused=why,
     )
+
+
+# The summary of a replay.
+
+Key = TypeVar("Key")
+
+_HONEST = (
+    "Signals that the other policy adds cannot be found where no words were kept; text the models would have",
+    "written otherwise, and what people would have asked next, are taken as they were recorded.",
+)
+
+
+@dataclass(slots=True)
+class Summary:
+    """Counts over replayed turns. Its text and JSON are the same on every machine."""
+
+    policy: str  # version of the policy replayed
+    turns: int = 0
+    refused: Counter[str] = field(default_factory=Counter)  # by reason
+    sources: Counter[str] = field(default_factory=Counter)
+    changed: Counter[str] = field(default_factory=Counter)  # by part; "any"
+    tiers: Counter[tuple[str, str]] = field(default_factory=Counter)  # (then, now), where they differ
+    models: Counter[tuple[str, str]] = field(default_factory=Counter)
+    caches: Counter[str] = field(default_factory=Counter)
+    asks: Counter[str] = field(default_factory=Counter)
+    unknown: int = 0  # turns replayed from signals of which this policy does not have all
+    up: int = 0
+    down: int = 0
+    priced: int = 0  # turns with both costs
+    then_cost: float = 0.0
+    now_cost: float = 0.0
+
+    def add(self, line: Replayed) -> Replayed:
+        """Count one turn, and return it."""
+        self.turns += 1
+        if line.refused:
+            self.refused[line.refused] += 1
+            return line
+        self.sources[line.source] += 1
+        self.unknown += line.unknown > 0 and line.source is Source.SIGNALS
+        self.caches[line.cache] += line.cache is not Cache.NONE
+        self.asks[line.asks] += bool(line.asks)
+        self._add_changes(line)
+        then, now = line.then.cost, line.now.cost
+        if then is not None and now is not None:
+            self.priced += 1
+            self.then_cost += then
+            self.now_cost += now
+        return line
+
+    def _add_changes(self, line: Replayed) -> None:
+        self.changed.update(line.changed)
+        self.changed["any"] += bool(line.changed)
+        then, now = line.then.tier, line.now.tier
+        if then != now:
+            self.tiers[then or "-", now or "-"] += 1
+        if then and now:
+            self.up += now.rank > then.rank
+            self.down += now.rank < then.rank
+        if "model" in line.changed:
+            self.models[line.then.model or "-", line.now.model or "-"] += 1
+
+    @property
+    def replayed(self) -> int:
+        """Turns that were decided again."""
+        return self.turns - self.refused.total()
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values, in a fixed order."""
+        return {
+            "policy": self.policy,
+            "turns": self.turns,
+            "replayed": self.replayed,
+            "refused": dict(_ordered(self.refused)),
+            "sources": dict(_ordered(self.sources)),
+            "signals_unknown_to_policy": self.unknown,
+            "changed": dict(_ordered(self.changed)),
+            "up": self.up,
+            "down": self.down,
+            "tiers": [{"then": a, "now": b, "turns": n} for (a, b), n in _ordered(self.tiers)],
+            "models": [{"then": a, "now": b, "turns": n} for (a, b), n in _ordered(self.models)],
+            "cache": dict(_ordered(self.caches)),
+            "asks": dict(_ordered(self.asks)),
+            "cost": {
+                "turns": self.priced,
+                "lacking_data": self.replayed - self.priced,
+                "then": round(self.then_cost, PRICED) if self.priced else None,
+                "now": round(self.now_cost, PRICED) if self.priced else None,
+            },
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The summary for a person."""
+        yield f"replayed {self.replayed:,} of {self.turns:,} turns under policy {self.policy}"
+        for why, count in _ordered(self.refused):
+            yield f"  not replayed: {count:,}: {why}"
+        yield "  from " + ", ".join(f"{name}: {count:,}" for name, count in _ordered(self.sources))
+        if self.unknown:
+            yield f"  {self.unknown:,} of those from signals had signals that this policy does not have"
+        yield from self.differences()
+        yield from _HONEST
+
+    def differences(self) -> Iterator[str]:
+        """Differences of the other policy, and their cost, for display."""
+        yield f"changed: {self._share(self.changed['any'])}"
+        for part in PARTS:
+            yield f"  {part:<13}{self._share(self.changed[part])}"
+        yield f"tiers: up {self._share(self.up)}, down {self._share(self.down)}"
+        for (then, now), count in [*_ordered(self.tiers), *_ordered(self.models)]:
+            yield f"  {then} -> {now}: {count:,}"
+        asked = self.asks.total()
+        if asked:
+            yield f"asks a model: {self._share(asked)}, answered from the record: {self.asks['record']:,}"
+        yield from self._money()
+
+    def _money(self) -> Iterator[str]:
+        lacking = self._share(self.replayed - self.priced)
+        if not self.priced:
+            yield f"cost: unknown; usage or prices are lacking for {lacking}"
+            return
+        change = f" ({self.now_cost / self.then_cost - 1:+.1%})" if self.then_cost else ""
+        yield f"cost of answers: {dollars(self.then_cost)} then, {dollars(self.now_cost)} now{change}"
+        yield f"  at the prices of this policy, over {self.priced:,} turns; data is lacking for {lacking}"
+        kept, lost = self.caches[Cache.KEPT], self.caches[Cache.LOST]
+        if kept or lost:
+            yield f"  cached input: {kept:,} turns keep it by staying, {lost:,} lose it by changing model"
+
+    def _share(self, count: int) -> str:
+        return f"{count:,} ({count / self.replayed:.1%})" if self.replayed else f"{count:,}"
+
+
+def _ordered(counts: Counter[Key]) -> list[tuple[Key, int]]:
+    """Counts, the largest first, equal ones by name; none that is zero."""
+    return sorted(((k, n) for k, n in counts.items() if n), key=lambda item: (-item[1], str(item[0])))

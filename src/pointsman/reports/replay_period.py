@@ -3,27 +3,136 @@
 from __future__ import annotations
 
 import heapq
+import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 
 from pointsman.decision.engine import Engine
 from pointsman.decision.policy import Policy
+from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import PointsmanError, UnknownDecision
 from pointsman.factory import build_engine, read_policy_text
-from pointsman.reports.replay import Replay, Replayed
-from pointsman.reports.replay_file import ReplayFile
-from pointsman.reports.replay_summary import Summary
-from pointsman.stores.ledger import Ledger, Record
+from pointsman.reports.replay import Replay, Replayed, SessionState, Summary
+from pointsman.stores.ledger import Record, Search
 from pointsman.stores.ledger.export import record
 
-__all__ = ["Progress", "ReplayDiff", "decide_again", "engine_of", "replay_period"]
+__all__ = ["Progress", "ReplayDiff", "ReplayFile", "decide_again", "engine_of", "replay_period"]
+
+
+# A replay's output as JSON lines that survive an interruption: the file, and a checkpoint beside it.
+
+#: Turns between checkpoints: a checkpoint holds all sessions' memories, and takes as long as some thousand
+#: turns.
+EVERY: Final = 20_000
+
+_encode: Final = msgspec.json.Encoder().encode
+_line: Final = msgspec.json.Decoder(Replayed).decode
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """Progress of a replay."""
+
+    policy: str  # version; another policy cannot go on with it
+    turns: int  # lines written
+    size: int  # bytes of those lines
+    last: str  # id of the last decision among them
+    sessions: dict[str, SessionState]
+
+
+_checkpoint: Final = msgspec.json.Decoder(Checkpoint).decode
+
+
+class ReplayFile:
+    """Writes a replay to a file. An interrupted one continues with ``resume`` without a difference."""
+
+    def __init__(self, path: Path, *, every: int = EVERY) -> None:
+        self.path: Final = path
+        self.checkpoint: Final = path.with_name(f"{path.name}.checkpoint")
+        self._every: Final = every
+
+    def write(self, replay: Replay, records: Iterable[Record], *, resume: bool = False) -> Iterator[Replayed]:
+        """Yield every turn, those of an earlier run included, each when it is written.
+
+        Raises:
+            PointsmanError: there is nothing to resume, or it belongs to another policy or ledger, or the
+                file cannot be written.
+        """
+        found = self._found(replay) if resume else None
+        waiting = iter(records)
+        try:
+            if found is None:
+                self.checkpoint.unlink(missing_ok=True)  # of an earlier run, whose lines go now
+            with self.path.open("r+b" if found else "wb") as out:
+                if found:
+                    yield from self._again(found, out, waiting)
+                    replay.sessions.update(found.sessions)
+                yield from self._on(replay, waiting, out, found.turns if found else 0)
+        except OSError as error:
+            raise PointsmanError(f"cannot write {self.path}: {error.strerror or error}") from error
+        self.checkpoint.unlink(missing_ok=True)
+
+    def _found(self, replay: Replay) -> Checkpoint:
+        try:
+            found = _checkpoint(self.checkpoint.read_bytes())
+        except FileNotFoundError:
+            raise PointsmanError(
+                f"nothing to resume: {self.checkpoint} does not exist", hint="start again without --resume"
+            ) from None
+        except UNREADABLE as error:
+            raise PointsmanError(f"{self.checkpoint} is not a checkpoint: {why_unreadable(error)}") from None
+        if found.policy != replay.engine.version:
+            raise PointsmanError(
+                f"{self.checkpoint} belongs to policy {found.policy}, not {replay.engine.version}",
+                hint="start again without --resume",
+            )
+        return found
+
+    def _again(self, found: Checkpoint, out: BinaryIO, records: Iterator[Record]) -> Iterator[Replayed]:
+        """Yield the turns already written, and leave file and records behind them."""
+        if out.seek(0, os.SEEK_END) < found.size:
+            raise PointsmanError(
+                f"{self.path} is shorter than recorded in {self.checkpoint}",
+                hint="start again without --resume",
+            )
+        out.truncate(found.size)
+        out.seek(0)
+        last = next(islice(records, found.turns - 1, found.turns), None)
+        if last is None or last.decision.id != found.last:
+            raise PointsmanError(
+                "this replay started with another ledger", hint="start again without --resume"
+            )
+        for line in out:
+            yield _line(line)
+
+    def _on(self, replay: Replay, records: Iterator[Record], out: BinaryIO, turns: int) -> Iterator[Replayed]:
+        line = None
+        since = 0
+        try:
+            for line in replay.turns(records):
+                out.write(_encode(line) + b"\n")
+                since += 1
+                if since % self._every == 0:
+                    self._keep(replay, out, turns + since, line.id)
+                yield line
+        except (KeyboardInterrupt, GeneratorExit):
+            if line is not None:
+                self._keep(replay, out, turns + since, line.id)
+            raise
+
+    def _keep(self, replay: Replay, out: BinaryIO, turns: int, last: str) -> None:
+        out.flush()
+        kept = Checkpoint(replay.engine.version, turns, out.tell(), last, replay.sessions)
+        draft = self.checkpoint.with_name(f"{self.checkpoint.name}.new")
+        draft.write_bytes(_encode(kept))
+        draft.replace(self.checkpoint)
+
 
 #: Changes that are shown each by itself.
 BIGGEST: Final = 50
@@ -55,18 +164,18 @@ def engine_of(text: str, file: Path, base: Policy) -> Engine:
 
     Args:
         text: A configuration, or a tier profile.
-        file: From which relative paths in it count; it stands in messages.
-        base: The policy whose profile a profile replaces.
+        file: From which relative paths in it count; it is shown in messages.
+        base: The policy with the profile to replace.
 
     Raises:
         ConfigError: it is wrong; ``place`` has file and line, the message the key.
-        MissingExtra: it names an encoder whose extra is not installed.
+        MissingExtra: it names an encoder without its installed extra.
     """
     return build_engine(read_policy_text(text, file, base))
 
 
 def replay_period(
-    ledger: Ledger,
+    ledger: Search,
     engine: Engine,
     *,
     since: float,
@@ -78,16 +187,16 @@ def replay_period(
     """Decide the requests of a period again under another policy, oldest first. No model is asked.
 
     Args:
-        ledger: Where they are recorded.
+        ledger: The ledger that has them.
         engine: The other policy.
         since: Arrival of the first, seconds since the epoch.
         until: Arrival that is too late.
         progress: Is called now and then.
-        file: Keeps what was done, so that an ended job can go on.
-        resume: Go on with ``file``; with the same ledger, policy and period.
+        file: Stores progress, so that an ended job can continue.
+        resume: Continue with ``file``; with the same ledger, policy and period.
 
     Raises:
-        PointsmanError: there is no decision in the period, or ``file`` cannot be gone on with.
+        PointsmanError: there is no decision in the period, or ``file`` cannot be continued.
         StoreUnavailable: the ledger cannot be read.
     """
     about = sum(turn.turns for turn in ledger.totals(since=since, until=until).turns)
@@ -118,7 +227,7 @@ def replay_period(
     )
 
 
-def decide_again(ledger: Ledger, decision_id: str, engine: Engine) -> Replayed:
+def decide_again(ledger: Search, decision_id: str, engine: Engine) -> Replayed:
     """Decide one recorded request again, after the turns of its session before it. No model is asked.
 
     Raises:
@@ -128,7 +237,7 @@ def decide_again(ledger: Ledger, decision_id: str, engine: Engine) -> Replayed:
     decision = ledger.get(decision_id)
     if decision is None:
         raise UnknownDecision(
-            f'there is no decision "{decision_id[:200]}"', hint="it may be older than what the ledger keeps"
+            f'there is no decision "{decision_id[:200]}"', hint="it may be older than the ledger's retention"
         )
     replay, session = Replay(engine), decision.input.session
     if session:
@@ -138,7 +247,7 @@ def decide_again(ledger: Ledger, decision_id: str, engine: Engine) -> Replayed:
     return replay.turn(record(ledger, decision))
 
 
-def _records(ledger: Ledger, since: float, until: float) -> Iterator[Record]:
+def _records(ledger: Search, since: float, until: float) -> Iterator[Record]:
     for each in ledger.records(since=since):
         if each.decision.input.arrived_at >= until:
             return
@@ -148,7 +257,7 @@ def _records(ledger: Ledger, since: float, until: float) -> Iterator[Record]:
 def _lines(
     replay: Replay, records: Iterable[Record], file: Path | None, *, resume: bool
 ) -> Generator[Replayed, None, None]:
-    """Every turn; closed where the job is ended, so that the file keeps where it stands."""
+    """Every turn; closed where the job is ended, so that the file has the progress."""
     yield from ReplayFile(file).write(replay, records, resume=resume) if file else replay.turns(records)
 
 
@@ -167,7 +276,7 @@ class _Biggest:
         self._count = 0
 
     def add(self, line: Replayed) -> None:
-        """Keep a change if it is among them."""
+        """Store a change if it is among them."""
         if not line.changed:
             return
         self._count += 1

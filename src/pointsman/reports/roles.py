@@ -1,4 +1,4 @@
-"""What each role of an agent's requests costs, and what the tiers of roles alone save."""
+"""Cost of each role of an agent's requests, and savings by the tiers of roles alone."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+import msgspec
+
 from pointsman.prices import dollars
 from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.usage import PRICED, Usage, answered, cost, usage
 from pointsman.stores.ledger import Record
-from pointsman.tiers.roles import name_of
+from pointsman.tiers.kinds import KindShift
+from pointsman.tiers.projects import name_of
 from pointsman.vocabulary import AgentRole, ModelSpec, Stage
 
-__all__ = ["RoleCost", "Roles", "roles"]
+__all__ = ["KindRow", "RoleCost", "Roles", "kinds_of", "roles"]
 
 #: Requests of which nothing tells the role: those of programs that are no agents.
 _OTHERS: Final = "(none)"
@@ -70,12 +73,12 @@ class Roles:
 
     @property
     def saved(self) -> float:
-        """What the tiers of roles alone saved."""
+        """Savings by the tiers of roles alone."""
         return sum(each.saved for each in self.found.values())
 
     @property
     def share(self) -> float:
-        """The saving as a share of what would have been paid without it; 0 where nothing was."""
+        """The saving as a share of the cost without it; 0 without cost."""
         would = self.cost + self.saved
         return self.saved / would if would else 0.0
 
@@ -140,7 +143,7 @@ def roles(records: Iterable[Record], models: Mapping[str, ModelSpec]) -> Roles:
     """Add up requests, tokens and costs by role.
 
     A helper call that got its tier by its role is compared with the model that served most requests of the
-    main conversation of its session. Where there is none, nothing is claimed.
+    main conversation of its session. Without one, nothing is claimed.
 
     Args:
         records: In any order.
@@ -192,3 +195,47 @@ def _add(role: RoleCost, served: _Served, main: str, models: Mapping[str, ModelS
     if would is not None:
         role.compared += 1
         role.saved += would - paid
+
+
+# ``pointsman report kinds``: the kinds of prompts that recorded decisions were near.
+
+
+class KindRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind in the record."""
+
+    sentence: str
+    messages: int  # user messages whose nearest kind it was
+    likeness: float  # mean, 0..1
+    shift: float  # mean of what it added, in units of ln(characters)
+    tiers: dict[str, int]  # tier -> messages
+
+
+def kinds_of(records: Iterable[Record]) -> tuple[list[KindRow], int]:
+    """The kinds of all user messages, the most frequent first, and how many messages were near none.
+
+    A tool iteration repeats the words of its user message and is not counted again.
+    """
+    near: dict[str, list[tuple[KindShift, str]]] = {}
+    none, seen = 0, set()
+    for record in records:
+        decision = record.decision
+        message = (decision.input.session, decision.input.user_message)
+        if decision.tier is None or (all(message) and message in seen):
+            continue
+        seen.add(message)
+        if decision.tier.kind:
+            near.setdefault(decision.tier.kind.sentence, []).append((decision.tier.kind, decision.tier.tier))
+        else:
+            none += 1
+    return sorted((_kind_row(*item) for item in near.items()), key=lambda row: -row.messages), none
+
+
+def _kind_row(sentence: str, found: list[tuple[KindShift, str]]) -> KindRow:
+    count = len(found)
+    return KindRow(
+        sentence=sentence,
+        messages=count,
+        likeness=sum(kind.likeness for kind, _ in found) / count,
+        shift=sum(kind.shift for kind, _ in found) / count,
+        tiers=dict(Counter(str(tier) for _, tier in found).most_common()),
+    )

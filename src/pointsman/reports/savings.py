@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final, Literal
@@ -48,24 +48,29 @@ class Savings:
     judging: float = 0.0  # what judges of two answers cost, as recorded with their verdicts
     writes: float = 0.0  # the most that prompt caches charged for writing, over the price of input
 
+    def add(self, other: Savings) -> None:
+        """Add the sums of other turns, against the same baseline."""
+        for name in _SUMS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
     @property
     def expected(self) -> float:
-        """What the baseline would have cost: the same tokens, less its cache and less text that was added."""
+        """Cost of the baseline: the same tokens, less its cache and less text that was added."""
         return self.at_baseline - self.baseline_cache - self.hints
 
     @property
     def paid(self) -> float:
-        """What was paid for the same requests, everything beside their answers included."""
+        """Amount paid for the same requests, with all extra calls."""
         return self.answers + self.retries + self.verification + self.shadow + self.judging
 
     @property
     def net(self) -> float:
-        """What was saved, after everything but ``writes``."""
+        """Savings after everything but ``writes``."""
         return self.expected - self.paid
 
     @property
     def share(self) -> float:
-        """Net saving as a share of what the baseline would have cost."""
+        """Net saving as a share of the baseline's cost."""
         return self.net / self.expected if self.expected else 0.0
 
     def to_json(self) -> dict[str, object]:
@@ -117,7 +122,7 @@ class Savings:
         return f"saved {dollars(self.net)} of {dollars(self.expected)}{share}, at least, {against}"
 
     def lines(self) -> Iterator[str]:
-        """The report for a person: amounts that add up to what is saved."""
+        """The report for a person: amounts that add up to the savings."""
         lacking = self.turns - self.counted
         share = f"{lacking / self.turns:.1%}" if self.turns else "-"
         yield self.headline()
@@ -146,7 +151,7 @@ class Savings:
         yield "= saved, at least", self.net, ""
 
     def _unknown(self) -> Iterator[str]:
-        """What no record says, and which way it changes the net."""
+        """Unrecorded amounts, and the direction of their effect on the net."""
         if not self.baseline_caches:
             yield f'unknown: "{self.baseline}" has no cached_input_per_million, so no cache of it counts'
         if self.assumed:
@@ -157,13 +162,19 @@ class Savings:
             yield f"not counted: writing to prompt caches, at most {most}"
 
 
+#: Fields that are added up.
+_SUMS: Final = tuple(
+    each.name for each in fields(Savings) if each.name not in {"baseline", "baseline_caches"}
+)
+
+
 def _line(row: tuple[str, float, str]) -> str:
     name, amount, note = row
     return f"  {name:<46}{dollars(amount):>10}  {note}".rstrip()
 
 
 def usual_baseline(models: Mapping[str, ModelSpec]) -> str:
-    """The model whose answers cost most: what would have served everything without a router; empty: none."""
+    """The model with the dearest answers: the server of everything without a router; empty: none."""
     costs = {name: model.cost(1_000, 0, 1_000) or 0.0 for name, model in models.items() if model.is_priced}
     return max(costs, key=lambda name: (costs[name], name)) if costs else ""
 
@@ -176,7 +187,7 @@ def savings(
     question: float | None = 0.0,
     verifier: str = "",
 ) -> Savings:
-    """Add up what was saved.
+    """Add up savings.
 
     The baseline is taken to have read all of the turn before from its cache, unless that has expired, or the
     baseline itself answered both: the most it could have, so that the saving is not overstated, whatever the
@@ -187,11 +198,11 @@ def savings(
         found: Of the period (``Ledger.totals``).
         models: With their prices, by configured name.
         baseline: Name of the model that would have served everything.
-        question: What verifying one tier costs at most; None where that is unknown.
+        question: Maximum cost of verifying one tier; None if unknown.
         verifier: Name of the model that verifies tiers.
 
     Raises:
-        PointsmanError: the baseline is none of the models, or has no price.
+        PointsmanError: the baseline is not configured, or has no price.
     """
     prices = _Prices(models, baseline, question, verifier)
     return prices.add_up(found.turns, found.parts)
@@ -206,7 +217,7 @@ def savings_by(
     question: float | None = 0.0,
     verifier: str = "",
 ) -> dict[str, Savings]:
-    """Add up what was saved by each day, tier or model that answered, in the order of their names.
+    """Add up savings by each day, tier or model that answered, in the order of their names.
 
     A day is one of the zone that the totals were read for, written ``2026-01-31``. Raises as ``savings``.
     """
@@ -248,7 +259,7 @@ class _Prices:
         self._lacking: Final[dict[tuple[str, str, bool], frozenset[str]]] = {}  # models without a price
 
     def add_up(self, turns: Iterable[TurnTotals], parts: Iterable[PartTotals]) -> Savings:
-        """Return the sum of turns and of what was used beside their answers."""
+        """Return the sum of turns and of their extra usage."""
         found = Savings(self._name, self._baseline.cached_input_per_million is not None)
         for turn in turns:
             self._add(found, turn)
@@ -277,7 +288,7 @@ class _Prices:
             found.no_answer += turn.turns
 
     def _unpriced(self, group: TurnTotals | PartTotals) -> frozenset[str]:
-        """The models of a group of turns whose price is unknown."""
+        """The models of a group of turns with an unknown price."""
         key = group.beside, group.model if group.result == "counted" else "", group.asked
         known = self._lacking.get(key)
         if known is None:

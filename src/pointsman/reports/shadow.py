@@ -9,8 +9,7 @@ from statistics import median
 
 from pointsman.decision.diff import verdict
 from pointsman.prices import dollars
-from pointsman.reports.replay import Replayed, SessionState, Side, Source, costs, served
-from pointsman.reports.replay_summary import Summary
+from pointsman.reports.replay import Replayed, SessionState, Side, Source, Summary, costs, served
 from pointsman.reports.usage import PRICED, answered, cost, usage
 from pointsman.stores.ledger import Attempt, Record, ShadowAnswer, ShadowDecision
 from pointsman.vocabulary import ModelSpec
@@ -20,7 +19,7 @@ __all__ = ["ModelTrial", "ShadowReport", "shadow_report"]
 
 @dataclass(slots=True)
 class ModelTrial:
-    """One model beside those that served. Amounts are in US dollars."""
+    """One model compared with those that served. Amounts are in US dollars."""
 
     model: str
     asked: int = 0
@@ -37,7 +36,7 @@ class ModelTrial:
     unpriced: int = 0  # answers whose usage is known and whose price is not
 
     def add(self, found: ShadowAnswer, answer: Attempt | None, models: Mapping[str, ModelSpec]) -> None:
-        """Count one answer beside the attempt that answered the caller."""
+        """Count one answer with the attempt that answered the caller."""
         self.asked += 1
         used = usage(found)
         paid = cost(models.get(found.model), used) if used else None
@@ -136,10 +135,10 @@ class ShadowReport:
 
 
 def shadow_report(records: Iterable[Record], models: Mapping[str, ModelSpec]) -> ShadowReport:
-    """Add up what was tried.
+    """Add up trials.
 
     The tokens of a turn are taken to be the same under another policy: what its model would have written is
-    known only where that model was asked too.
+    known only if that model was asked too.
 
     Args:
         records: Oldest first.
@@ -166,7 +165,7 @@ def shadow_report(records: Iterable[Record], models: Mapping[str, ModelSpec]) ->
 def _turn(
     record: Record, shadow: ShadowDecision, models: Mapping[str, ModelSpec], before: SessionState
 ) -> tuple[Replayed, SessionState]:
-    """One turn under both policies, and what the next of its session has to know."""
+    """One turn under both policies, and the state for the next one of its session."""
     then, now = verdict(record.decision), shadow.verdict
     was = served(record.decision, record.attempts)
     would = was if now.model in {None, then.model} else now.model or ""

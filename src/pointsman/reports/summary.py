@@ -1,4 +1,4 @@
-"""Figures from the summaries of a ledger: what is happening now, usage, and rows with their costs."""
+"""Figures from the summaries of a ledger: current activity, usage, and rows with their costs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from pointsman.reports.usage import Usage, cost
-from pointsman.stores.ledger import DecisionFilter, DecisionRow, Ledger, Totals
+from pointsman.stores.ledger import DecisionFilter, DecisionRow, Search, Totals
 from pointsman.stores.ledger.reading import TurnTotals
 from pointsman.stores.ledger.turns import rows_of, totals_of
 from pointsman.vocabulary import ModelSpec
@@ -46,7 +46,7 @@ class Now(msgspec.Struct, frozen=True):
 
 
 def now(
-    ledger: Ledger,
+    ledger: Search,
     models: Mapping[str, ModelSpec],
     at: float,
     *,
@@ -62,7 +62,7 @@ def now(
         at: The moment, seconds since the epoch.
         period: Seconds before it.
         most: Requests that are looked at.
-        sample: Decisions of whose bodies the overhead is read; 0 leaves it out.
+        sample: Decisions with bodies to read the overhead from; 0 leaves it out.
 
     Raises:
         StoreUnavailable: the ledger cannot be read.
@@ -101,7 +101,7 @@ def _minutes(rows: Iterable[DecisionRow]) -> Iterator[Minute]:
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float | None:
-    """The nearest rank; None of nothing."""
+    """The nearest rank; None without values."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
 
 
@@ -132,7 +132,7 @@ def _priced(row: DecisionRow, models: Mapping[str, ModelSpec], compared: ModelSp
 
 
 class UsageRow(msgspec.Struct, frozen=True):
-    """What one model was used for."""
+    """Usage of one model."""
 
     model: str  # empty: no model answered
     turns: int
@@ -168,6 +168,6 @@ def _usage_row(name: str, of: Sequence[TurnTotals], model: ModelSpec | None) -> 
     )
 
 
-def all_totals(ledger: Ledger) -> Totals:
+def all_totals(ledger: Search) -> Totals:
     """The sums of all decisions, from their records where a ledger of an earlier version has no sums yet."""
     return totals_of(rows_of(ledger.records())) if ledger.unsummarized() else ledger.totals()

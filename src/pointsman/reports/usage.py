@@ -17,7 +17,7 @@ HASHED: Final = "sha256:"
 
 
 def cost(model: ModelSpec | None, used: Usage) -> float | None:
-    """What the tokens cost at a model's prices, in US dollars; None where a price is unknown."""
+    """Cost of tokens at a model's prices, in US dollars; None if a price is unknown."""
     return model.cost(used.input, used.cached, used.output) if model else None
 
 

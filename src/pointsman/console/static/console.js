@@ -19,6 +19,8 @@
       }
       time.dataset.done = "";
     }
+    const hour = new Intl.DateTimeFormat("sv-SE", { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    for (const text of root.querySelectorAll("text[data-at]")) text.textContent = hour.format(new Date(text.dataset.at * 1000));
   }
 
   // Rows by keyboard.
@@ -32,8 +34,58 @@
     next.scrollIntoView({ block: "nearest" });
   }
 
+  // The command palette: pages, what an id names, and a search. 
+  const palette = document.getElementById("palette"), words = document.getElementById("palette-words"), found = document.getElementById("palette-found");
+  function entries(text) {
+    const low = text.toLowerCase(), id = encodeURIComponent(text);
+    const pages = [...document.querySelectorAll("nav [data-go]")].map((link) => [link.textContent, link.getAttribute("href")]);
+    pages.push(["Why the cost changed", "/console/change"], ["Stuck agents", "/console/sessions?stuck=yes"], ["Spent in the last 30 days", "/console?last=30d"]);
+    const all = pages.filter(([name]) => name.toLowerCase().includes(low));
+    if (text) all.push([`Search decisions for “${text}”`, `/console/decisions?text=${id}`], [`Session ${text}`, `/console/sessions/${id}`]);
+    if (/^d-/.test(text)) all.unshift([`Decision ${text}`, `/console/decisions/${id}`]);
+    return all.slice(0, 12);
+  }
+  function offer() {
+    found.replaceChildren(...entries(words.value.trim()).map(([name, to], at) => {
+      const item = document.createElement("li");
+      item.id = `palette-${at}`;
+      item.setAttribute("role", "option");
+      item.dataset.to = to;
+      item.textContent = name;
+      return item;
+    }));
+    choose(0);
+  }
+  function choose(at) {
+    const all = [...found.children];
+    all.forEach((item, number) => item.setAttribute("aria-selected", String(number === at)));
+    words.setAttribute("aria-activedescendant", all.length ? `palette-${at}` : "");
+    all[at]?.scrollIntoView({ block: "nearest" });
+  }
+  function openPalette() {
+    if (!palette.open) palette.showModal();
+    words.value = "";
+    offer();
+    words.focus();
+  }
+  if (palette) {
+    words.addEventListener("input", offer);
+    palette.addEventListener("keydown", (event) => {
+      const all = [...found.children], at = all.findIndex((item) => item.getAttribute("aria-selected") === "true");
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (step) { event.preventDefault(); choose((at + step + all.length) % Math.max(all.length, 1)); }
+      if (event.key === "Enter") { event.preventDefault(); if (all[at]) location.assign(all[at].dataset.to); }
+    });
+    palette.addEventListener("click", (event) => {
+      const item = event.target.closest("[data-to]");
+      if (item) location.assign(item.dataset.to);
+      else if (event.target === palette) palette.close();
+    });
+  }
+
   let going = 0;
   document.addEventListener("keydown", (event) => {
+    if (palette && (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") { event.preventDefault(); openPalette(); return; }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const inField = event.target.closest("input, textarea, select");
     if (inField) {
@@ -69,7 +121,8 @@
 
   document.addEventListener("click", async (event) => {
     const opener = event.target.closest("[data-open]");
-    if (opener) document.getElementById(opener.dataset.open)?.showModal();
+    if (opener?.dataset.open === "palette") openPalette();
+    else if (opener) document.getElementById(opener.dataset.open)?.showModal();
     const copier = event.target.closest("[data-copy]");
     if (copier) {
       const source = copier.dataset.copy ? document.getElementById(copier.dataset.copy) : copier.parentElement.querySelector("code");

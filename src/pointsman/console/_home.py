@@ -1,0 +1,173 @@
+"""The first page: what was spent and saved, how that goes on, and for what and whom."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from pointsman.console._now import client_lines
+from pointsman.console._spending import Chunk, Spending, Spent
+from pointsman.console._svg import Money, MoneyBars, money_bars
+from pointsman.console._view import GatewayView, Page, Table, Unusable, Visit
+from pointsman.factory import question_price
+from pointsman.reports.savings import Savings, savings, savings_by, usual_baseline
+from pointsman.reports.spending import DIVISIONS, Division, SpendingRow, merged, spending_by
+from pointsman.stores.ledger import Spender, Totals
+
+__all__ = ["HOME_PERIODS", "Home"]
+
+#: Days of each period; 0: the last 24 hours, by the hour. A day is one of UTC, today is the last of them.
+HOME_PERIODS: Final[Mapping[str, int]] = {"24h": 0, "7d": 7, "30d": 30}
+_USUAL: Final = "7d"
+_HOUR: Final = 3_600.0
+_DAY: Final = 86_400.0
+#: Seconds in which a page reads what spenders spent, beside all else.
+_PATIENCE: Final = 0.05
+#: Rows of each table.
+_SHOWN: Final = 8
+_COLUMNS: Final = ("by", "key", "name", "requests", "paid", "baseline", "saved")
+
+
+class _Found(NamedTuple):
+    period: str
+    since: float
+    until: float
+    total: Savings
+    before: Savings  # of the period before, which is as long
+    bars: tuple[Money, ...]
+    sums: Mapping[Spender, Savings]  # of the parts that were read
+    missing: int  # parts that are left to be read
+
+
+class Home:
+    """Makes the page, and keeps what it read."""
+
+    def __init__(self) -> None:
+        self._spending: Final = Spending()
+
+    def page(self, visit: Visit) -> Page:
+        """Show the money of a period.
+
+        Raises:
+            Unusable: there is no such period.
+        """
+        view = visit.view
+        asked = visit.asked("last")
+        if asked and asked not in HOME_PERIODS:
+            raise Unusable(f'"last" must be one of {", ".join(HOME_PERIODS)}')
+        baseline = usual_baseline(view.config.models)
+        found = self._found(view, baseline, asked) if baseline else None
+        is_empty = view.ledger.count() == 0
+        shown: dict[Division, Sequence[SpendingRow]] = (
+            {by: spending_by(by, found.sums) for by in DIVISIONS} if found else {}
+        )
+        context = {
+            "found": found,
+            "baseline": baseline,
+            "period": found.period if found else _USUAL,
+            "periods": list(HOME_PERIODS),
+            "chart": _chart(found) if found else None,
+            "spending": {by: rows[:_SHOWN] for by, rows in shown.items()},
+            "more": {by: len(rows) - _SHOWN for by, rows in shown.items()},
+            "here": {key: value for key, value in visit.query if value},
+            "clients": client_lines(visit) if is_empty else [],
+            "unsummarized": view.ledger.unsummarized(),
+        }
+        rows = [
+            (by, each.key, each.name, each.money.turns, each.money.paid, each.money.expected, each.money.net)
+            for by, each_of in shown.items()
+            for each in each_of
+        ]
+        return Page("home.html", context, _plain(found, shown) if found else {}, Table(_COLUMNS, rows))
+
+    def _found(self, view: GatewayView, baseline: str, asked: str) -> _Found:
+        at = time.time()
+        period, totals = asked or _USUAL, None
+        if not asked:
+            since, until = _bounds(period, at)
+            totals = view.ledger.totals(since=since, until=until)
+            if len({turn.hour for turn in totals.turns}) < 2:
+                period, totals = "24h", None  # the first day
+        since, until = _bounds(period, at)
+        if totals is None:
+            totals = view.ledger.totals(since=since, until=until)
+        spent = self._spending.read(view, baseline, _chunks(since, until, period), _PATIENCE)
+        if period == "24h":
+            total, bars = _priced(view, baseline, totals), _hours(spent, since)
+        else:
+            total, bars = _days(view, baseline, totals, since, until)
+        before = _priced(view, baseline, view.ledger.totals(since=2 * since - until, until=since))
+        sums = merged(spent.parts)
+        return _Found(period, since, until, total, before, bars, sums, spent.missing)
+
+
+def _bounds(period: str, at: float) -> Chunk:
+    """The first second of a period, and the one after it."""
+    days = HOME_PERIODS[period]
+    if not days:
+        until = (at // _HOUR + 1) * _HOUR
+        return until - _DAY, until
+    until = (at // _DAY + 1) * _DAY
+    return until - days * _DAY, until
+
+
+def _chunks(since: float, until: float, period: str) -> list[Chunk]:
+    step = _HOUR if period == "24h" else _DAY
+    return [
+        (since + step * number, since + step * (number + 1)) for number in range(int((until - since) / step))
+    ]
+
+
+def _priced(view: GatewayView, baseline: str, totals: Totals) -> Savings:
+    policy = view.engine.policy
+    verifier = policy.verify.model if policy.verify else ""
+    return savings(totals, view.config.models, baseline, question=question_price(policy), verifier=verifier)
+
+
+def _days(
+    view: GatewayView, baseline: str, totals: Totals, since: float, until: float
+) -> tuple[Savings, tuple[Money, ...]]:
+    policy = view.engine.policy
+    verifier = policy.verify.model if policy.verify else ""
+    found = savings_by(
+        totals, "day", view.config.models, baseline, question=question_price(policy), verifier=verifier
+    )
+    total = Savings(baseline)
+    for each in found.values():
+        total.add(each)
+    days = [(at, datetime.fromtimestamp(at, UTC).date().isoformat()) for at, _ in _chunks(since, until, "")]
+    return total, tuple(_money(at, found.get(day, Savings(baseline))) for at, day in days)
+
+
+def _hours(spent: Spent, since: float) -> tuple[Money, ...]:
+    first = since + _HOUR * spent.missing
+    sums = []
+    for part in spent.parts:
+        total = Savings("")
+        for each in part.values():
+            total.add(each)
+        sums.append(total)
+    return tuple(_money(first + _HOUR * number, each) for number, each in enumerate(sums))
+
+
+def _money(at: float, of: Savings) -> Money:
+    return Money(at, of.paid, of.net, of.turns)
+
+
+def _chart(found: _Found) -> MoneyBars:
+    return money_bars(found.bars, "hour" if found.period == "24h" else "date")
+
+
+def _plain(found: _Found, shown: Mapping[Division, Sequence[SpendingRow]]) -> dict[str, object]:
+    return {
+        "period": found.period,
+        "since": found.since,
+        "until": found.until,
+        "total": found.total.to_json(),
+        "before": found.before.to_json(),
+        "bars": [each._asdict() for each in found.bars],
+        "by": {by: [each.to_json() for each in rows] for by, rows in shown.items()},
+        "missing_parts": found.missing,
+    }

@@ -1,0 +1,119 @@
+"""The page Sessions: the conversations of the newest requests, each with what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from pointsman.console._filters import FILTERS, PERIODS, filter_of, page_after, page_of
+from pointsman.console._names import names_of
+from pointsman.console._reading import search
+from pointsman.console._view import GatewayView, Page, Table, Visit
+from pointsman.reports.summary import priced
+from pointsman.stores.ledger.reading import DecisionRow
+from pointsman.vocabulary import OF_SUBAGENT, AgentRole, Tier
+
+__all__ = ["SESSION_FILTERS", "sessions"]
+
+#: Requests of which a page lists the sessions, and sessions at most.
+_READ: Final = 500
+_SHOWN: Final = 25
+#: Requests of one session that are added up.
+_MOST: Final = 500
+#: Query parameters: those that tell sessions apart, and the page.
+SESSION_FILTERS: Final = (*(each for each in FILTERS if each in {
+    "caller", "project", "client", "model", "tier", "stuck", "labelled", "text", "last", "since", "until",
+}), "before")  # fmt: skip
+
+
+class SessionRow(NamedTuple):
+    """One session with its sub-agents."""
+
+    session: str
+    began: float  # seconds since the epoch
+    ended: float
+    requests: int
+    is_cut: bool  # it has more: only the first were added up
+    project: str  # the name of its folder; empty: none was named
+    client: str
+    person: str
+    models: tuple[str, ...]
+    tiers: tuple[tuple[Tier, int], ...]  # requests by tier
+    stuck: int
+    downgraded: int
+    cost: float | None  # US dollars; None where none is known
+
+
+def sessions(visit: Visit) -> Page:
+    """List the sessions of the newest requests that match, the latest first.
+
+    Raises:
+        Unusable: a value of the address is not of its field's kind.
+    """
+    view = visit.view
+    found = search(view, filter_of(visit), page_of(visit), _READ)
+    wanted: dict[str, None] = {}
+    last: DecisionRow | None = None
+    is_more = False
+    for row in found.rows:
+        name = _root(row)
+        if name and name not in wanted and len(wanted) == _SHOWN:
+            is_more = True
+            break
+        wanted.update({name: None} if name else {})
+        last = row
+    rows = [_row(view, session) for session in wanted]
+    place = (last.at, last.id) if last and (is_more or found.next) else None
+    here = {key: value for key, value in visit.query if value}
+    context = {
+        "rows": rows,
+        "names": names_of(view.ledger, wanted),
+        "following": page_after(visit.query, place) if place else None,
+        "is_first": not visit.asked("before"),
+        "asked": dict(visit.query),
+        "here": here,
+        "periods": list(PERIODS),
+        "is_filtered": any(name != "before" for name in here),
+    }
+    data = {"sessions": [_plain(row) for row in rows], "next": context["following"]}
+    cells = [[_cell(value) for value in _plain(row).values()] for row in rows]
+    return Page("sessions.html", context, data, Table(SessionRow._fields, cells))
+
+
+def _root(row: DecisionRow) -> str:
+    """The session that a row belongs to: a sub-agent's is named after the one that began it."""
+    return row.session.partition(OF_SUBAGENT)[0] if row.role == AgentRole.SUBAGENT else row.session
+
+
+def _row(view: GatewayView, session: str) -> SessionRow:
+    found: Sequence[DecisionRow] = view.ledger.session(session)
+    rows = priced(found[:_MOST], view.config.models)
+    first, costs = rows[0], [row.cost for row in rows if row.cost is not None]
+    tiers = ((tier, sum(row.tier == tier for row in rows)) for tier in Tier)
+    return SessionRow(
+        session=session,
+        began=first.at,
+        ended=found[-1].at,
+        requests=len(found),
+        is_cut=len(found) > _MOST,
+        project=first.project_name,
+        client=first.client,
+        person=first.caller,
+        models=tuple(dict.fromkeys(row.model for row in rows if row.model)),
+        tiers=tuple((tier, count) for tier, count in tiers if count),
+        stuck=sum(row.stuck for row in rows),
+        downgraded=sum(row.downgraded for row in rows),
+        cost=sum(costs) if costs else None,
+    )
+
+
+def _plain(row: SessionRow) -> dict[str, object]:
+    return {**row._asdict(), "tiers": {str(tier): count for tier, count in row.tiers}}
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, tuple):
+        return " ".join(value)
+    if isinstance(value, dict):
+        return " ".join(f"{name}:{count}" for name, count in value.items())
+    return int(value) if isinstance(value, bool) else value

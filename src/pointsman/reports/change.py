@@ -1,0 +1,294 @@
+"""Why one period cost more than another: the difference as a sum of contributions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from math import factorial
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from pointsman.prices import dollars
+from pointsman.printable import Block, Column, TextTable
+from pointsman.reports.savings import Savings
+from pointsman.reports.usage import PRICED
+from pointsman.stores.ledger import Totals
+from pointsman.vocabulary import ModelSpec
+
+__all__ = ["Change", "Contribution", "ModelUse", "Side", "change", "side_of"]
+
+#: What the cost of answers depends on.
+Factor = Literal["requests", "model mix", "tokens per request", "cache share", "prices"]
+_FACTORS: Final[tuple[Factor, ...]] = (
+    "requests", "model mix", "tokens per request", "cache share", "prices",
+)  # fmt: skip
+#: What is paid beside answers.
+_BESIDE: Final = "beside the answers"
+
+#: A figure of each factor from the one side or the other: whether it is that of the later one.
+_Choice = Mapping[Factor, bool]
+
+
+class ModelUse(NamedTuple):
+    """Usage of one model in a period, and its prices."""
+
+    requests: int
+    input: int  # tokens, cached ones included
+    cached: int
+    output: int
+    spec: ModelSpec
+
+    @property
+    def tokens(self) -> tuple[float, float]:
+        """Input and output of a request, in tokens."""
+        return self.input / self.requests, self.output / self.requests
+
+    @property
+    def cache_share(self) -> float:
+        """Input tokens read from the provider's cache."""
+        return self.cached / self.input if self.input else 0.0
+
+
+class Side(msgspec.Struct, frozen=True):
+    """One of the two periods. Requests without usage or without a price cost nothing here."""
+
+    since: float  # seconds since the epoch
+    until: float
+    models: Mapping[str, ModelUse]
+    beside: float  # US dollars for retries, verification, shadow models and judges
+    turns: int  # all requests
+
+    @property
+    def requests(self) -> int:
+        """Requests with a known cost."""
+        return sum(each.requests for each in self.models.values())
+
+    @property
+    def answers(self) -> float:
+        """US dollars for the answers."""
+        return sum(
+            _cost(each.requests, each.tokens, each.cache_share, each.spec) for each in self.models.values()
+        )
+
+    @property
+    def cost(self) -> float:
+        """US dollars in all."""
+        return self.answers + self.beside
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values."""
+        used = [sum(getattr(each, name) for each in self.models.values()) for name in _TOKENS]
+        return {
+            "since": self.since,
+            "until": self.until,
+            "cost": round(self.cost, PRICED),
+            "turns": self.turns,
+            "requests": self.requests,
+            **dict(zip(_TOKENS, used, strict=True)),
+            "models": {name: each.requests for name, each in sorted(self.models.items())},
+        }
+
+
+_TOKENS: Final = ("input", "cached", "output")
+
+
+class Contribution(msgspec.Struct, frozen=True):
+    """A part of the difference."""
+
+    name: str
+    amount: float  # US dollars; below 0: it made the later period cheaper
+    detail: str  # both figures, in words
+    models: Mapping[str, float]  # the same by model that answered, in US dollars; empty for ``beside``
+
+
+class Change(msgspec.Struct, frozen=True):
+    """The difference of two periods; the contributions add up to it, the largest first."""
+
+    before: Side
+    after: Side
+    contributions: tuple[Contribution, ...]
+
+    @property
+    def difference(self) -> float:
+        """US dollars that the later period cost more."""
+        return self.after.cost - self.before.cost
+
+    def headline(self) -> str:
+        """The answer in one sentence."""
+        if not self.before.turns and not self.after.turns:
+            return "no request in either period"
+        most = self.contributions[0]
+        if most.amount == 0:
+            return f"no difference: {dollars(self.after.cost)} in both"
+        word = "more" if self.difference >= 0 else "less"
+        both = f"{dollars(self.before.cost)}, then {dollars(self.after.cost)}"
+        spent = f"{dollars(abs(self.difference))} {word}: {both}"
+        return f"{spent}; most of it by {most.name} ({most.detail})"
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values."""
+        return {
+            "currency": "USD",
+            "from": self.before.to_json(),
+            "to": self.after.to_json(),
+            "difference": round(self.difference, PRICED),
+            "contributions": [
+                {
+                    "name": each.name,
+                    "amount": round(each.amount, PRICED),
+                    "detail": each.detail,
+                    "models": {name: round(amount, PRICED) for name, amount in each.models.items()},
+                }
+                for each in self.contributions
+            ],
+        }
+
+    def blocks(self) -> Iterator[Block]:
+        """The report for a person."""
+        yield self.headline()
+        yield ""
+        columns = (Column("contribution"), Column("amount", right=True), Column("then and now"))
+        rows = [(each.name, _signed(each.amount), each.detail) for each in self.contributions]
+        yield TextTable(columns, [*rows, ("= difference", _signed(self.difference), "")])
+
+
+def side_of(
+    found: Totals, models: Mapping[str, ModelSpec], money: Savings, since: float, until: float
+) -> Side:
+    """Return the usage of a period.
+
+    Args:
+        found: Its sums (``Ledger.totals``).
+        models: With their prices.
+        money: Its savings against any baseline: what was paid beside the answers.
+        since: Its first second, since the epoch.
+        until: The second after it.
+    """
+    used: dict[str, ModelUse] = {}
+    for turn in found.turns:
+        spec = models.get(turn.model)
+        if turn.result != "counted" or spec is None or not spec.is_priced:
+            continue
+        requests, input_, cached, output, _ = used.get(turn.model, ModelUse(0, 0, 0, 0, spec))
+        sums = requests + turn.turns, input_ + turn.input, cached + turn.cached, output + turn.output
+        used[turn.model] = ModelUse(*sums, spec)
+    turns = sum(turn.turns for turn in found.turns)
+    return Side(since, until, used, money.paid - money.answers, turns)
+
+
+def change(before: Side, after: Side) -> Change:
+    """Divide the difference of two periods into contributions.
+
+    Each factor's is its Shapley value (Shapley 1953): the mean, over all orders in which the factors go from
+    the earlier figures to the later ones, of what its step changes. Their sum is the difference, and no order
+    is preferred. A model that only one period used has the tokens, cache and price of that one in both: its
+    appearance is a matter of the mix.
+    """
+    names = sorted({*before.models, *after.models})
+    parts = {name: _shapley(name, before, after) for name in names}
+    found = [
+        Contribution(
+            factor,
+            sum(part[factor] for part in parts.values()),
+            _detail(factor, before, after),
+            {name: part[factor] for name, part in parts.items()},
+        )
+        for factor in _FACTORS
+    ]
+    beside = f"{dollars(before.beside)}, then {dollars(after.beside)}: retries, verification, shadow, judges"
+    found.append(Contribution(_BESIDE, after.beside - before.beside, beside, {}))
+    return Change(before, after, tuple(sorted(found, key=lambda each: -abs(each.amount))))
+
+
+def _shapley(name: str, before: Side, after: Side) -> dict[Factor, float]:
+    """The contribution of each factor to the cost of one model's answers."""
+    count = len(_FACTORS)
+    values: dict[frozenset[Factor], float] = {}
+    for size in range(count + 1):
+        for chosen in combinations(_FACTORS, size):
+            values[frozenset(chosen)] = _mixed(name, before, after, frozenset(chosen))
+    found: dict[Factor, float] = {}
+    for factor in _FACTORS:
+        total = 0.0
+        for earlier, value in values.items():
+            if factor not in earlier:
+                weight = factorial(len(earlier)) * factorial(count - len(earlier) - 1) / factorial(count)
+                total += weight * (values[earlier | {factor}] - value)
+        found[factor] = total
+    return found
+
+
+def _mixed(name: str, before: Side, after: Side, later: frozenset[Factor]) -> float:
+    """Cost of a model's answers with some factors of the later period, and else the earlier."""
+
+    def use(factor: Factor) -> ModelUse:
+        first, second = (after, before) if factor in later else (before, after)
+        return first.models.get(name) or second.models[name]
+
+    def share() -> float:
+        first, second = (after, before) if "model mix" in later else (before, after)
+        side = first if first.requests else second
+        return (side.models[name].requests if name in side.models else 0) / side.requests
+
+    requests = (after if "requests" in later else before).requests
+    tokens = use("tokens per request").tokens
+    of = use("prices")
+    return _cost(requests * share(), tokens, use("cache share").cache_share, of.spec)
+
+
+def _cost(requests: float, tokens: tuple[float, float], cache_share: float, spec: ModelSpec) -> float:
+    """US dollars for so many requests."""
+    read = tokens[0] * cache_share
+    whole, cached, output = (
+        spec.cost(*each) or 0.0 for each in ((_PER, 0, 0), (_PER, _PER, 0), (0, 0, _PER))
+    )
+    return requests * ((tokens[0] - read) * whole + read * cached + tokens[1] * output) / _PER
+
+
+#: Tokens for which a price is asked.
+_PER: Final = 1_000_000
+
+
+def _detail(factor: Factor, before: Side, after: Side) -> str:
+    match factor:
+        case "requests":
+            return f"{before.requests:,}, then {after.requests:,}"
+        case "tokens per request":
+            sides = (_tokens(side) for side in (before, after))
+            return ", then ".join(sides) + " in and out"
+        case "cache share":
+            return f"{_share(before)}, then {_share(after)} of the input from caches"
+        case "prices":
+            return "those of the configuration, for both" if _same_prices(before, after) else "they changed"
+        case "model mix":
+            return f"{_mix(before)}, then {_mix(after)}"
+
+
+def _tokens(side: Side) -> str:
+    if not side.requests:
+        return "none"
+    used = [sum(getattr(each, name) for each in side.models.values()) for name in ("input", "output")]
+    return " and ".join(f"{each / side.requests:,.0f}" for each in used)
+
+
+def _share(side: Side) -> str:
+    sent = sum(each.input for each in side.models.values())
+    return f"{sum(each.cached for each in side.models.values()) / sent:.0%}" if sent else "none"
+
+
+def _mix(side: Side) -> str:
+    if not side.requests:
+        return "none"
+    ranked: Sequence[tuple[str, ModelUse]] = sorted(side.models.items(), key=lambda each: -each[1].requests)
+    named = [f"{name} {each.requests / side.requests:.0%}" for name, each in ranked[:3]]
+    return " ".join([*named, "…"] if len(ranked) > len(named) else named)
+
+
+def _same_prices(before: Side, after: Side) -> bool:
+    both = before.models.keys() & after.models.keys()
+    return all(before.models[name].spec == after.models[name].spec for name in both)
+
+
+def _signed(amount: float) -> str:
+    return dollars(amount) if amount <= 0 else f"+{dollars(amount)}"

@@ -1,0 +1,84 @@
+"""Why an hour cost more than another: from the page and the terminal to the decisions behind it."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from typer.testing import CliRunner
+
+from pointsman.cli import app
+from pointsman.stores.ledger import SqliteLedger
+from pointsman.testing import a_decision
+from pointsman.testing.ledger_summaries import an_answer
+from support.consoles import Browser, console_gateway
+
+FIRST = 1_795_431_600.0  # a whole hour
+HOUR = 3_600.0
+
+
+def local(at: float) -> datetime:
+    """A time of this machine's zone, as the command takes it."""
+    return datetime.fromtimestamp(at, UTC).astimezone()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Ten requests on the small model, then ten of which five are on the large one."""
+    path = tmp_path / "ledger.sqlite"
+    with closing(SqliteLedger(path)) as ledger:
+        for number in range(20):
+            is_late = number >= 10
+            model = "demo-large" if is_late and number % 2 else "demo-small"
+            made = a_decision(f"d-{number}", at=FIRST + is_late * HOUR + number, session=f"s-{number}")
+            name = "billing" if model == "demo-large" else "shop"
+            whose = {"project": f"p-{name}", "project_name": name}
+            ledger.append(replace(made, input=replace(made.input, **whose), chain=(model,)))
+            ledger.append(an_answer(made.id, model=model))
+    return path
+
+
+def test_a_dearer_hour_is_explained_and_its_decisions_are_a_link_away(file: Path) -> None:
+    with closing(SqliteLedger(file)) as ledger, closing(Browser(console_gateway(ledger=ledger))) as browser:
+        path = f"/console/change?from={FIRST:.0f}&to={FIRST + HOUR + 59:.0f}"
+        found = browser.get(path.replace("/change", "/change.json")).json()
+        assert found["contributions"][0]["name"] == "model mix"
+        amounts = [each["amount"] for each in found["contributions"]]
+        assert sum(amounts) == pytest.approx(found["difference"], abs=1e-5)
+        assert found["difference"] == pytest.approx(found["to"]["cost"] - found["from"]["cost"], abs=1e-5)
+        assert (found["from"]["since"], found["to"]["since"]) == (FIRST, FIRST + HOUR)
+        assert [row["name"] for row in found["by"]["project"]] == ["billing", "shop"]
+        page = browser.get(path).body.decode()
+        link = re.search(r'href="(/console/decisions)\?([^"]*)">demo-large', page)
+        assert link
+        query = link[2].replace("&amp;", "&")
+        listed = browser.get(f"{link[1]}.json?{query}").json()["decisions"]
+        assert {row["id"] for row in listed} == {f"d-{number}" for number in range(11, 20, 2)}
+        assert browser.get(f"/console/change?from={FIRST}&to={FIRST}").status == 400
+        assert browser.get("/console/change?to=yesterday").status == 400
+
+
+def test_the_terminal_says_the_same(file: Path) -> None:
+    config = file.with_name("pointsman.toml")
+    models = "".join(
+        f'[models.{name}]\nupstream = "main"\nid = "{name}"\ninput_per_million = {price}\n'
+        f"output_per_million = {price * 4}\n"
+        for name, price in (("demo-small", 0.1), ("demo-large", 3.0))
+    )
+    tiers = '[tiers]\nsimple = "demo-small"\ncomplex = "demo-large"\n'
+    config.write_text(f'[upstreams.main]\nbase_url = "http://127.0.0.1:1/v1"\n{models}{tiers}')
+    command = ["report", "change", "--ledger", str(file), "--config", str(config), "--to"]
+    later, earlier = (f"{local(at):%Y-%m-%dT%H:%M}" for at in (FIRST + HOUR, FIRST - HOUR))
+    told = CliRunner().invoke(app, [*command, later])
+    assert told.exit_code == 0, told.output
+    assert "most of it by model mix (demo-small 100%, then demo-large 50%" in told.output.splitlines()[0]
+    found = json.loads(CliRunner().invoke(app, [*command, later, "--json"]).output)
+    assert (found["from"]["since"], found["to"]["since"]) == (FIRST, FIRST + HOUR)
+    nothing = CliRunner().invoke(app, [*command, earlier])
+    assert nothing.output.splitlines()[0] == "no request in either period"
+    assert CliRunner().invoke(app, [*command, later, "--from", later]).exit_code != 0

@@ -1,0 +1,123 @@
+"""Why one period cost more than another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pointsman.reports.change import Change, ModelUse, Side, change
+from pointsman.vocabulary import ModelSpec
+
+
+def spec(name: str, price: float, cached: float | None = None) -> ModelSpec:
+    return ModelSpec(
+        name,
+        "main",
+        name,
+        input_per_million=price,
+        output_per_million=4 * price,
+        cached_input_per_million=cached,
+    )
+
+
+SMALL, LARGE = spec("small", 1.0, 0.1), spec("large", 10.0)
+
+
+Use = tuple[int, int, int, int, ModelSpec]
+
+
+def side(models: Mapping[str, Use], beside: float = 0.0) -> Side:
+    used = {name: ModelUse(*each) for name, each in models.items()}
+    return Side(0.0, 3_600.0, used, beside, sum(each.requests for each in used.values()))
+
+
+def amounts(found: Change) -> dict[str, float]:
+    return {each.name: each.amount for each in found.contributions}
+
+
+BASE: dict[str, Use] = {
+    "small": (10, 100_000, 50_000, 10_000, SMALL),
+    "large": (10, 100_000, 0, 10_000, LARGE),
+}
+
+
+@pytest.mark.parametrize(
+    ("after", "name"),
+    [
+        (
+            {"small": (20, 200_000, 100_000, 20_000, SMALL), "large": (20, 200_000, 0, 20_000, LARGE)},
+            "requests",
+        ),
+        ({"small": (5, 50_000, 25_000, 5_000, SMALL), "large": (15, 150_000, 0, 15_000, LARGE)}, "model mix"),
+        ({"large": (20, 200_000, 0, 20_000, LARGE)}, "model mix"),
+        (
+            {"small": (10, 200_000, 100_000, 10_000, SMALL), "large": (10, 300_000, 0, 9_000, LARGE)},
+            "tokens per request",
+        ),
+        ({"small": (10, 100_000, 0, 10_000, SMALL)}, "cache share"),
+        ({"small": (10, 100_000, 50_000, 10_000, spec("small", 2.0, 0.1))}, "prices"),
+    ],
+)
+def test_what_alone_has_changed_has_all_of_the_difference(after: dict[str, Use], name: str) -> None:
+    kept = BASE if name in {"cache share", "prices"} else {}
+    found = change(side(BASE), side({**kept, **after}))
+    assert found.difference > 0
+    assert found.contributions[0].name == name
+    assert found.contributions[0].amount == pytest.approx(found.difference)
+    assert all(abs(each.amount) < 1e-9 for each in found.contributions[1:])
+
+
+def test_the_same_twice_has_no_difference() -> None:
+    found = change(side(BASE), side(BASE))
+    assert set(amounts(found).values()) == {0.0}
+    assert found.headline().startswith("no difference: $1.49")
+
+
+def test_what_is_paid_beside_the_answers_is_told_apart() -> None:
+    found = change(side(BASE), side(BASE, 0.5))
+    assert (found.contributions[0].name, found.contributions[0].amount) == ("beside the answers", 0.5)
+    assert found.headline().startswith("$0.50 more: $1.49, then $1.99; most of it by beside the answers")
+
+
+def test_out_of_nothing_all_is_more_requests() -> None:
+    found = change(side({}), side(BASE))
+    assert amounts(found)["requests"] == pytest.approx(found.difference) == pytest.approx(side(BASE).cost)
+    assert change(side({}), side({})).headline() == "no request in either period"
+
+
+uses = st.builds(
+    lambda requests, sent, share, out, price: (
+        requests, sent, round(sent * share), out, spec("m", price, price / 10 if requests % 2 else None)
+    ),
+    st.integers(1, 10_000), st.integers(0, 10**9), st.floats(0, 1), st.integers(0, 10**8),
+    st.floats(0.01, 100),
+)  # fmt: skip
+sides = st.builds(
+    lambda beside, models: side(models, beside),
+    st.floats(0, 1_000),
+    st.dictionaries(st.sampled_from(["a", "b", "c"]), uses),
+)
+
+
+@given(sides, sides)
+def test_contributions_add_up_to_the_difference(before: Side, after: Side) -> None:
+    found = change(before, after)
+    scale = max(before.cost, after.cost, 1.0)
+    assert sum(amounts(found).values()) == pytest.approx(found.difference, abs=1e-9 * scale)
+    for each in found.contributions:
+        if each.models:
+            assert sum(each.models.values()) == pytest.approx(each.amount, abs=1e-9 * scale)
+    # The other way round it is the same with the sign turned.
+    back = amounts(change(after, before))
+    assert all(
+        back[name] == pytest.approx(-amount, abs=1e-9 * scale) for name, amount in amounts(found).items()
+    )
+
+
+@given(sides)
+def test_a_side_costs_what_its_tokens_cost(of: Side) -> None:
+    spent = sum(each.spec.cost(each.input, each.cached, each.output) or 0.0 for each in of.models.values())
+    assert of.answers == pytest.approx(spent, rel=1e-9)
