@@ -166,7 +166,8 @@ def test_nothing_is_written(home: Path, tmp_path: Path) -> None:
     folders = {"HOME": "h", "XDG_CACHE_HOME": "c", "XDG_STATE_HOME": "s", "XDG_CONFIG_HOME": "k"}
     environment = {name: str(tmp_path / folder) for name, folder in folders.items()}
     command = [sys.executable, "-m", "pointsman", "audit", "--home", str(home), "--json"]
-    known = {name: value for name, value in os.environ.items() if name not in folders}
+    other = {*folders, "POINTSMAN_CACHE_DIR"}
+    known = {name: value for name, value in os.environ.items() if name not in other}
     subprocess.run(command, env={**known, **environment}, cwd=tmp_path, check=True, capture_output=True)
     assert list(tmp_path.rglob("*")) == []
     assert {file: file.stat().st_mtime_ns for file in home.rglob("*")} == before

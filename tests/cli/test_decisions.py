@@ -14,7 +14,7 @@ from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.stores.ledger import Outcome, PromptText, Retention, ShadowAnswer, ShadowDecision, SqliteLedger
 from pointsman.testing import a_decision, an_attempt
 from pointsman.vocabulary import AgentRole, Tier
-from pointsman.wire.completion import CompletionSummary
+from pointsman.wire.format import CompletionSummary
 
 
 @pytest.fixture

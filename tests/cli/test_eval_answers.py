@@ -18,6 +18,12 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["eval", "answers", *arguments])
 
 
+def run_raising(*arguments: str) -> None:
+    found = run(*arguments)
+    if found.exception:
+        raise found.exception
+
+
 def answer(text: str | None, *, correct: bool, value: str | None = None) -> dict[str, Any]:
     return {"answer": text, "value": value, "correct": correct, "chars": 400}
 
@@ -104,3 +110,23 @@ def test_a_model_without_a_price_is_named(tmp_path: Path) -> None:
 def raise_of(result: Result) -> None:
     assert result.exception is not None
     raise result.exception
+
+
+def test_rows_and_prices_that_cannot_be_meant_are_refused_or_named(tmp_path: Path) -> None:
+    models = ["--cheap", A, "--cheap", B, "--strong", STRONG]
+    fine = row(answer("5.0", correct=True), answer("5.0", correct=True), answer("5.0", correct=True))
+    negative = {**fine, "answers": {**fine["answers"], A: {**answer("5.0", correct=True), "chars": -1}}}
+    with pytest.raises(PointsmanError, match=r"chars"):
+        run_raising(written(tmp_path, [negative]), *models)
+    (tmp_path / "free.json").write_text(
+        json.dumps({A: PRICES[A], B: PRICES[B], STRONG: {"input": -1, "output": 1}})
+    )
+    with pytest.raises(PointsmanError, match="not a number of at least 0"):
+        run_raising(written(tmp_path, [fine]), *models, "--prices", str(tmp_path / "free.json"))
+    (tmp_path / "free.json").write_text(
+        json.dumps({A: PRICES[A], B: PRICES[B], STRONG: {"input": 0, "output": 0}})
+    )
+    found = run(written(tmp_path, [fine, fine]), *models, "--prices", str(tmp_path / "free.json"))
+    assert found.exit_code == 0
+    assert "nan" not in found.output
+    assert "1 rows repeat" in found.output

@@ -119,6 +119,26 @@ def test_a_learned_router_of_the_labels_saves_more_than_a_coin(tmp_path: Path) -
     )
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_projects_save_where_the_gain_is_theirs(tmp_path: Path, is_told: bool) -> None:
+    """In one project the weak model is as good; nothing in a prompt says in which."""
+    draw = random.Random(3)
+    rows = [
+        {**row, "weak": at % 3 == 0 or draw.random() < 0.4, "strong": True}
+        | {"task": f"project {at % 3 if is_told else draw.randrange(3)}", "bench": "all"}
+        for at, row in enumerate(by_length(1_500))
+    ]
+    for row in rows:
+        row["prompt"] = row["prompt"].split(" and ")[0]
+    found = routers(run(written(tmp_path, rows), "--json", "--labels", "700"))["group"]
+    assert found["success_minus_strong"]["value"] == pytest.approx(0, abs=0.02)
+    if is_told:
+        assert found["weak_share"] > 0.25
+        assert found["saved_beyond_coin"]["low"] > 0.15
+    else:
+        assert not found["saved_beyond_coin"]["low"] > 0
+
+
 def test_labels_that_fix_no_cut_leave_always_strong(tmp_path: Path) -> None:
     draw = random.Random(1)
     rows = by_length(500)

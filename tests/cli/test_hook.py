@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
-from pointsman.config.own_classes import load_classes
+from pointsman.config.applications import load_classes
 from pointsman.guidance import Arm, DecisionPoint, GuidancePolicy, Guide, Mode, ProviderSpec
 from pointsman.integrations.hooks import (
     ClaudeCodeEvent,

@@ -17,7 +17,7 @@ from pointsman.cli import app
 from pointsman.cli.launch import AGENTS, register
 from pointsman.config import load
 from pointsman.config.draft import draft
-from pointsman.diagnostics.client_lines import split_line
+from pointsman.diagnostics.clients import split_line
 from pointsman.stores.ledger import Retention, SqliteLedger
 from support.servers import ScriptedUpstream, gateway, state_for
 
@@ -219,3 +219,7 @@ def test_every_agent_is_a_client_that_is_judged() -> None:
 
     assert set(AGENTS.values()) <= {client.name for client in CLIENTS}
     assert callable(register)
+
+
+def test_gemini_says_what_there_is_instead(home: Path) -> None:
+    assert "generateContent" in refused(home, "gemini", "-p", "Hello")

@@ -23,7 +23,7 @@ def left(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
     ("command", "message", "hint"),
     [
         ("desicions", "No such command 'desicions'. Did you mean 'decisions'", "pointsman --help"),
-        ("config chek", "No such command 'chek'. Did you mean 'check'?", "pointsman config --help"),
+        ("config chek", "No such command 'chek'. Did you mean 'check'", "pointsman config --help"),
         ("classify --profil seed", "No such option: --profil", "pointsman classify --help"),
         ("eval answers f.jsonl", "Missing option '--cheap'", "pointsman eval answers --help"),
         (
@@ -41,9 +41,11 @@ def test_a_mistake_is_a_line_and_a_hint(
 ) -> None:
     assert left(monkeypatch, *command.split()) == 2
     said = capsys.readouterr()
-    first, second = said.err.splitlines()
+    first, second, *third = said.err.splitlines()
     assert first.startswith(f"pointsman: {message}")
     assert second == f"  hint: {hint}"
+    page = "  docs: docs/how-to/troubleshooting.md#configerror"
+    assert third == ([page] if command.startswith("config show") else [])
     assert said.out == ""
 
 

@@ -198,5 +198,5 @@ def test_what_is_wrong_is_not_written(config: Path, home: Path, text: str, messa
 
 def test_a_file_that_is_not_there_or_too_large(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cannot read" in str(run("update", "--from", config.with_name("none.json")).exception)
-    monkeypatch.setattr("pointsman.catalogue._files.LARGEST", 10)
+    monkeypatch.setattr("pointsman.catalogue._update.LARGEST", 10)
     assert "at most 10 bytes" in str(run("update", "--from", config).exception)

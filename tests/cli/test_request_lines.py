@@ -83,9 +83,13 @@ def test_a_round_of_the_demo_shows_the_small_model_the_large_one_and_one_hint(bu
         totals.add(each, builder.config.models)
     said = "\n".join(totals.lines("/a/demo.sqlite", demo=True))
     assert said.startswith(f"Requests: {len(told)}\nTokens: ")
-    assert (
-        "Stuck sessions: 1 (error_streak)\nLedger: /a/demo.sqlite (pointsman decisions list --demo)" in said
-    )
+    [stuck] = [
+        each.decision.id
+        for each in told
+        if each.decision and each.decision.guidance and each.decision.guidance.firing
+    ][:1]
+    assert f"Stuck sessions: 1 (error_streak); where: pointsman decisions show {stuck} --demo\n" in said
+    assert "Ledger: /a/demo.sqlite (pointsman decisions list --demo)" in said
 
 
 def test_a_round_is_the_same_each_time() -> None:

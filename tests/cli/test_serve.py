@@ -22,7 +22,7 @@ from pointsman.cli._listening import caller_key, introduce, listening_on
 from pointsman.cli.log_format import with_public_name
 from pointsman.config import Config, ConsoleSpec, TiersSpec
 from pointsman.config.shapes import demo_ledger
-from pointsman.diagnostics.client_lines import CallerKey
+from pointsman.diagnostics.clients import CallerKey
 from pointsman.errors import ConfigError
 from pointsman.gateway.build import demo_config
 from pointsman.gateway.listening import bound

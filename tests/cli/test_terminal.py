@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from pointsman.cli import app, terminal
 from pointsman.cli.decisions import list_decisions
 from pointsman.cli.output import echo, print_table
-from pointsman.cli.report_roles import roles
+from pointsman.cli.report import roles
 from pointsman.cli.terminal import progress
 from pointsman.errors import PointsmanError
 from pointsman.printable import Column, plain_rows

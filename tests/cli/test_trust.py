@@ -321,3 +321,21 @@ def test_a_record_that_cannot_be_written_is_told(folder: Path, tmp_path: Path) -
     result = run("trust")
     assert isinstance(result.exception, ConfigError)
     assert "XDG_STATE_HOME" in result.exception.hint
+
+
+def test_a_person_is_asked_before_code_is_trusted(tmp_path: Path) -> None:
+    file = tmp_path / "pointsman.toml"
+    file.write_text(CODE.format(url="http://127.0.0.1:1"))
+
+    for typed, trusted in ((b"n\n", False), (b"\n", False), (b"y\n", True)):
+        terminal, inside = os.openpty()
+        with os.fdopen(terminal, "wb", buffering=0) as person:
+            ran = subprocess.Popen(
+                [sys.executable, "-m", "pointsman", "trust", str(file)], stdin=inside, stdout=subprocess.PIPE
+            )
+            os.close(inside)
+            person.write(typed)
+            shown, _ = ran.communicate(timeout=60)
+        assert b"evil.py" in shown
+        current = [each.path for each in trusted_files() if each.is_current]
+        assert (str(file.resolve()) in current) is trusted

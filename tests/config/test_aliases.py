@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pointsman.config import examine, load
-from pointsman.config.show import as_toml, plain
+from pointsman.config.edit import as_toml, plain
 from pointsman.factory import build_policy
 
 FILE = """\

@@ -7,7 +7,7 @@ import pytest
 
 from pointsman.capabilities import CapabilityPolicy, OnFailure, Strategy
 from pointsman.config import AnyKey, examine, load
-from pointsman.config.show import as_toml, plain
+from pointsman.config.edit import as_toml, plain
 from pointsman.errors import ConfigError
 from pointsman.factory import build_policy
 from pointsman.vocabulary import Mode

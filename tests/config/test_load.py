@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pointsman.config import Config, examine, find, load
-from pointsman.config.show import as_toml, plain
+from pointsman.config.edit import as_toml, plain
 from pointsman.errors import ConfigError
 from pointsman.model_choice.pools import TierModel
 from pointsman.upstreams.port import ServerSpec, caller_name, hash_key

@@ -9,7 +9,7 @@ import pytest
 from pointsman.config import Config
 from pointsman.diagnostics import Check, describe_check, diagnose
 from pointsman.diagnostics import _doctor as doctor_module
-from pointsman.diagnostics.installation import install_command
+from pointsman.diagnostics._doctor import install_command
 from pointsman.errors import LexiconError
 from pointsman.stores.ledger import SqliteLedger
 from pointsman.stores.sessions import SqliteSessions

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pointsman.diagnostics import installation
-from pointsman.diagnostics.installation import install_command
+from pointsman.diagnostics import _doctor as installation
+from pointsman.diagnostics._doctor import install_command
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,6 @@
 """Simulates the prompt caches of all models of one session: what each request reads from its model's cache.
 
-A cache belongs to one model and one conversation, holds the prompt of the last request, is kept for
+A cache belongs to one model and one conversation, holds the prompt of the last request, lives for
 ``cache_seconds`` of the catalogue after its last use, and is read in whole blocks from a least length on.
 Where a client has written the beginning of its prompt anew, the log shows how much of it stayed: no model's
 cache holds more of it.
@@ -56,7 +56,7 @@ _SHORT: Final = 300.0
 
 
 def calls(requests: Sequence[Request]) -> tuple[Call, ...]:
-    """Reduce requests to what caches depend on. Titles and the like have prompts of their own."""
+    """Reduce requests to the fields that caches depend on. Titles and the like have separate prompts."""
     made = []
     latest: dict[str, Call] = {}
     for each in requests:
@@ -103,7 +103,7 @@ def predicted(made: Sequence[Call], lifetimes: Mapping[tuple[str, str], float | 
 
     Args:
         made: The requests of a session, in order.
-        lifetimes: Seconds by provider and model; None where they are not known.
+        lifetimes: Seconds by provider and model; None if unknown.
     """
     held: dict[str, dict[str, _Held]] = {}
     for call in made:
@@ -122,7 +122,7 @@ def predicted(made: Sequence[Call], lifetimes: Mapping[tuple[str, str], float | 
 
 
 class _Held(NamedTuple):
-    """What a model's cache holds of a conversation."""
+    """The part of a conversation in a model's cache."""
 
     prefix: int  # tokens that the next prompt may have in common with it
     at: float  # when it was used last
@@ -155,7 +155,7 @@ def reads(
 
 
 def paid(call: Call, prices: Prices, read: int | None = None) -> float | None:
-    """Return what a request costs, in dollars; None where a price is unknown.
+    """Return the cost of a request, in dollars; None where a price is unknown.
 
     Args:
         call: The request.

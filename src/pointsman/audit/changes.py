@@ -45,8 +45,8 @@ def changes(
     """Name at most three changes: what is sure first, then what outcomes show, then how to learn the rest.
 
     Args:
-        found: What is known of savings.
-        sessions: What was read.
+        found: Known savings.
+        sessions: The sessions read.
         arguments: With which ``config init`` reads the same logs, as words of a shell.
     """
     made = [*_sure(found, sessions, arguments), *_outcomes(found, arguments), *_unknown(found, arguments)]

@@ -1,4 +1,4 @@
-"""Goes through what a home directory holds, one log at a time; every request is counted once."""
+"""Goes through a home directory, one log at a time; every request is counted once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Read(NamedTuple):
 
 
 class Collection:
-    """What was found, and the sessions in it.
+    """Result of a search, and its sessions.
 
     Args:
         home: Where to look.
@@ -63,9 +63,9 @@ class Collection:
         self._versions: set[tuple[str, str]] = set()
         self._copied: list[int] = []
         self._seen: set[int] = set()
-        self.logs: Final = [
-            log for source in sources for log in (source.find(home) if home else ()) if _changed(log, since)
-        ]
+        found = [log for source in sources for log in (source.find(home) if home else ())]
+        self.logs: Final = [log for log in found if _changed(log, since)]
+        self.old_logs: Final = len(found) - len(self.logs)  # not changed since then
         for note in home.left_out if home else ():
             self.note(note)
         for file in files:
@@ -90,7 +90,7 @@ class Collection:
             self._done()
 
     def prompts(self, wanted: AnyCollection[SessionFigures]) -> dict[tuple[str, str], tuple[str, ...]]:
-        """What people said in some sessions, by client and id; their logs are read once more."""
+        """User messages of some sessions, by client and id; their logs are read once more."""
         files = {file for of in wanted for file in of.files}
         ids = {(of.client, of.id) for of in wanted}
         found: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -108,7 +108,7 @@ class Collection:
         """Yield the figures of the sessions. Logs that have not changed are not read again.
 
         Args:
-            kept: What was kept of logs read before; it is brought up to date, and not yet written.
+            kept: Cached figures of logs read before; updated, and not yet written.
         """
         for log in self.logs:
             before = kept.get(log) if kept else None
@@ -170,7 +170,7 @@ class Collection:
             self.note(note)
 
     def note(self, text: str) -> None:
-        """Keep something that a person should know."""
+        """Add a note for the user."""
         if len(self.notes) < _MOST_NOTES:
             self.notes.append(text)
         else:

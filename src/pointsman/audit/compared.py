@@ -94,7 +94,7 @@ def _judged(both: _Both) -> tuple[list[bool], list[bool]]:
 
 
 def _excess(used: Sequence[bool], other: Sequence[bool]) -> float:
-    """Solved runs of the other model, over what the project's share makes expected."""
+    """Solved runs of the other model, over the number expected from the project's share."""
     share = (sum(used) + sum(other)) / (len(used) + len(other))
     return sum(other) - len(other) * share
 
@@ -127,7 +127,7 @@ def labels_needed(runs: Sequence[Run], dear: str, cheap: str, *, tries: int = 1)
     """Return how many more outcomes of each model would show a difference of ten points.
 
     Both models need the same number; outcomes that the log proves count. The share of success is that of the
-    log, and one half where it has fewer than ten outcomes.
+    log, and one half if it has fewer than ten outcomes.
     """
     z = NormalDist().inv_cdf(1 - RISK / tries / 2)
     own = {name: [run.solved for run in runs if run.model == name] for name in (dear, cheap)}

@@ -47,9 +47,9 @@ class Conversations:
 
     Args:
         engine: What decides. No model is asked.
-        session: Its messages are cut to ``session.KEPT`` characters each.
+        session: Messages are cut to ``session.KEPT`` characters each.
         new_id: Makes the ids of decisions; by default numbers.
-        unspoken: Whether also those are decided before which nobody's words are known.
+        unspoken: Whether also those are decided without known user messages before them.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Conversations:
         self._unspoken = unspoken
 
     def next(self, request: Request) -> Decided | None:
-        """Decide the next request. None: nobody's words are known."""
+        """Decide the next request. None: no user message is known."""
         said = Message(Role.USER, (request.prompt or "",))
         if request.purpose not in _MAIN:
             return self._decide(request, _Messages([said]))
@@ -108,7 +108,7 @@ class Conversations:
 
 
 def _answer(request: Request) -> Iterator[Message]:
-    """What a request adds to the conversation: the answer, and the results of its calls."""
+    """Addition of a request to the conversation: the answer, and the results of its calls."""
     if request.text or request.calls:
         texts = (request.text,) if request.text else ()
         made = tuple(ToolCall(call.id, call.name, call.arguments) for call in request.calls)

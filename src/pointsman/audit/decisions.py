@@ -1,6 +1,6 @@
-"""Requests of logs as decisions in a ledger of our own, so that reports, replay and the console work on them.
+"""Requests of logs as decisions in a ledger, so that reports, replay and the console work on them.
 
-What served is what the log says; what is decided is what the policy would have decided. No model is asked.
+The model that served is the log's; the decision is the policy's. No model is asked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pointsman.audit.session import Certainty, Request, Session
 from pointsman.decision.decision import without_content
 from pointsman.decision.engine import Decided, Engine
 from pointsman.runtime import new_ids
-from pointsman.stores.ledger import Attempt, Entry, Ledger, Outcome, PromptText
+from pointsman.stores.ledger import Attempt, Entry, Outcome, PromptText, Writes
 from pointsman.vocabulary import Reason
 
 __all__ = ["LoggedDecisions"]
@@ -32,10 +32,10 @@ class LoggedDecisions:
     Args:
         ledger: Where to.
         engine: Decides. Its tiers are recorded; the model that served is that of the log.
-        names: Configured name of a model, by provider and model as logs have them; others keep their own.
+        names: Configured name of a model, by provider and model as logs have them; others are unchanged.
     """
 
-    def __init__(self, ledger: Ledger, engine: Engine, names: Mapping[tuple[str, str], str]) -> None:
+    def __init__(self, ledger: Writes, engine: Engine, names: Mapping[tuple[str, str], str]) -> None:
         self._ledger: Final = ledger
         self._engine: Final = engine
         self._names: Final = names
@@ -47,7 +47,7 @@ class LoggedDecisions:
         """Write one session.
 
         Args:
-            session: What was read.
+            session: The session read.
             of: Its figures, with the outcomes.
         """
         conversations = Conversations(self._engine, session, new_id=self._new_id, unspoken=True)

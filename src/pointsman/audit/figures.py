@@ -1,23 +1,160 @@
-"""The figures of one session: numbers and names, no texts. What reports add up, and what may be kept."""
+"""The figures of one session: numbers and names, no texts. Input of reports and of the cache."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
 from pointsman.audit.caches import Call, calls
-from pointsman.audit.misses import Miss, misses
 from pointsman.audit.outcomes import TurnOutcome, call_outcome, turn_outcomes
 from pointsman.audit.session import Certainty, Request, Session, Usage
 from pointsman.audit.trouble import STUCK, Sign, is_stuck, signs
-from pointsman.audit.where import unused_tools, where
 from pointsman.trajectory import CallOutcome
 
-__all__ = ["Part", "SessionFigures", "SignFigures", "Spent", "Split", "figures", "role_of"]
+__all__ = [
+    "Miss",
+    "Part",
+    "SessionFigures",
+    "SignFigures",
+    "Spent",
+    "Split",
+    "figures",
+    "misses",
+    "role_of",
+    "unused_tools",
+    "where",
+]
+
+
+# Where the tokens of prompts went: an estimate, from the sum of each prompt and the lengths of texts.
+
+#: Characters of a token, for English and code; a rule of thumb of the providers.
+_CHARACTERS: Final = 4
+#: A prompt that is shorter than this share of the one before begins anew.
+_ANEW: Final = 0.6
+
+_SYSTEM: Final = "system prompt and tool descriptions"
+_KINDS: Final = ("the person's words", "answers", "tool arguments", "tool results")
+
+
+def where(requests: Sequence[Request]) -> dict[str, int]:
+    """Divide the tokens of all prompts by their parts.
+
+    The first prompt of a conversation without the person's words is taken as the system prompt with the
+    descriptions of tools, which every later prompt repeats. The rest of a prompt is divided in proportion to
+    the lengths of the texts before it.
+    """
+    sums = dict.fromkeys((_SYSTEM, *_KINDS), 0)
+    agents: dict[str, _Conversation] = {}
+    for request in requests:
+        agents.setdefault(request.agent, _Conversation()).take(request, sums)
+    return sums
+
+
+class _Conversation:
+    """Parts of the prompts of one agent."""
+
+    def __init__(self) -> None:
+        self._base = self._latest = 0
+        self._texts = dict.fromkeys(_KINDS, 0)
+
+    def take(self, request: Request, sums: dict[str, int]) -> None:
+        """Divide one prompt, then add the later messages."""
+        tokens = request.usage.input_tokens
+        if request.prompt is not None:
+            self._texts[_KINDS[0]] += len(request.prompt)
+        if request.new_context or tokens < _ANEW * self._latest:
+            self._texts = dict.fromkeys(_KINDS, 0) | {_KINDS[0]: len(request.prompt or "")}
+        if not self._base:
+            self._base = max(tokens - sum(self._texts.values()) // _CHARACTERS, 0)
+        self._latest = tokens
+        base = min(self._base, tokens)
+        rest, length = tokens - base, sum(self._texts.values())
+        sums[_SYSTEM] += base if length else tokens
+        for kind, characters in self._texts.items():
+            sums[kind] += round(rest * characters / length) if length else 0
+        self._texts[_KINDS[1]] += request.text_length
+        self._texts[_KINDS[2]] += sum(len(call.arguments) for call in request.calls)
+        self._texts[_KINDS[3]] += sum(call.result_length for call in request.calls)
+
+
+def unused_tools(session: Session, called: Mapping[str, object]) -> dict[str, int]:
+    """Tools that the agent was offered and never called: tokens of their descriptions in all its prompts."""
+    main = sum(not request.agent for request in session.requests)
+    return {
+        name: characters // _CHARACTERS * main
+        for name, characters in session.tools_offered.items()
+        if name not in called
+    }
+
+
+# Cache misses as the provider counted them: what the next prompt could have read and had to pay again.
+
+#: Tokens below which a difference is the size of a cache block, not a miss.
+_BLOCK: Final = 1_024
+#: Seconds after which a cache of five minutes is surely over, and one of an hour.
+_SHORT: Final = 300.0
+_LONG: Final = 3_600.0
+
+
+class Miss(msgspec.Struct, frozen=True, gc=False):
+    """Cache misses of one session that have a cause and a model in common."""
+
+    cause: str
+    model: str
+    provider: str
+    day: str
+    count: int
+    tokens: int  # that the request before had in its prompt, and this one did not read from the cache
+
+
+def misses(requests: Sequence[Request]) -> tuple[Miss, ...]:
+    """Compare every request with the one before of the same agent."""
+    sums: dict[tuple[str, str, str, str], list[int]] = {}
+    for cause, request, tokens in _missed(requests):
+        day = datetime.fromtimestamp(request.at, UTC).date().isoformat() if request.at else ""
+        found = sums.setdefault((cause, request.model, request.provider, day), [0, 0])
+        found[0] += 1
+        found[1] += tokens
+    return tuple(Miss(*key, count, tokens) for key, (count, tokens) in sums.items())
+
+
+def _missed(requests: Sequence[Request]) -> Iterator[tuple[str, Request, int]]:
+    before: dict[str, Request] = {}
+    seen: dict[tuple[str, str], Request] = {}
+    for request in requests:
+        earlier = before.get(request.agent)
+        same = seen.get((request.agent, request.model))
+        if earlier is not None:
+            expected = min(earlier.usage.input_tokens, request.usage.input_tokens)
+            lost = expected - request.usage.cached_tokens
+            if lost > _BLOCK and _caches(earlier, request):
+                yield _cause(request, earlier, same), request, lost
+        before[request.agent] = request
+        seen[request.agent, request.model] = request
+
+
+def _caches(earlier: Request, request: Request) -> bool:
+    """Whether the log shows any use of a cache."""
+    return any(each.usage.cached_tokens or each.usage.written_tokens for each in (earlier, request))
+
+
+def _cause(request: Request, earlier: Request, same: Request | None) -> str:
+    if request.new_context:
+        return "compaction"
+    if request.model != earlier.model:
+        return "model changed"
+    pause = request.at - (same or earlier).at if request.at and earlier.at else 0.0
+    if pause > (_LONG if (same or earlier).usage.written_1h_tokens else _SHORT):
+        return "pause longer than the cache lives"
+    if request.usage.input_tokens < earlier.usage.input_tokens:
+        return "conversation shortened or begun anew"
+    return "beginning of the prompt changed"
+
 
 #: Role of a sub-agent's requests, whatever they are for.
 SUB_AGENT: Final = "sub-agent"
@@ -82,7 +219,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 
 
 class SignFigures(msgspec.Struct, frozen=True, gc=False):
-    """What one detector found: episodes, and what followed their first sign."""
+    """Findings of one detector: episodes, and the requests after their first sign."""
 
     detector: str
     episodes: int
@@ -139,7 +276,7 @@ def figures(session: Session, *, keys: Sequence[int] = ()) -> SessionFigures:
     """Compute the figures of a session.
 
     Args:
-        session: What was read, without the requests that are copies of another session's.
+        session: The session without the requests that are copies of another session's.
         keys: Hashes of all its requests' ids.
     """
     requests = session.requests
@@ -201,7 +338,7 @@ def _split(request: Request) -> Split:
 
 
 def role_of(request: Request) -> str:
-    """What a request is for, as amounts are divided by it."""
+    """Purpose of a request, by which amounts are divided."""
     return SUB_AGENT if request.agent else request.purpose.value
 
 

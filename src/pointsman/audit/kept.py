@@ -1,6 +1,6 @@
-"""Figures of logs that were read before, kept in the user's cache directory where that was asked for.
+"""Figures of logs that were read before, stored in the user's cache directory on request.
 
-Kept are numbers, names and paths of ``SessionFigures``, and hashes of the ids of requests; never a text.
+Stored are numbers, names and paths of ``SessionFigures``, and hashes of the ids of requests; never a text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _END: Final = 4_096
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """What one log had."""
+    """Figures of one log."""
 
     fingerprint: bytes
     sessions: list[SessionFigures]
@@ -48,16 +48,16 @@ class KeptFigures:
         self._now: dict[str, Kept] = {}
 
     def get(self, log: Log) -> Kept | None:
-        """What a log had when it was read, if none of its files has changed since."""
+        """Stored figures of a log, if none of its files has changed since."""
         kept = self._before.get(_name(log))
         return kept if kept is not None and kept.fingerprint == _fingerprint(log) else None
 
     def put(self, log: Log, sessions: list[SessionFigures], copies: Sequence[int]) -> None:
-        """Keep what a log has."""
+        """Store the figures of a log."""
         self._now[_name(log)] = Kept(_fingerprint(log), sessions, tuple(copies))
 
     def keep(self, log: Log, kept: Kept) -> None:
-        """Keep what was kept before."""
+        """Retain earlier figures."""
         self._now[_name(log)] = kept
 
     def save(self) -> None:
@@ -93,7 +93,7 @@ def _name(log: Log) -> str:
 
 
 def _fingerprint(log: Log) -> bytes:
-    """Path, size and end of every file; of a database also of what is not yet in it."""
+    """Path, size and end of every file; of a database also of its write-ahead log."""
     found = blake2b(digest_size=16)
     for file in log.files:
         for each in (file, file.with_name(f"{file.name}-wal")):

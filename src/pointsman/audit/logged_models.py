@@ -20,7 +20,7 @@ _OTHER_NAMES: Final = {"google": "gemini"}
 
 
 class LoggedModels(NamedTuple):
-    """What a configuration can have of them, and what it cannot."""
+    """Models that a configuration can have, and those that it cannot."""
 
     found: tuple[Found, ...]  # upstreams with their models, the cheapest first
     tiers: tuple[str, ...]  # configured name of the model of each tier, SIMPLE first
@@ -52,14 +52,14 @@ def spread(models: Sequence[_Any]) -> dict[Tier, _Any]:
 def logged_models(
     sessions: Sequence[SessionFigures], pricing: Pricing, env: Mapping[str, str] | None = None
 ) -> LoggedModels:
-    """Return the models of logs that have a price and a provider whose address is known.
+    """Return the models of logs that have a price and a provider with a known address.
 
     With an environment, an upstream takes the key that its variable holds, and models without one are left
     out. Where no variable is set, the provider that cost most takes the credential of the caller
     (``forward_auth``), as of a subscription.
 
     Args:
-        sessions: What was read.
+        sessions: The sessions read.
         pricing: Knows prices.
         env: Where keys may be; None: every upstream gets a reference to its variable.
 

@@ -1,4 +1,4 @@
-"""What tokens cost: the log's own cost where it has one, else list prices of the catalogue."""
+"""Cost of tokens: the log's own cost if it has one, else list prices of the catalogue."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _MAKERS: Final = (
 
 
 def maker_of(model: str) -> str:
-    """Who makes a model, by its id; ``catalogue.ANY`` where that does not tell."""
+    """Maker of a model, by its id; ``catalogue.ANY`` if unknown."""
     return next((maker for pattern, maker in _MAKERS if fnmatchcase(model.lower(), pattern)), ANY)
 
 
 class Money(msgspec.Struct, frozen=True):
-    """An amount in dollars, and what is not in it."""
+    """An amount in dollars, and the requests not in it."""
 
     spent: float = 0.0
     worth: float = 0.0  # of requests that a subscription paid: what they would have cost
@@ -58,7 +58,7 @@ class Money(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> float:
-        """Spent, and what a subscription's requests were worth."""
+        """Spent, and the value of a subscription's requests."""
         return self.spent + self.worth
 
     @property
@@ -101,7 +101,7 @@ class Pricing:
         return min((each.as_of for each in self._catalogues), default=None)
 
     def prices(self, provider: str, model: str) -> Prices | None:
-        """The prices of a model; None where they are not known."""
+        """The prices of a model; None if unknown."""
         key = provider, model
         if key not in self._known:
             self._known[key] = self._find(provider, model)
@@ -117,7 +117,7 @@ class Pricing:
         )
 
     def lifetimes(self, made: Iterable[Call]) -> dict[tuple[str, str], float | None]:
-        """Seconds for which prompt caches are kept, by provider and model; None where they are not known."""
+        """Seconds for which prompt caches live, by provider and model; None if unknown."""
         found = {(call.provider, call.model): self.prices(call.provider, call.model) for call in made}
         return {
             key: entry.cache_seconds if isinstance(entry, CatalogueEntry) else None
@@ -133,7 +133,7 @@ class Pricing:
         return None
 
     def session(self, of: SessionFigures) -> Money:
-        """What a session cost."""
+        """Cost of a session."""
         return self.money(of.parts, of.client)
 
     def money(self, parts: Iterable[Part], client: str = "") -> Money:
@@ -141,12 +141,12 @@ class Pricing:
 
         Args:
             parts: Their sums.
-            client: Who sent them, for subscriptions.
+            client: The client, for subscriptions.
         """
         return total_money(self._part(part.split, part.spent, client) for part in parts)
 
     def subscribed(self, client: str, *, logged: bool) -> bool:
-        """Whether a subscription pays a request: the log says so, or the client was named."""
+        """Whether a subscription pays a request: by the log, or the client was named."""
         return logged or client in self._subscriptions
 
     def _part(self, split: Split, spent: Spent, client: str) -> Money:

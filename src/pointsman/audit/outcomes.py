@@ -1,4 +1,4 @@
-"""What a log itself proves of its turns: tests passed or failed, programs that ran, commits, corrections.
+"""Outcomes of turns that a log proves: tests passed or failed, programs that ran, commits, corrections.
 
 A *turn* is one message of the person and all that follows it. Nothing is inferred from what the model says of
 its own work.
@@ -49,7 +49,7 @@ class TurnOutcome(msgspec.Struct, frozen=True, gc=False):
 
 
 def call_outcome(call: ToolUse) -> CallOutcome:
-    """Whether a call failed, and whose failure it is. A call without a result failed nothing."""
+    """Whether a call failed, and its cause. A call without a result failed nothing."""
     return CallOutcome.OK if call.result is None else outcome_of(call.result, call.is_error)
 
 
@@ -57,7 +57,7 @@ def turn_outcomes(session: Session, stuck_at: frozenset[int] = frozenset()) -> t
     """Judge every turn of the session's own agent.
 
     Args:
-        session: What was read.
+        session: The session read.
         stuck_at: Indices of the requests after which a detector found the agent stuck.
     """
     turns = list(_turns(session.requests))

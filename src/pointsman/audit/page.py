@@ -62,8 +62,8 @@ def page(report: AuditReport, prompts: Mapping[tuple[str, str], Sequence[str]] =
     """Return the page.
 
     Args:
-        report: What was found.
-        prompts: What people said in the sessions that cost most, by client and id of the session; shown where
+        report: The report.
+        prompts: User messages of the sessions that cost most, by client and id of the session; shown where
             it is given, cut.
     """
     found = report.verdict()
@@ -133,7 +133,7 @@ def _bars(report: AuditReport) -> Iterator[str]:
 
 
 def _calendar(known: Iterable[str]) -> list[str]:
-    """All days from the first to the last, in order; a name that is no day stands as it is."""
+    """All days from the first to the last, in order; a name that is no day is unchanged."""
     names = sorted(known)
     days = [date.fromisoformat(name) for name in names if name[:1].isdigit()]
     if not days:

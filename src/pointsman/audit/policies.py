@@ -32,7 +32,7 @@ __all__ = ["PolicyVerdict", "policy_blocks", "policy_verdicts"]
 
 
 class PolicyVerdict(NamedTuple):
-    """What is known of one policy."""
+    """Results of one policy."""
 
     name: str
     version: str
@@ -54,7 +54,7 @@ class PolicyVerdict(NamedTuple):
 
     @property
     def claimed(self) -> tuple[Comparison, ...]:
-        """Comparisons whose outcomes show a saving."""
+        """Comparisons with outcomes that show a saving."""
         return () if self.refused else tuple(each for each in self.compared if each.verdict == "saves")
 
     @property
@@ -128,7 +128,7 @@ def policy_verdicts(
     sessions: Sequence[SessionFigures],
     pricing: Pricing,
 ) -> tuple[PolicyVerdict, ...]:
-    """Decide all sessions again under each policy, and judge what comes of it.
+    """Decide all sessions again under each policy, and evaluate the results.
 
     Args:
         policies: By the name that a person is shown.
@@ -147,7 +147,7 @@ def policy_verdicts(
 
 
 class _Judged:
-    """One replay beside the runs of the logs."""
+    """One replay compared with the runs of the logs."""
 
     def __init__(self, replay: PolicyReplay, runs: Mapping[str, Run]) -> None:
         self._replay = replay
@@ -161,7 +161,7 @@ class _Judged:
         self.comparable = [pair for pair, sent in self._sent.items() if tried([pair], sent.values())]
 
     def verdict(self, tries: int) -> PolicyVerdict:
-        """What is known of the policy.
+        """Results of the policy.
 
         Args:
             tries: Comparisons of all policies.

@@ -1,4 +1,4 @@
-"""Decides the requests of logged sessions again, under another policy, and computes what that would cost.
+"""Decides the requests of logged sessions again, under another policy, and computes its cost.
 
 The engine sees the messages as the log has them, cut to ``session.KEPT`` characters each, and asks no model.
 A client is taken to ask for the model ``auto``. The same tokens are priced at the models that the policy
@@ -77,11 +77,11 @@ def tiers_of(models: Iterable[tuple[str, str]], pricing: Pricing) -> dict[str, d
 
 
 class PolicyReplay:
-    """One policy over all sessions of an audit, one at a time; it keeps sums alone.
+    """One policy over all sessions of an audit, one at a time; it stores sums alone.
 
     Args:
         name: Of the policy, for a person.
-        policy: What decides. Where it names no models, its tiers are those of the logs (``tiers_of``).
+        policy: The policy. If it names no models, its tiers are those of the logs (``tiers_of``).
         sessions: The figures of all sessions, for the models that are in the logs.
         pricing: Prices of the logged models.
     """
@@ -152,7 +152,7 @@ class PolicyReplay:
         if not self._policy.tier_models and provider not in self.tiers:
             return None
         if provider not in self._engines:
-            self._engines[provider] = build_engine(self._with_models(provider))
+            self._engines[provider] = build_engine(self._with_models(provider), read_only=True)
         return self._engines[provider]
 
     def _with_models(self, provider: str) -> Policy:
@@ -170,7 +170,7 @@ class PolicyReplay:
         chosen: Sequence[ModelSpec | None],
         moved: dict[tuple[str, str], Moved],
     ) -> None:
-        """Add up what the requests cost, then and under the policy."""
+        """Add up the cost of requests, in the log and under the policy."""
         made = calls(session.requests)
         # A conversation's first request reads as much as then: sessions of one client share their beginning.
         now = [

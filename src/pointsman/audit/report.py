@@ -1,4 +1,4 @@
-"""The report of an audit: what was found, for a program and for a person."""
+"""The report of an audit: findings, for programs and for people."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from pointsman.audit.changes import changes, changes_blocks
 from pointsman.audit.figures import SessionFigures, Spent
@@ -15,9 +18,11 @@ from pointsman.audit.policies import PolicyVerdict, policy_blocks
 from pointsman.audit.tables import DIVISIONS, by, cost, counted, dearest, tokens, what_was_blocks
 from pointsman.audit.trouble_tables import trouble_blocks
 from pointsman.audit.verdict import Verdict, verdict
+from pointsman.errors import PointsmanError
+from pointsman.jsonl import numbered_lines
 from pointsman.printable import Block
 
-__all__ = ["AuditReport"]
+__all__ = ["AuditReport", "Label", "labelled", "read_labels"]
 
 #: Notes that a person is shown; ``--json`` has all.
 _NOTES: Final = 20
@@ -46,11 +51,11 @@ class AuditReport:
         return spent, money
 
     def verdict(self) -> Verdict:
-        """What is known of savings."""
+        """Known savings."""
         return verdict(self.sessions, self.pricing)
 
     def to_json(self) -> dict[str, object]:
-        """Plain values. Tokens are those of the log; a bound stands beside them where they are too low."""
+        """Plain values. Tokens are those of the log; with a bound where they are too low."""
         spent, money = self.total()
         found = self.verdict()
         return {
@@ -110,7 +115,7 @@ class AuditReport:
             yield f"{counted(self.copies, 'request')} {stand} once."
 
     def _unknown_lines(self) -> Iterator[Block]:
-        """What the figures do not have."""
+        """Gaps of the figures."""
         yield ""
         yield from self.caveats()
         yield from self.notes[:_NOTES]
@@ -211,3 +216,50 @@ def _spent(spent: Spent) -> dict[str, object]:
 
 def _time(at: float) -> str | None:
     return datetime.fromtimestamp(at, UTC).isoformat() if at else None
+
+
+# Outcomes that a person gives to sessions whose logs do not prove them.
+
+_EXPECTED = 'one JSON object per line is expected, such as {"session": "139b477c", "solved": true}'
+
+
+class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A person's label of one session."""
+
+    session: str
+    solved: bool
+
+
+def read_labels(file: Path) -> dict[str, bool]:
+    """Read outcomes by session; of two of one session the later holds.
+
+    Raises:
+        PointsmanError: the file cannot be read, or a line is no label.
+    """
+    found: dict[str, bool] = {}
+    for number, line in numbered_lines(file):
+        try:
+            label = msgspec.json.decode(line, type=Label)
+        except msgspec.DecodeError as error:
+            raise PointsmanError(f"{file}, line {number}: {error}", hint=_EXPECTED) from error
+        found[label.session] = label.solved
+    return found
+
+
+def labelled(
+    sessions: Iterable[SessionFigures], labels: dict[str, bool]
+) -> tuple[Sequence[SessionFigures], Sequence[str]]:
+    """Give sessions their labels, which override the log's outcomes, and name labels without a session."""
+    given = [
+        of
+        if of.id not in labels
+        else msgspec.structs.replace(
+            of,
+            solved=labels[of.id],
+            solved_by="label",
+            stuck=of.stuck and not labels[of.id],
+            after_stuck=() if labels[of.id] else of.after_stuck,
+        )
+        for of in sessions
+    ]
+    return given, sorted(labels.keys() - {of.id for of in given})

@@ -20,7 +20,7 @@ KEPT: Final = 8_000
 
 
 def cut(text: str) -> str:
-    """Return a text of at most about ``KEPT`` characters: beginning, how much is left out, end."""
+    """Return a text of at most about ``KEPT`` characters: beginning, the count of omitted characters, end."""
     if len(text) <= KEPT:
         return text
     return f"{text[: KEPT // 2]}\n[{len(text) - KEPT} characters left out]\n{text[-KEPT // 2 :]}"
@@ -62,7 +62,7 @@ class ToolUse(msgspec.Struct, frozen=True, gc=False):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One request to a model, and what came of it."""
+    """One request to a model, and its result."""
 
     id: str  # the provider's id of the answer where there is one
     at: float = 0.0  # seconds since the epoch, when the answer was logged; 0: unknown
@@ -107,7 +107,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def started(self) -> float:
-        """Seconds since the epoch of the first request with a time; 0 where none has one."""
+        """Seconds since the epoch of the first request with a time; 0 without any."""
         return min((each.at for each in self.requests if each.at), default=0.0)
 
     @property

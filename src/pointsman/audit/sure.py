@@ -1,4 +1,4 @@
-"""What is surely saved without another model doing the person's work. Parts do not overlap."""
+"""Sure savings, without another model doing the user's work. Parts do not overlap."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def without(parts: Sequence[Part], less: Sequence[Part]) -> Iterator[Part]:
 
 
 def sure(sessions: Sequence[SessionFigures], pricing: Pricing) -> tuple[Sure, ...]:
-    """What is surely saved, the largest first; what saves nothing is left out."""
+    """Sure savings, the largest first, without zeros."""
     found = [
         _after_stuck(sessions, pricing),
         _housekeeping(sessions, pricing),
@@ -141,7 +141,7 @@ def _moves(sessions: Sequence[SessionFigures], pricing: Pricing) -> Sure:
 
 
 def _staying(moved: Sequence[Call], pricing: Pricing) -> float:
-    """What a session costs over the same on its dearest model; 0 where a price is unknown."""
+    """Cost of a session relative to its dearest model; 0 where a price is unknown."""
     prices: list[Prices] = []
     for call in moved:
         found = pricing.prices(call.provider, call.model)

@@ -1,4 +1,4 @@
-"""Tables of an audit: what was spent, on what, and where sessions went wrong."""
+"""Tables of an audit: cost, its parts, and episodes of trouble."""
 
 from __future__ import annotations
 
@@ -40,11 +40,13 @@ class Group(NamedTuple):
 
 def by(sessions: Iterable[SessionFigures], pricing: Pricing, what: str) -> list[Group]:
     """Divide requests by project, client, model, role or day; the dearest first, days in order."""
+    sessions = list(sessions)
+    projects = project_names(of.project for of in sessions)
     parts: dict[str, list[tuple[str, Part]]] = {}
     members: dict[str, set[tuple[str, str]]] = {}
     for of in sessions:
         for part in of.parts:
-            name = _name(what, of, part)
+            name = projects[of.project] if what == "project" else _name(what, of, part)
             parts.setdefault(name, []).append((of.client, part))
             members.setdefault(name, set()).add((of.client, of.id))
     groups = [
@@ -62,10 +64,19 @@ def by(sessions: Iterable[SessionFigures], pricing: Pricing, what: str) -> list[
     return groups
 
 
+def project_names(projects: Iterable[str]) -> dict[str, str]:
+    """Return a name for each project's path: its last part, with as many before it as tell it from others."""
+    paths = {each: tuple(each.replace("\\", "/").strip("/").split("/")) for each in projects}
+    shared = Counter(path[-length:] for path in set(paths.values()) for length in range(1, len(path) + 1))
+    names = {}
+    for project, path in paths.items():
+        ends = (path[-length:] for length in range(1, len(path) + 1))
+        names[project] = "/".join(next((end for end in ends if shared[end] == 1), path)) or "(none)"
+    return names
+
+
 def _name(what: str, of: SessionFigures, part: Part) -> str:
     match what:
-        case "project":
-            return of.project_name
         case "client":
             return of.client
         case "model":
@@ -84,7 +95,7 @@ def dearest(sessions: Iterable[SessionFigures], pricing: Pricing) -> list[tuple[
 
 
 def what_was_blocks(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[Block]:
-    """What was spent, by everything that divides it."""
+    """Cost by each dimension."""
     for what in DIVISIONS:
         groups = by(sessions, pricing, what)
         if what == "day":
@@ -202,7 +213,7 @@ def tokens(count: int) -> str:
 
 
 def cost(money: Money) -> str:
-    """An amount. What a subscription paid is only worth it; what has no price is said."""
+    """An amount. A subscription's share is a value; unpriced requests are named."""
     parts = []
     if money.spent or not (money.worth or money.unpriced):
         parts.append(f"${money.spent:,.2f}")

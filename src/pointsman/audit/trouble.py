@@ -1,4 +1,4 @@
-"""Where a session went wrong: what the trajectory detectors find, request by request."""
+"""Where a session went wrong: findings of the trajectory detectors, request by request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Sign(NamedTuple):
 
 
 def signs(requests: Sequence[Request]) -> tuple[Sign, ...]:
-    """Find episodes. Every sub-agent has a trajectory of its own; indices are those of the session."""
+    """Find episodes. Every sub-agent has a separate trajectory; indices are those of the session."""
     agents: dict[str, list[int]] = {}
     for index, request in enumerate(requests):
         agents.setdefault(request.agent, []).append(index)

@@ -48,7 +48,7 @@ class Stake(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What is known of savings."""
+    """Known savings."""
 
     total: Money
     days: int
@@ -60,7 +60,7 @@ class Verdict(NamedTuple):
 
     @property
     def claimed(self) -> tuple[Comparison, ...]:
-        """Comparisons whose outcomes show a saving, at most one for each model."""
+        """Comparisons with outcomes that show a saving, at most one for each model."""
         best: dict[str, Comparison] = {}
         for each in self.compared:
             earlier = best.get(each.dear)
@@ -131,7 +131,7 @@ def said_by_outcomes(claimed: Sequence[Comparison], compared: Sequence[Compariso
 
 
 def said_of_stakes(stakes: Sequence[Stake]) -> str:
-    """What is at stake, and what would settle it; "" where nothing is."""
+    """The amount at stake, and the test that would settle it; "" if there is none."""
     if not stakes:
         return ""
     labels = _by_model([each.needed for each in stakes])
@@ -158,7 +158,7 @@ def outcomes_blocks(compared: Sequence[Comparison]) -> Iterator[Block]:
 
 
 def stakes_blocks(stakes: Sequence[Stake]) -> Iterator[Block]:
-    """What is unknown, as a table."""
+    """Unknown savings, as a table."""
     yield "Unknown: what a cheaper model would save at most, if it did as well."
     yield "A label says whether a session was solved; pointsman audit --labels FILE reads them:"
     rows = [
@@ -225,11 +225,11 @@ def dollars(amount: float) -> str:
 
 
 def amount(total: float, worth: float) -> str:
-    """An amount of which a part is no money, but what a subscription is used for.
+    """An amount with a part that is no money but use of a subscription.
 
     Args:
         total: Dollars at list prices.
-        worth: Of these, what a subscription paid.
+        worth: Of these, the part that a subscription paid.
     """
     return _amount(dollars, (total,), (worth,))
 
@@ -258,7 +258,7 @@ def _together(found: Sequence[Sure] | Sequence[Stake]) -> str:
 
 
 def verdict(sessions: Sequence[SessionFigures], pricing: Pricing) -> Verdict:
-    """Compute what is known of savings."""
+    """Compute known savings."""
     runs = {of.id: run for of in sessions if (run := run_of(of, pricing))}
     spent = _work(sessions, pricing)
     pairs = _pairs(list(spent), pricing)
@@ -305,7 +305,7 @@ def run_of(of: SessionFigures, pricing: Pricing) -> Run | None:
 
 
 class _Work(NamedTuple):
-    """Tokens of the work of one model, without what is surely saved."""
+    """Tokens of the work of one model, without sure savings."""
 
     cost: float = 0.0
     tokens: tuple[int, int, int, int] = (0, 0, 0, 0)  # input, cached, written, output
@@ -369,7 +369,7 @@ def _stakes(
 
 
 def _instead(work: _Work, cheap: _Model, pricing: Pricing) -> float:
-    """What the same tokens cost at another model's prices, its cache as warm as the one that was used."""
+    """Cost of the same tokens at another model's prices, its cache as warm as in the log."""
     prices = pricing.prices(*cheap)
     into, cached, written, out = work.tokens
     cost = prices.cost(into, cached, out) if prices else None
@@ -379,7 +379,7 @@ def _instead(work: _Work, cheap: _Model, pricing: Pricing) -> float:
 def stake_of(
     dear: str, cheap: str, share: float, runs: Mapping[str, Run], tries: int, *, worth: float = 0.0
 ) -> Stake:
-    """What a move of work would save at most, and the sessions whose outcomes would decide about it."""
+    """Upper bound of the saving of a move, and the sessions with outcomes that would decide."""
     own = [run for run in runs.values() if run.model in (dear, cheap)]
     needed = labels_needed(own, dear, cheap, tries=tries)
     open_ = {name: run for name, run in runs.items() if run.model in (dear, cheap) and run.solved is None}

@@ -1,6 +1,6 @@
 """Floor 8: the command line, one file per command.
 
-Exit codes: 0 done; 1 done, but some lines or checks failed, or nobody read the output to its end; 2 wrong
+Exit codes: 0 done; 1 done, but some lines or checks failed, or the reader of the output closed it; 2 wrong
 usage or configuration (1 for ``hook``); 130 interrupted.
 """
 
@@ -15,7 +15,16 @@ from typing import Any, TypeAlias, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from pointsman.cli.output import FAILED, USAGE, Group, HelpWriter, echo, report_error, write_commands
+from pointsman.cli.output import (
+    FAILED,
+    USAGE,
+    Group,
+    HelpWriter,
+    echo,
+    plugin_command,
+    report_error,
+    write_commands,
+)
 from pointsman.cli.summaries import COMMANDS, HEADINGS, MODULES
 from pointsman.errors import PointsmanError
 
@@ -64,12 +73,21 @@ class _Root(Group):
                 ctx.exit()
         return super().parse_args(ctx, args)
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of a name; if Pointsman has none, an installed package may offer it."""
+        return super().get_command(ctx, cmd_name) or plugin_command("command", cmd_name)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command; say where the work of many rows is done."""
         if args[0] == "batch":
             raise PointsmanError(
                 'no such command "batch"',
                 hint="pointsman classify --in 'x/*.parquet' --out DIR decides rows; replay has --in too",
+            )
+        if args[0] == "gemini" and self.get_command(ctx, args[0]) is None:
+            raise PointsmanError(
+                "Gemini CLI speaks a format of its own, generateContent, that the gateway does not serve",
+                hint="pointsman qwen runs its sibling; pointsman audit reads the logs of Gemini CLI",
             )
         return super().resolve_command(ctx, args)
 

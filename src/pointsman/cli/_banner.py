@@ -6,12 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from pointsman.config import Config
-from pointsman.diagnostics.client_lines import PLACEHOLDER, CallerKey, lines_to_copy
-from pointsman.diagnostics.clients import Verdict, judge_clients
+from pointsman.diagnostics.clients import PLACEHOLDER, CallerKey, Verdict, judge_clients, lines_to_copy
 from pointsman.upstreams.port import DEMO_URL
 from pointsman.vocabulary import Tier
-
-__all__ = ["banner"]
 
 #: Columns of a client's name.
 _NAME: Final = 18
@@ -22,7 +19,7 @@ def banner(config: Config, url: str, key: CallerKey) -> str:
     """Return the lines for the clients that a configuration can serve, and why not for others.
 
     Args:
-        config: What is served.
+        config: The configuration.
         url: Of the gateway, without a path.
         key: What callers present.
     """

@@ -18,19 +18,6 @@ if TYPE_CHECKING:
     from pointsman.batch.jobs import RowJob
     from pointsman.batch.row_jobs import Finished
 
-__all__ = [
-    "ColumnOption",
-    "EngineOption",
-    "InOption",
-    "OutOption",
-    "WorkersOption",
-    "rows_shown",
-    "run_rows",
-    "say_finished",
-    "say_unreadable",
-    "work_of",
-]
-
 InOption = Annotated[
     str, typer.Option("--in", help="Parquet files to read instead: 'x/*.parquet', a file, or a folder.")
 ]
@@ -54,7 +41,7 @@ ColumnOption = Annotated[
 def work_of(
     pattern: str, out: Path | None, engine: BatchEngine, workers: int | None, **others: object
 ) -> Work | None:
-    """Return what the options of a batch say; None where no Parquet files are named.
+    """Return the options of a batch; None without Parquet files.
 
     Args:
         pattern: ``--in``.
@@ -101,13 +88,13 @@ def rows_shown(label: str) -> Reports:
 
 
 def say_finished(done: Finished, out: Path) -> None:
-    """Print how many rows were done, and what an earlier run had done."""
+    """Print how many rows were done, and the number done by an earlier run."""
     before = f", {done.found:,} of them by an earlier run" if done.found else ""
     echo(f"{done.rows:,} rows{before}; {len(done.parts):,} files in {out}")
 
 
 def say_unreadable(done: Finished, column: str) -> None:
-    """End with the exit code of failed rows, where a column says of any why it could not be read."""
+    """End with the exit code of failed rows, if a column has a reason for any row."""
     failed = done.rows - done.folder.missing_values(done.parts, column)
     if failed:
         echo(f'{failed:,} rows could not be read; column "{column}" says why', err=True)

@@ -1,4 +1,4 @@
-"""Where ``pointsman serve`` listens, and what it says of that."""
+"""Address of ``pointsman serve``, and its output."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from pointsman.config.shapes import HASHED
 from pointsman.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from pointsman.diagnostics.client_lines import CallerKey
-
-__all__ = ["announce", "caller_key", "demo_traffic", "has_other_clients", "introduce", "listening_on"]
+    from pointsman.diagnostics.clients import CallerKey
 
 log = logging.getLogger("pointsman.gateway.serve")
 
@@ -101,7 +99,7 @@ def announce(listening: socket.socket, config: Config, *, demo: bool, log_format
 
 def introduce(listening: socket.socket, config: Config, *, demo: bool, key: CallerKey) -> None:
     """Print where the gateway listens, and what to set in agents."""
-    from pointsman.cli._banner import banner
+    from pointsman.cli._banner import banner  # help of commands loads nothing of the diagnostics
 
     if demo:
         echo("Pointsman demo: responses come from a built-in upstream; no model is called.\n")
@@ -117,8 +115,8 @@ def url_of(listening: socket.socket) -> str:
 
 
 def caller_key(file: Path | None) -> CallerKey:
-    """Return how the lines write the first key: by the variable that holds it, where there is one."""
-    from pointsman.diagnostics.client_lines import CallerKey
+    """Return how the lines write the first key: by the variable that holds it, if there is one."""
+    from pointsman.diagnostics.clients import CallerKey
 
     tables = examine(file).file if file else None
     if tables is None or not (tables.server.keys or tables.keys):

@@ -1,4 +1,4 @@
-"""``pointsman router doctor --live``: what is printed of the live requests."""
+"""``pointsman router doctor --live``: the table of live requests."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ with needs_extra("gateway", "pointsman router doctor --live"):
         plan,
         send_all,
     )
-
-__all__ = ["live_results", "print_table"]
 
 _CLEAR_LINE: Final = "\r\x1b[K"
 

@@ -13,14 +13,12 @@ from pointsman.stores.ledger import Record, RunEntry
 from pointsman.stores.ledger.runs import RunRecord, RunUsage
 from pointsman.vocabulary import ModelSpec
 
-__all__ = ["as_json", "cells", "explained", "line"]
-
 #: Nodes shown in a line.
 _SHOWN = 12
 
 
 def as_json(run: Sequence[RunEntry], used: RunUsage | None = None) -> dict[str, Any]:
-    """A run in short, with what its questions took where that is known."""
+    """A run in short, with known usage of its questions."""
     taken = {"usage": used} if used else {}
     return {
         "run": run[0].run,
@@ -49,7 +47,7 @@ def cells(run: Sequence[RunEntry]) -> tuple[str, str, str]:
 
 
 def explained(found: RunRecord, models: Mapping[str, ModelSpec]) -> Iterator[str]:
-    """Every entry of a run in order, its questions, and what they took at the models' prices."""
+    """Every entry of a run in order, its questions, and their cost at the models' prices."""
     run = found.entries
     yield f"{run[0].run}  {_when(run[0].at)} UTC  session {run[0].session or '-'}"
     expected = 1

@@ -22,8 +22,6 @@ from pointsman.stores.ledger.turns import answered
 from pointsman.telemetry import EndedRequest
 from pointsman.telemetry.tracing import is_configured, open_tracing
 
-__all__ = ["Tell", "print_summary", "told_requests", "wants_lines"]
-
 log = logging.getLogger("pointsman.gateway.telemetry")
 
 #: Seconds; the ledger sums by whole hours.
@@ -43,7 +41,7 @@ def told_requests(
     demo: bool,
     summed: Callable[[Totals], None] | None = None,
 ) -> Iterator[Tell | None]:
-    """Yield what is told of each request; None where nobody wants to know. At the end, print the summary.
+    """Yield the listener of requests; None without one. At the end, print the summary.
 
     Args:
         builder: Knows the configuration in effect.
@@ -68,12 +66,12 @@ def told_requests(
 
 
 def wants_lines(requests: bool | None, log_format: LogFormat) -> bool:
-    """Whether each request gets a line; ``requests`` is what was asked for."""
+    """Whether each request gets a line; ``requests`` is the option."""
     return (log_format is LogFormat.JSON or is_terminal()) if requests is None else requests
 
 
 def print_summary(config: Config, totals: Totals, since: float, *, demo: bool) -> None:
-    """Print the sums over all requests, and what was saved.
+    """Print the sums over all requests, and the savings.
 
     Args:
         config: In effect.
@@ -133,7 +131,7 @@ def _lines(builder: Builder, stack: ExitStack, summed: Callable[[Totals], None])
 
 
 def _spans(config: Config, metrics: Metrics, stack: ExitStack) -> Tell | None:
-    """Return what sends spans; None, said in the log, where that cannot be: who serves goes on."""
+    """Return the sender of spans; None, with a log line, if there cannot be one."""
 
     def recorded(ended: EndedRequest, trace: str) -> None:
         good = answered(ended.attempts)

@@ -1,4 +1,4 @@
-"""What ``pointsman`` alone prints as long as nothing is configured: what it found, and the command for it."""
+"""Output of ``pointsman`` alone without a configuration: findings, and a command for each."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import Final, NamedTuple
 
 from pointsman.config import find
 from pointsman.config.draft import find_local, find_providers
-from pointsman.config.places import state_file
-
-__all__ = ["is_first_time", "welcome"]
+from pointsman.config.files import state_file
 
 #: Columns of what was looked for, and of what was found.
 _KIND: Final = 15

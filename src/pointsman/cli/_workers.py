@@ -30,8 +30,6 @@ from pointsman.gateway.serve import Server, check_bind
 from pointsman.gateway.workers import Peers, Supervisor, WorkerLink
 from pointsman.stores.workers import Worker
 
-__all__ = ["WorkerOptions", "serve_with_workers"]
-
 #: Random bytes of what tells requests of workers from those of callers.
 _TOKEN_BYTES: Final = 32
 #: Where Linux keeps files in memory, and the bytes that 6,000 sessions and their log may take.
@@ -40,7 +38,7 @@ _ROOM: Final = 128 << 20
 
 
 class WorkerOptions(NamedTuple):
-    """What was asked for on the command line."""
+    """Options of the command line."""
 
     file: Path | None  # None: the demo
     host: str | None
@@ -63,9 +61,9 @@ def serve_with_workers(count: int, config: Config, options: WorkerOptions, *, tr
 
     Args:
         count: How many.
-        config: What they will read, too.
+        config: The workers' configuration.
         options: Of the command line.
-        traffic: Whether scripted agents are to play.
+        traffic: Whether scripted agents send requests.
 
     Raises:
         ConfigError: it cannot be served, or a worker does not start.
@@ -99,7 +97,7 @@ def _memory() -> str | None:
 
 
 def run_worker(worker: Worker, link: WorkerLink, listening: socket.socket, options: WorkerOptions) -> None:
-    """Run one worker, in a process of its own."""
+    """Run one worker, in a separate process."""
     link.begin()
     log_to_stderr(options.log_level, options.log_format)
     try:

@@ -39,7 +39,7 @@ from pointsman.factory import build_engine, build_policy, default_policy, read_p
 from pointsman.tiers import with_margin
 from pointsman.tiers.learned_router import LearnedScorer
 from pointsman.vocabulary import AgentRequest, ModelQuery, ModelReply, WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 from pointsman.wire.request import read_request, request_from_text
 
 __all__ = ["register"]
@@ -210,7 +210,7 @@ class _Classifier:
         return answer
 
     def _rules(self, decided: Decided) -> float | None:
-        """The score of the rules, where they are those that the learned router was fitted beside."""
+        """The score of the rules, if they are the learned router's baseline."""
         tier = decided.decision.tier
         same = (
             self._learned_router
@@ -247,8 +247,8 @@ def _turn(line: Line) -> AgentRequest:
 
 
 def _body(line: Line) -> dict[str, object]:
-    """The request body whose messages these are; each format has its own place for the system prompt."""
-    return WIRES[line.format].body(line.messages or [], line.system)
+    """The request body for these messages; each format has another place for the system prompt."""
+    return FORMATS[line.format].body(line.messages or [], line.system)
 
 
 def _answer(line: Line, decided: Decided, elapsed: float) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,10 +14,9 @@ from pointsman.cli.options import ConfigOption, JsonOption
 from pointsman.cli.output import FAILED, Group, config_file, echo, print_json
 from pointsman.config import Config, examine
 from pointsman.config.draft import PROVIDERS, Found, draft, find_local, find_providers, unused_keys
-from pointsman.config.edit import write_file
+from pointsman.config.edit import as_toml, plain, write_file
 from pointsman.config.load import FILE_NAME
 from pointsman.config.shapes import state_file
-from pointsman.config.show import as_toml, plain
 from pointsman.config.trust import trust
 from pointsman.errors import ConfigError, PointsmanError
 
@@ -33,10 +33,15 @@ _OTHER_PROVIDER: Final = (
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    config = typer.Typer(cls=Group, no_args_is_help=True, help="Check, show or write the configuration file.")
+    config = typer.Typer(
+        cls=Group,
+        no_args_is_help=True,
+        help="Check, show or write the configuration file, or print its JSON Schema.",
+    )
     config.command()(check)
     config.command()(show)
     config.command()(init)
+    config.command()(schema)
     app.add_typer(config, name="config")
 
 
@@ -187,6 +192,26 @@ def init(
         echo(f"left out: {model}, {why}")
 
 
+def schema(
+    *,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="File to write; - for standard output.")
+    ] = Path("-"),
+) -> None:
+    """Print the JSON Schema of the configuration, for the completion and the checks of an editor.
+
+    Editors with Taplo (Even Better TOML) read it when the file begins with: #:schema ./pointsman.schema.json
+    """
+    from pointsman import __version__
+    from pointsman.config.json_schema import schema as json_schema
+
+    text = json.dumps(json_schema(__version__), indent=1, ensure_ascii=False) + "\n"
+    if str(output) == "-":
+        echo(text, nl=False)
+    else:
+        write_file(output, text)
+
+
 def _logged(
     home: Path | None, files: Sequence[Path]
 ) -> tuple[list[Found], tuple[str, ...], Mapping[str, str]]:
@@ -221,7 +246,7 @@ def _check_shadow(name: str, found: Sequence[Found], left_out: Mapping[str, str]
 
 
 def _written(file: Path, found: list[Found], unused: list[str]) -> Iterator[str]:
-    """Say what a draft has switched on, what it writes where, and which keys it does not use."""
+    """Describe a draft: active parts, written files, and unused keys."""
     nothing = f"the built-in demo; no {'usable ' if unused else ''}API key and no model server was found"
     yield f"wrote {file}: {', '.join(upstream.name for upstream in found) or nothing}"
     if unused:

@@ -20,8 +20,8 @@ from pointsman.cli.terminal import is_terminal
 from pointsman.config import AnyKey, find, load
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import verdict
-from pointsman.diagnostics.selection import describe_selection
-from pointsman.diagnostics.served import STAGES
+from pointsman.diagnostics.explained import describe_selection
+from pointsman.diagnostics.prices import STAGES
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.guidance import Arm, Firing
 from pointsman.prices import dollars
@@ -30,10 +30,10 @@ from pointsman.reports.usage import answered, cost, usage, writing
 from pointsman.stores.ledger import (
     Attempt,
     ComparedAnswers,
-    Ledger,
     Outcome,
     Record,
     RunEntry,
+    Search,
     Shadow,
     ShadowAnswer,
 )
@@ -135,7 +135,7 @@ def show(
             echo(printable(line))
 
 
-def _newest(store: Ledger, session: str, limit: int) -> Iterator[Decision | tuple[RunEntry, ...]]:
+def _newest(store: Search, session: str, limit: int) -> Iterator[Decision | tuple[RunEntry, ...]]:
     """Decisions and runs, the newest first."""
     decisions = ((each.input.arrived_at, each) for each in store.decisions(limit=limit, session=session))
     runs = ((each[0].at, each) for each in store.runs(limit=limit, session=session))
@@ -175,7 +175,7 @@ def _when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _plain_line(found: Decision | tuple[RunEntry, ...], store: Ledger) -> str:
+def _plain_line(found: Decision | tuple[RunEntry, ...], store: Search) -> str:
     """A decision or a run as a line of a pipe, in columns of fixed widths."""
     if not isinstance(found, Decision):
         return _runs.line(found)
@@ -185,7 +185,7 @@ def _plain_line(found: Decision | tuple[RunEntry, ...], store: Ledger) -> str:
     return f"{when} {id_:<22} {asked:<12} {judged} {model:<14} {status:<8} {said}".rstrip()
 
 
-def _cells(found: Decision | tuple[RunEntry, ...], store: Ledger) -> tuple[str, ...]:
+def _cells(found: Decision | tuple[RunEntry, ...], store: Search) -> tuple[str, ...]:
     """A decision or a run as the cells of a table. An exclamation mark: a part of it failed open."""
     if not isinstance(found, Decision):
         when, run, way = _runs.cells(found)
@@ -223,7 +223,7 @@ def _parts(decision: Decision) -> Iterator[str]:
 
 
 def _answered_by(decision: Decision, last: Attempt | None) -> tuple[str, str]:
-    """The model that answered and its status, or why none did; the first choice where nothing is recorded."""
+    """The model that answered and its status, or the reason for none; the first choice without a record."""
     if last is None:
         return ("none", "refused") if decision.refused else ("".join(decision.chain[:1]) or "-", "-")
     if last.error in _NOT_ASKED:
@@ -305,7 +305,7 @@ def _attempt(attempt: Attempt) -> str:
 
 
 def _cost(attempt: Attempt, models: Mapping[str, ModelSpec]) -> str:
-    """What an attempt costs at today's prices; "unknown" without a price, or without usage of an answer."""
+    """Cost of an attempt at today's prices; "unknown" without a price, or without usage of an answer."""
     if not models:
         return ""
     model, used = models.get(attempt.model), usage(attempt)

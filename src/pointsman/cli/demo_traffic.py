@@ -1,6 +1,6 @@
 """The scripted agents of ``pointsman serve --demo``: a few sessions, played slowly against the demo itself.
 
-What they send is written here word for word, and the demo upstream answers the same to the same request, so
+Their requests are written here word for word, and the demo upstream answers the same to the same request, so
 every round is decided alike. Their sessions are named ``demo-…``; ``--no-traffic`` leaves them out. They end
 with the first request of another client.
 """
@@ -92,7 +92,7 @@ def one_round(name: str) -> Iterator[ScriptedRequest]:
     """Yield the requests of one round in order. Two agents work at the same time.
 
     Args:
-        name: Tells the sessions of this round from those of others.
+        name: Distinguishes sessions of this round.
     """
     yield _asked(f"demo-question-{name}", [_said(_QUESTION)])
     stuck = _agent(f"demo-stuck-agent-{name}", _TASK, (*_STUCK, *_FREED))
@@ -140,7 +140,7 @@ def _post(host: str, port: int, request: ScriptedRequest) -> None:
 
 
 class DemoTraffic:
-    """Plays rounds in a thread of its own until it is stopped."""
+    """Plays rounds in a separate thread until it is stopped."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class DemoTraffic:
         Args:
             host: Address of the demo.
             port: Its port.
-            name: Tells the sessions of this start from those of others.
+            name: Distinguishes sessions of this start.
             send: Sends one request; default: over HTTP.
             wait: Waits for some seconds, and returns whether to stop; default: by the clock.
             is_in_use: Whether another client has sent a request; is asked before each request.
@@ -174,7 +174,7 @@ class DemoTraffic:
         self._thread.start()
 
     def stop(self) -> None:
-        """Play no further. What is being sent ends by itself."""
+        """Stop. A request in progress ends by itself."""
         self._stopped.set()
 
     def play(self) -> None:

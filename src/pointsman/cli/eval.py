@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
+import msgspec
 import typer
 
 from pointsman.batch.work import BatchEngine, Work
@@ -18,23 +20,150 @@ from pointsman.cli._batch import (
     say_unreadable,
     work_of,
 )
-from pointsman.cli.eval_answers import answers
-from pointsman.cli.eval_parts import capabilities, domains, guidance
-from pointsman.cli.eval_savings import savings
-from pointsman.cli.eval_sets import datasets, export
+from pointsman.cli.domains import DomainsFile, load_domains, reports_on, table_lines
+from pointsman.cli.eval_savings import answers, savings
 from pointsman.cli.options import JsonOption, LearnedRouterOption, StrongOption, WeakOption
-from pointsman.cli.output import SlowGroup, echo, needs_extra, print_json
-from pointsman.encoders.kinds import load_kinds, open_kinds
-from pointsman.encoders.learned_routers import load_scorer
-from pointsman.errors import PointsmanError
-from pointsman.learning.datasets import read_easy, read_outcomes, read_prompts
+from pointsman.cli.output import FAILED, SlowGroup, echo, needs_extra, print_json, read_lines, report_error
+from pointsman.cli.select import EncoderName
+from pointsman.cli.watch import read_run
+from pointsman.cli.watch import table_lines as guidance_lines
+from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.encoders import load_encoder
+from pointsman.encoders.learned_routers import load_kinds, load_scorer, open_kinds
+from pointsman.errors import CallerError, ConfigError, PointsmanError
+from pointsman.guidance import GuidancePolicy, Guide, Mode
+from pointsman.learning.datasets import read_outcomes
+from pointsman.learning.guidance import Summary, replay
 from pointsman.tiers.kinds import Kinds
+
+if TYPE_CHECKING:
+    from pointsman.learning.metrics import Interval
+    from pointsman.learning.selection import Selections
 
 if TYPE_CHECKING:
     from pointsman.batch.row_jobs import Finished
     from pointsman.learning.tiers import ScoredPrompts
 
-__all__ = ["register"]
+__all__ = ["capabilities", "domains", "guidance", "register"]
+
+
+# ``pointsman eval domains``, ``capabilities``, ``guidance``: evaluate the other three decisions.
+
+JsonLines = Annotated[Path, typer.Argument(help="JSON lines, optionally gzipped.")]
+Seed = Annotated[int, typer.Option(help="Random seed of the bootstrap.")]
+
+
+def domains(
+    file: JsonLines,
+    domains: DomainsFile = None,
+    encoder: EncoderName = "none",
+    seed: Seed = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Evaluate domain memory on labelled dialogues, with confidence intervals over dialogues.
+
+    Baselines: no memory, momentum as in the source document, carry-on-null. A line has dialogue_id, turn,
+    text and domain, and may have speaker (only "user" is read) and switch.
+    """
+    with needs_extra("fit", "pointsman eval domains"):
+        from pointsman.learning.metrics import ratio_interval
+
+    reports = reports_on(file, load_domains(domains), encoder, spread=partial(ratio_interval, seed=seed))
+    if as_json:
+        print_json({"rows": reports})
+    else:
+        echo("\n".join(table_lines(reports)))
+
+
+def capabilities(
+    file: JsonLines,
+    descriptions: Annotated[
+        Path | None, typer.Option(help='JSON {"name": "description"}; default: the names alone.')
+    ] = None,
+    examples: Annotated[
+        int, typer.Option(min=0, help="Examples per capability, from tasks outside the holdout.")
+    ] = 10,
+    encoder: EncoderName = "none",
+    seed: Seed = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Evaluate the selection of capabilities, beside four baselines.
+
+    Baselines: TF-IDF, the nearest example, the most frequent class, chance. A line has task (or text, query)
+    and capabilities (or label, tool), and may have split. Without split, one line in five is held out and the
+    others are examples. Label "oos" means out of scope.
+    """
+    with needs_extra("fit", "pointsman eval capabilities"):
+        from pointsman.learning.selection import evaluate_selection, read_labelled
+
+    found = evaluate_selection(
+        read_labelled(read_lines(file), str(file)),
+        described=_descriptions(descriptions) if descriptions else {},
+        examples=examples,
+        encoder=load_encoder(encoder),
+        seed=seed,
+    )
+    if as_json:
+        print_json(found)
+    else:
+        echo("\n".join(_selection_lines(found)))
+
+
+def guidance(file: JsonLines, as_json: JsonOption = False) -> None:
+    """Evaluate guidance on recorded runs, by source and outcome, beside four simple rules.
+
+    A line has "id" and either "messages" and "format" (chat, responses, messages) or "steps", and may have
+    "source" and "success". A malformed line is reported, and the exit code is then 1.
+    """
+    guide, counts, failed = Guide(GuidancePolicy(mode=Mode.ON)), Summary(), False
+    for number, raw in read_lines(file):
+        try:
+            run = read_run(raw)
+            counts.add(run, replay(run, guide))
+        except CallerError as error:
+            failed = True
+            report_error(ConfigError(str(error), place=f"{file}:{number}"))
+    if as_json:
+        print_json({"rows": counts.rows()})
+    else:
+        echo("\n".join(guidance_lines(counts.rows())))
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+def _descriptions(file: Path) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror or error}", place=str(file)) from error
+    except UNREADABLE as error:
+        raise ConfigError(f"not descriptions by name: {why_unreadable(error)}", place=str(file)) from error
+
+
+def _selection_lines(found: Selections) -> list[str]:
+    lines = [f"{'':12}{'n':>6}  {'the likeliest is needed':>26}  {'all needed in the first five':>28}"]
+    lines += [
+        f"{row.selector:12}{row.n:>6}  {_shown(row.first):>26}  {_shown(row.first_five):>28}"
+        for row in found.rows
+    ]
+    chosen = found.selected
+    parts = {
+        "exactly right": chosen.exact,
+        "needed ones selected": chosen.recall,
+        "nothing selected where nothing serves": chosen.rejected,
+        "calibration error": chosen.error,
+    }
+    shown = ", ".join(f"{name} {value:.3f}" for name, value in parts.items() if value is not None)
+    return [
+        *lines,
+        f"{found.capabilities} capabilities, up to {found.examples} examples each",
+        f"pointsman at its threshold of {found.threshold}, {chosen.tasks} tasks: {shown}",
+    ]
+
+
+def _shown(found: Interval) -> str:
+    return f"{found.value:.3f} ({found.low:.3f} .. {found.high:.3f})"
+
 
 _FLATTERS: Final = (
     "pointsman: the learned router was fitted on these very prompts: its figures flatter;"
@@ -139,42 +268,8 @@ def _scored_parquet(
     return scored, done
 
 
-@evaluate.command()
-def robustness(
-    *,
-    data: Annotated[Path, typer.Option(help="JSON lines with prompt.")],
-    learned_router: LearnedRouterOption = None,
-    boundary: Annotated[
-        float | None,
-        typer.Option(help="Boundary on the learned router's score; default: its median over the prompts."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed of the changes and the bootstrap.")] = 0,
-    as_json: JsonOption = False,
-) -> None:
-    """Measure robustness: whether decisions change with the form of a prompt, or with keywords set beside it.
-
-    The changes are typing errors (one word in twenty), spacing, case, look-alike letters, politeness, and the
-    language of an instruction around the prompt. The decision of a rule profile is the tier; of a learned
-    router, the side of a boundary. Easy prompts are those labelled SIMPLE or right by the weak model, where
-    the file says so, else those of tier SIMPLE.
-    """
-    with needs_extra("fit", "pointsman eval robustness"):
-        from pointsman.learning.robustness import decided_simple, evaluate_gadgets, evaluate_robustness
-        from pointsman.learning.show import gadget_lines, robustness_lines
-
-    scorer = load_scorer(learned_router) if learned_router else None
-    prompts = read_prompts(data)
-    rows = evaluate_robustness(prompts, scorer, boundary=boundary, seed=seed)
-    easy = read_easy(data) or decided_simple(prompts)
-    gadgets = evaluate_gadgets(easy, seed=seed) if easy else []
-    if as_json:
-        print_json({"rows": rows, "gadgets": gadgets})
-    else:
-        echo("\n".join([*robustness_lines(rows), "", *gadget_lines(gadgets)]))
-
-
 def _kinds(name: str, data: Path) -> Kinds | None:
-    """The kinds to measure; a note on standard error where they were made from this very file."""
+    """The kinds to measure; a note on standard error if they were made from this file."""
     file = load_kinds(name)
     if file and hashlib.sha256(data.read_bytes()).hexdigest() in {origin.sha256 for origin in file.origins}:
         echo("pointsman: the kinds were made from this file: their figures flatter", err=True)
@@ -196,5 +291,5 @@ def _ratio(weak: float | None, strong: float | None) -> float | None:
     return weak / strong
 
 
-for part in (savings, answers, domains, capabilities, guidance, datasets, export):
+for part in (savings, answers, domains, capabilities, guidance):
     evaluate.command()(part)

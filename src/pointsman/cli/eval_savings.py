@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Final
 
+import msgspec
 import typer
 
-from pointsman.cli.eval_answers import spread
 from pointsman.cli.fit_policy_models import NamedModels, served_models
 from pointsman.cli.options import JsonOption, LearnedRouterOption, OutcomesOption, StrongOption, WeakOption
-from pointsman.cli.output import echo, needs_extra, print_json, print_table
+from pointsman.cli.output import echo, needs_extra, print_json, print_table, read_lines
 from pointsman.config import AnyKey, Config, load
 from pointsman.decision.engine import ANSWER
 from pointsman.encoders.learned_routers import load_scorer
-from pointsman.errors import ConfigError
+from pointsman.errors import ConfigError, PointsmanError
 from pointsman.learning.datasets import Graded, PromptOutcome, read_graded
 from pointsman.learning.features import Features
 from pointsman.printable import Column
+
+if TYPE_CHECKING:
+    from pointsman.learning.answers import AgreementRow
+    from pointsman.learning.metrics import Interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +33,149 @@ if TYPE_CHECKING:
 
     from pointsman.learning.savings import RouterSavings, Rule, SourceSavings
 
-__all__ = ["savings"]
+__all__ = ["answers", "savings", "spread"]
+
+
+# ``pointsman eval answers``: savings by agreement of two cheap models on stored answers.
+
+#: The file of prices that is read if it lies beside the answers.
+_BESIDE: Final = "prices.json"
+#: Decimals of a printed fraction.
+_DECIMALS: Final = 4
+
+
+def answers(
+    file: Annotated[
+        Path, typer.Argument(help="JSON lines, optionally gzipped: set, id, prompt_chars, answers by model.")
+    ],
+    *,
+    cheap: Annotated[
+        list[str], typer.Option(help="A cheap model; give two. The first one serves where they agree.")
+    ],
+    strong: Annotated[str, typer.Option(help="The model that is asked where they do not agree.")],
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON: dollars per million tokens by model; default: prices.json of its folder, catalogue."
+        ),
+    ] = None,
+    instruction_tokens: Annotated[
+        int, typer.Option(min=0, help="Tokens of instructions that were sent with each question.")
+    ] = 250,
+    seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Evaluate agreement on stored answers: two cheap models are asked, the strong one where they disagree.
+
+    Two answers agree if "answer" or "value" is equal; null never agrees. Costs count both cheap models and,
+    where it is asked, the strong one. Every set is reported alone, with 95 % intervals over questions.
+    """
+    if len(cheap) != 2:
+        raise PointsmanError(
+            f"the rule compares two cheap models, not {len(cheap)}", hint="--cheap A --cheap B"
+        )
+    models = (*cheap, strong)
+    if len(set(models)) != len(models):
+        raise PointsmanError("the three models must differ: a model always agrees with itself")
+    with needs_extra("fit", "pointsman eval answers"):
+        from pointsman.learning.answers import evaluate_agreement, read_answers, read_prices
+
+    rows = read_answers(read_lines(file), str(file), models)
+    if copies := len(rows) - len({(row.set, row.id) for row in rows}):
+        echo(f"{copies} rows repeat the set and id of another row; each counts as a question", err=True)
+    beside = file.parent / _BESIDE
+    table = prices or (beside if beside.is_file() else None)
+    found = evaluate_agreement(
+        rows,
+        (cheap[0], cheap[1]),
+        strong,
+        read_prices(table, file.name, models),
+        instructions=instruction_tokens,
+        seed=seed,
+    )
+    if as_json:
+        print_json(
+            {"cheap": cheap, "strong": strong, "rows": len(rows), "sets": [_plain(row) for row in found]}
+        )
+        return
+    echo(f"{cheap[0]} serves where {cheap[1]} agrees, else {strong}; 95 % intervals over questions")
+    print_table(_ANSWER_COLUMNS, [_answer_cells(row) for row in found])
+    echo("\n".join(_summary(found)))
+
+
+_ANSWER_COLUMNS: Final = (
+    Column("set"),
+    Column("n", right=True),
+    Column("agreed"),
+    Column("cheap", right=True),
+    Column("second", right=True),
+    Column("strong", right=True),
+    Column("rule", right=True),
+    Column("rule - strong"),
+    Column("cost over strong"),
+)
+
+
+def _answer_cells(row: AgreementRow) -> list[str]:
+    first, second = row.success_cheap
+    return [
+        row.set or "all",
+        f"{row.n:,}",
+        _share(row.agreed.value),
+        *(_share(each.value) for each in (first, second, row.success_strong, row.success_rule)),
+        spread(row.success_minus_strong, sign=True),
+        spread(row.cost),
+    ]
+
+
+def _share(value: float) -> str:
+    return f"{value:.{_DECIMALS}f}"
+
+
+def spread(interval: Interval, *, sign: bool = False) -> str:
+    """A fraction with its interval: ``0.6000 [0.5800, 0.6200]``; "–" if undefined."""
+    if math.isnan(interval.value):
+        return "–"
+    plus = "+" if sign else ""
+    value, low, high = (
+        f"{each:{plus}z.{_DECIMALS}f}" for each in (interval.value, interval.low, interval.high)
+    )
+    return f"{value} [{low}, {high}]"
+
+
+def _summary(rows: Sequence[AgreementRow]) -> Iterable[str]:
+    """The mean of the sets with the worst, so that no large set hides a small one."""
+    if len(rows) < 2:
+        return
+    gains = {row.set: row.success_minus_strong.value for row in rows}
+    costs = {row.set: row.cost.value for row in rows if not math.isnan(row.cost.value)}
+    if not costs:
+        return
+    worst, dearest = min(gains, key=gains.__getitem__), max(costs, key=costs.__getitem__)
+    gain, cost = (sum(column.values()) / len(rows) for column in (gains, costs))
+    yield (
+        f"mean of {len(rows)} sets: rule - strong {gain:+.{_DECIMALS}f} (worst {worst}"
+        f" {gains[worst]:+.{_DECIMALS}f}), cost over strong {cost:.{_DECIMALS}f} (worst {dearest}"
+        f" {costs[dearest]:.{_DECIMALS}f})"
+    )
+
+
+def _plain(row: AgreementRow) -> Mapping[str, object]:
+    """One row for a program: fractions with four decimals."""
+
+    def rounded(value: object) -> object:
+        if isinstance(value, float):
+            return None if value != value else round(value, _DECIMALS)
+        if isinstance(value, dict):
+            return {name: rounded(member) for name, member in value.items()}
+        if isinstance(value, list | tuple):
+            return [rounded(member) for member in value]
+        return value
+
+    found = rounded(msgspec.to_builtins(row))
+    assert isinstance(found, dict)  # noqa: S101 - a struct becomes an object
+    return found
+
 
 #: Sources that get a table each; subjects of an exam are more, and too small to say anything alone.
 _SOURCES: Final = 30
@@ -79,7 +226,9 @@ def savings(
     A coin serves rows drawn by chance with the weak model; "saved beyond coin" is the cost of the coin with
     the same success minus the cost of the router, over the cost of always strong. Costs are those of the
     lines ("costs", which may hold what prompt caches saved), else those of the prices. Every source ("bench",
-    else "task" or "domain") fixes a cut of its own. 95 % intervals, duplicate prompts drawn as one.
+    else "task" or "domain") fixes a cut of its own; where its rows are of several projects ("task",
+    "domain"), router "group" ranks by the gain that the labels of each show. 95 % intervals, duplicate
+    prompts drawn as one.
     """
     with needs_extra("fit", "pointsman eval savings"):
         from pointsman.learning.fit import read_with
@@ -107,6 +256,7 @@ def savings(
                 corpus.take(places),
                 costs[places],
                 scores=part,
+                groups=[rows[place].group for place in places],
                 rule=rule,
                 splits=splits,
                 seed=seed,
@@ -168,7 +318,7 @@ _MEANS: Final = (
 
 
 def _mean_cells(sources: Sequence[SourceSavings]) -> Iterable[list[str]]:
-    """The mean over the sources with the worst beside it, so that no large source hides a small one."""
+    """The mean over the sources with the worst, so that no large source hides a small one."""
     for name in [row.router for row in sources[0].rows]:
         rows = {each.source: row for each in sources for row in each.rows if row.router == name}
         less = {source: row.success_minus_strong.value for source, row in rows.items()}

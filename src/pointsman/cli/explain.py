@@ -14,9 +14,8 @@ from pointsman.cli.output import echo, print_json, standard_input
 from pointsman.config import AnyKey, Config, find, load
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
-from pointsman.diagnostics.explained import Explained, explain_request
-from pointsman.diagnostics.selection import describe_selection
-from pointsman.diagnostics.served import describe_served, headline
+from pointsman.diagnostics.explained import Explained, describe_selection, explain_request
+from pointsman.diagnostics.prices import describe_served, headline
 from pointsman.domains import default_domains
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, build_policy, open_sessions, read_profile

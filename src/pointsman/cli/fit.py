@@ -2,26 +2,226 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from pointsman.cli.fit_capabilities import capabilities
-from pointsman.cli.fit_kinds import kinds
+from pointsman.cli.decisions import opened
 from pointsman.cli.fit_policy import policy
-from pointsman.cli.fit_projects import projects
-from pointsman.cli.options import JsonOption, OutcomesOption, StrongOption, WeakOption
-from pointsman.cli.output import SlowGroup, echo, needs_extra, print_json, save, writable
-from pointsman.learning.datasets import read_outcomes
+from pointsman.cli.options import (
+    ConfigOption,
+    JsonOption,
+    LedgerOption,
+    OutcomesOption,
+    StrongOption,
+    WeakOption,
+)
+from pointsman.cli.output import (
+    SlowGroup,
+    config_file,
+    echo,
+    needs_extra,
+    print_json,
+    read_lines,
+    save,
+    writable,
+)
+from pointsman.cli.select import CapabilitiesFile, EncoderName
+from pointsman.config import AnyKey, Config, load
+from pointsman.encoders import load_encoder
+from pointsman.errors import PointsmanError
+from pointsman.learning.capabilities import CalibrationReport, fit_capabilities, read_tasks
+from pointsman.learning.datasets import read_difficulties, read_served
 from pointsman.learning.features import Features
+from pointsman.orchestrator import load_capabilities
 
 if TYPE_CHECKING:
     from pointsman.learning.fit import Fit, Power
     from pointsman.learning.metrics import Interval
+    from pointsman.learning.one_sided import Sides
 
-__all__ = ["register"]
+__all__ = ["KeepOption", "TargetOption", "capabilities", "kinds", "projects", "register", "tiers_of"]
+
+
+# ``pointsman fit projects``: learn from own outcomes which tier is good enough for each project.
+
+TargetOption = Annotated[
+    float,
+    typer.Option(min=0, max=1, help="Success that is good enough; with --keep, of that of the last tier."),
+]
+KeepOption = Annotated[
+    bool, typer.Option("--keep", help="The target is a share of the success of the last tier's models.")
+]
+
+
+def tiers_of(config: Config) -> dict[str, tuple[str, ...]]:
+    """The models of each configured tier by its name in lower case, the cheapest first."""
+    return {tier.lower(): tuple(entry.model for entry in pool) for tier, pool in config.tiers.pools.items()}
+
+
+def projects(
+    *,
+    out: Annotated[Path, typer.Option(help="Output file.")],
+    target: TargetOption = 0.95,
+    keep: KeepOption = False,
+    certainty: Annotated[
+        float, typer.Option(min=0.5, max=1, help="Probability with which the target is reached.")
+    ] = 0.9,
+    half_life: Annotated[float, typer.Option(min=1, help="Days after which an outcome counts half.")] = 90.0,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON lines: id, project, model, score, and at, kind, role, by_chance; default: the ledger."
+        ),
+    ] = None,
+    by_chance: Annotated[
+        bool,
+        typer.Option("--by-chance", help="Use only outcomes of models that exploration or shadow chose."),
+    ] = False,
+    ledger: LedgerOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Learn from own outcomes which tier is good enough for each project.
+
+    A tier is named only where it reaches the target with the certainty. [tiers.projects] uses the file.
+    """
+    with needs_extra("fit", "pointsman fit"):
+        from pointsman.learning.projects import fit_projects, read_project_outcomes
+        from pointsman.reports.projects import CONDITION, outcomes_of
+    tiers = tiers_of(load(config_file(config), AnyKey()))
+    if len(tiers) < 2:
+        raise PointsmanError(
+            "fewer than two tiers have a model", hint="[tiers] names the models of each tier"
+        )
+    writable(out)
+    if data:
+        outcomes = read_project_outcomes(data)
+    else:
+        with opened(ledger, config) as store:
+            outcomes = list(outcomes_of(store.records()))
+    drawn = [each for each in outcomes if each.by_chance]
+    others = len(outcomes) - len(drawn)
+    if by_chance:
+        outcomes = drawn
+    found = fit_projects(outcomes, tiers, target=target, keep=keep, certainty=certainty, half_life=half_life)
+    save(out, msgspec.json.encode(found))
+    named = sum(bool(cell.tier) for cell in found.cells.values())
+    if as_json:
+        print_json(
+            {
+                "file": str(out),
+                "outcomes": len(outcomes),
+                "by_chance": len(drawn),
+                "cells": len(found.cells),
+                "with_tier": named,
+            }
+        )
+        return
+    echo(f"{len(outcomes):,} outcomes, {len(found.cells):,} cells, {named:,} with a tier; written to {out}")
+    left = "left out" if by_chance else "used"
+    echo(
+        f"{len(drawn):,} of models chosen by chance; {others:,} of models chosen by rules or a policy, {left}"
+    )
+    if named and others and not by_chance:
+        echo(CONDITION)
+
+
+# ``pointsman fit kinds``: kinds of prompts with how hard each is, from outcomes.
+
+
+def kinds(
+    *,
+    data: Annotated[
+        Path,
+        typer.Option(
+            help="JSON lines: prompt, and difficulty (0 to 1), scores by model, or weak and strong."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Output file.")],
+    source: Annotated[str, typer.Option(help="Origin of the data, named in the file.")] = "",
+    licence: Annotated[str, typer.Option(help="Licence of the data, named in the file.")] = "",
+    count: Annotated[int, typer.Option(min=2, max=256, help="Number of kinds.")] = 64,
+    weight: Annotated[
+        float, typer.Option(min=0, help="Weight of a difference in difficulty beside ln(characters).")
+    ] = 2.0,
+    seed: Annotated[int, typer.Option(help="Random seed of the clusters.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Find kinds of prompts and how often models fail at each, from outcomes.
+
+    kinds = "FILE" under [tiers] uses the file. It holds no prompt text. Needs the extra static.
+    """
+    with needs_extra("fit", "pointsman fit kinds"):
+        from pointsman.encoders import StaticEncoder
+        from pointsman.encoders.learned_routers import table_hash
+        from pointsman.learning.kinds import fit_kinds
+        from pointsman.learning.rankers import persons_text
+        from pointsman.tiers.kinds import Origin
+
+    writable(out)
+    rows = read_difficulties(data)
+    encoder = StaticEncoder()
+    found = fit_kinds(
+        [persons_text(prompt) for prompt, _ in rows],
+        [failed for _, failed in rows],
+        encoder,
+        table=table_hash(encoder),
+        origins=[
+            Origin(data.name, source, licence, hashlib.sha256(data.read_bytes()).hexdigest(), len(rows))
+        ],
+        count=count,
+        weight=weight,
+        seed=seed,
+    )
+    save(out, msgspec.json.encode(found))
+    if as_json:
+        print_json({"file": str(out), "mean": found.mean, "kinds": found.kinds})
+        return
+    for kind in sorted(found.kinds, key=lambda each: -each.difficulty):
+        echo(f"{kind.difficulty:4.0%} of {kind.prompts:>6,}  {kind.sentence}")
+    echo(f"{len(found.kinds)} kinds of {len(rows):,} prompts, of which models fail {found.mean:.0%}: {out}")
+
+
+# ``pointsman fit capabilities``: calibrate the selection on labelled tasks.
+
+
+def capabilities(
+    *,
+    data: Annotated[Path, typer.Option(help='JSON lines: {"task", "capabilities": [name, …]}.')],
+    capabilities: CapabilitiesFile,
+    out: Annotated[Path, typer.Option(help="Output file of the calibration.")],
+    encoder: EncoderName = "none",
+    as_json: JsonOption = False,
+) -> None:
+    """Calibrate the selection of capabilities, and report results on held-out tasks.
+
+    Use the result with pointsman select --calibration and the same --encoder.
+    """
+    writable(out)
+    registry = load_capabilities(capabilities)
+    tasks = read_tasks(read_lines(data), str(data))
+    with needs_extra("fit", "pointsman fit capabilities"):
+        fitted = fit_capabilities(registry, tasks, encoder=load_encoder(encoder))
+    save(out, msgspec.json.format(msgspec.json.encode(fitted.calibration.to_json()), indent=2))
+    if as_json:
+        print_json({"calibration": str(out), "before": fitted.before, "after": fitted.after})
+        return
+    echo(f"{'':24}{'exact':>8}{'recall':>8}{'rejected':>10}{'error':>8}")
+    echo(_line("guides' own", fitted.before))
+    echo(_line("fitted, unseen tasks", fitted.after))
+    echo(f"{fitted.after.tasks} tasks; calibration written to {out}")
+
+
+def _line(name: str, report: CalibrationReport) -> str:
+    shares = [report.exact, report.recall, report.rejected, report.error]
+    cells = ["–" if share is None else f"{share:.3f}" for share in shares]
+    widths = (8, 8, 10, 8)
+    return name.ljust(24) + "".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+
 
 fit = typer.Typer(cls=SlowGroup, no_args_is_help=True, help="Train on your own outcomes.")
 
@@ -51,14 +251,15 @@ def tiers(
     """Fit a learned router, and test whether it is significantly better than the rules.
 
     It ranks prompts by the expected gain of the strong model. It is written in any case; use it only if the
-    improvement is significant.
+    improvement is significant. The outcome of one model counts where chance chose that model; where a rule
+    did, it calibrates that model alone.
     """
     with needs_extra("fit", "pointsman fit"):
         from pointsman.learning.fit import fit_tiers, power_of
         from pointsman.learning.show import ranking_table
 
     writable(out)
-    outcomes = read_outcomes(data, weak=weak, strong=strong)
+    outcomes = read_served(data, weak=weak, strong=strong)
     fitted = fit_tiers(outcomes, features=features, weak_model=weak, strong_model=strong, seed=seed)
     save(out, msgspec.json.encode(fitted.learned_router))
     if as_json:
@@ -69,6 +270,7 @@ def tiers(
                 "improvement": claim.improves,
                 "claim": claim,
                 "power": power_of(claim),
+                "prompts": fitted.sides,
                 "calibration_error": {name: error.value for name, error in _errors(fitted).items()},
                 "calibration_intervals": {
                     name: (error.low, error.high) for name, error in _errors(fitted).items()
@@ -78,6 +280,8 @@ def tiers(
             }
         )
         return
+    if said := _sides(fitted.sides):
+        echo(said)
     echo(ranking_table(fitted.rows))
     echo(_verdict(fitted))
     echo(_power(power_of(fitted.learned_router.claim), fitted.learned_router.rows))
@@ -89,6 +293,20 @@ def tiers(
     for domain, (of_weak, of_strong) in fitted.learned_router.offsets.items():
         echo(f"offset of {domain}: weak {of_weak:+.3f}, strong {of_strong:+.3f}")
     echo(f"learned router written to {out}")
+
+
+def _sides(sides: Sides) -> str:
+    """Say what was made of prompts with the outcome of one model; empty where there are none."""
+    said = [f"{sides.paired:,} prompts with outcomes of both models"]
+    if sides.drawn:
+        said.append(f"{sides.drawn:,} with the outcome of one that chance chose, weighted by its chance")
+    if sides.ruled:
+        rare = f", or chance with less than .1 ({sides.rare:,})" if sides.rare else ""
+        said.append(
+            f"{sides.ruled:,} with the outcome of one that a rule chose{rare}: "
+            "they calibrate that model alone"
+        )
+    return "; ".join(said) if len(said) > 1 else ""
 
 
 def _power(power: Power, rows: int) -> str:

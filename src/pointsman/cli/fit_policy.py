@@ -200,7 +200,7 @@ def _show_curve(fitted: Fitted, curve: Path | None, picture: Path | None) -> Non
 
 
 def _print(fitted: Fitted, out: Path, *, as_json: bool) -> None:
-    from pointsman.learning.show_policy import policy_lines
+    from pointsman.learning.policy_file import policy_lines
 
     if as_json:
         print_json(

@@ -45,7 +45,7 @@ def own_classes(policy: GuidancePolicy) -> OwnClasses:
     """Import the classes that a policy names."""
     if not policy.providers:
         return {}
-    from pointsman.config.own_classes import load_classes
+    from pointsman.config.applications import load_classes
 
     return load_classes(policy)
 

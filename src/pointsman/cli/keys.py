@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
-import secrets
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -15,21 +12,17 @@ import typer
 
 from pointsman.cli.options import ConfigOption, JsonLinesOption, JsonOption
 from pointsman.cli.output import Group, config_file, echo, json_line, print_json, print_table
-from pointsman.config import AnyKey, Config, examine, load, read
-from pointsman.config.access import KEY_NAME
-from pointsman.config.edit import set_value, write_file
+from pointsman.config import AnyKey, Config, load, read
+from pointsman.config.edit import set_value
+from pointsman.config.new_key import new_key, write_checked, write_key
 from pointsman.errors import ConfigError, StoreUnavailable
 from pointsman.printable import Column
-from pointsman.upstreams.port import hash_key
 
 if TYPE_CHECKING:
     from pointsman.access import KeyRow, Limit
 
 __all__ = ["register"]
 
-#: Random bytes of a key, and how it begins: a scanner of repositories can look for it.
-_BYTES: Final = 32
-_PREFIX: Final = "pm-"
 #: Seconds that Valkey may take: nobody's request waits here.
 _PATIENCE: Final = 10.0
 _COLUMNS: Final = (
@@ -65,24 +58,21 @@ def new(
 
     A name that is configured already gets a further key: both are valid until one hash is removed.
     """
-    if not re.fullmatch(KEY_NAME, name):
-        hint = "letters, digits, '.', '_' and '-', at most 64"
-        raise ConfigError(f'"{name}" cannot name a key', hint=hint)
-    key = _PREFIX + secrets.token_urlsafe(_BYTES)
-    digest = hash_key(key).hex()
+    made = new_key(name, team)
     file = config_file(config) if write else None
     if file is not None:
-        _edit(file, _with_key(file, name, team, digest))
+        write_key(file, made)
     if as_json:
-        print_json({"name": name, "key": key, "sha256": digest, "written": str(file) if file else None})
+        written = str(file) if file else None
+        print_json({"name": name, "key": made.key, "sha256": made.sha256, "written": written})
         return
-    echo(key)
+    echo(made.key)
     echo("This key is shown once: give it to the caller. The configuration holds its hash.", err=True)
     if file is not None:
         echo(f"wrote {file}: a running gateway reloads it", err=True)
     else:
         echo("Add to the configuration, or use --write:\n", err=True)
-        echo(_table(name, team, digest), nl=False)
+        echo(made.table, nl=False)
 
 
 def list_keys(*, config: ConfigOption = None, as_json: JsonLinesOption = False) -> None:
@@ -114,36 +104,11 @@ def revoke(name: NameArgument, *, config: ConfigOption = None, as_json: JsonOpti
     known = load(file, AnyKey()).keys
     if name not in known:
         raise ConfigError(f'unknown key "{name}"', hint=f"there are: {', '.join(known) or 'none'}")
-    _edit(file, set_value(read(file), ("keys", name, "revoked"), "true"))
+    write_checked(file, set_value(read(file), ("keys", name, "revoked"), "true"))
     if as_json:
         print_json({"name": name, "revoked": True, "file": str(file)})
     else:
         echo(f"revoked {name} in {file}: a running gateway reloads it")
-
-
-def _with_key(file: Path, name: str, team: str, digest: str) -> str:
-    """Return the text of a configuration with one more key."""
-    text, keys = read(file), load(file, AnyKey()).keys
-    if name not in keys:
-        separator = "" if not text or text.endswith("\n") else "\n"
-        return f"{text}{separator}\n{_table(name, team, digest)}"
-    if team and team != keys[name].team:
-        raise ConfigError(f'"{name}" has another team', hint="a further key of a name has the name's team")
-    return set_value(text, ("keys", name, "more_sha256"), json.dumps([*keys[name].more_sha256, digest]))
-
-
-def _table(name: str, team: str, digest: str) -> str:
-    header = name if "." not in name else json.dumps(name)
-    lines = [f"[keys.{header}]", f'sha256 = "{digest}"']
-    return "\n".join([*lines, f"team = {json.dumps(team)}"] if team else lines) + "\n"
-
-
-def _edit(file: Path, text: str) -> None:
-    """Write a configuration, unless it would be wrong."""
-    errors = examine(file, AnyKey(), text=text).errors
-    if errors:
-        raise errors[0]
-    write_file(file, text)
 
 
 def _uses(loaded: Config, limits: Sequence[Limit], config: Path | None, now: float) -> Mapping[Limit, int]:

@@ -24,12 +24,12 @@ from pointsman.cli.terminal import is_terminal
 from pointsman.config import Config, find, load
 from pointsman.config.draft import Found, draft, find_local, find_providers
 from pointsman.config.edit import set_value, write_file
+from pointsman.config.files import PROJECT, state_file
 from pointsman.config.load import users_file
-from pointsman.config.places import PROJECT, state_file
 from pointsman.errors import ConfigError, PointsmanError
 
 if TYPE_CHECKING:
-    from pointsman.diagnostics.client_lines import CallerKey, Command
+    from pointsman.diagnostics.clients import CallerKey, Command
 
 __all__ = ["AGENTS", "register"]
 
@@ -100,8 +100,7 @@ def _hidden(name: str, command: Command) -> tuple[str, ...]:
 def _command(name: str, url: str, config: Config, file: Path) -> Command:
     """Return what ``pointsman serve`` prints for this agent, taken apart."""
     from pointsman.cli._listening import caller_key
-    from pointsman.diagnostics.client_lines import lines_to_copy, split_line
-    from pointsman.diagnostics.clients import CLIENTS, judge_clients
+    from pointsman.diagnostics.clients import CLIENTS, judge_clients, lines_to_copy, split_line
 
     [verdict] = judge_clients(config, [each for each in CLIENTS if each.name == AGENTS[name]])
     if not verdict.fits:

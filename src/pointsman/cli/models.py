@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from pointsman.catalogue import ANY, Catalogue, filled, installed
 from pointsman.cli.options import ConfigOption, JsonOption
 from pointsman.cli.output import Group, config_file, echo, print_json, print_table
 from pointsman.config import examine, find
 from pointsman.diagnostics.prices import provider_hint
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.printable import Column
+from pointsman.vocabulary import ModelSpec
 
 if TYPE_CHECKING:
     from pointsman.catalogue import Fact
     from pointsman.config.shapes import File
-    from pointsman.vocabulary import ModelSpec
 
-__all__ = ["register"]
+__all__ = ["catalogue_models", "makers", "register"]
 
 _UNKNOWN: Final = "unknown"
 #: What ``models show`` prints, in this order: field, and its unit.
@@ -85,7 +86,6 @@ def listed(
 
 
 def _list_catalogue(*, as_json: bool) -> None:
-    from pointsman.cli.catalogue_models import catalogue_models
 
     models = catalogue_models()
     if as_json:
@@ -135,7 +135,6 @@ def show(
 def _show_of_catalogue(id_: str, written: File | None, *, as_json: bool) -> None:
     """Show each entry of the catalogue that describes an id."""
     from pointsman.catalogue import facts, installed
-    from pointsman.cli.catalogue_models import makers
     from pointsman.vocabulary import ModelSpec
 
     catalogues = installed()
@@ -260,3 +259,26 @@ def _shown(fact: Fact | None, unit: str, letters: Mapping[str, str]) -> str:
             else str(value)
         )
     return f"{text} {unit}".strip().ljust(36) + f"({letters[fact.origin]})"
+
+
+# What ``pointsman models`` shows of the catalogue itself.
+
+
+def catalogue_models() -> list[ModelSpec]:
+    """Return the entries in force, by provider and id. The upstream of each is its provider; empty: any."""
+    catalogues = installed()
+    keys = sorted({(entry.provider, entry.id) for each in catalogues for entry in each.entries})
+    return [filled(ModelSpec(id_, provider, id_), provider, catalogues) for provider, id_ in keys]
+
+
+def makers(id_: str) -> list[str]:
+    """Return the providers under which the catalogue has an entry for an id; ``ANY`` where only that has."""
+    catalogues = installed()
+    providers = sorted({entry.provider for each in catalogues for entry in each.entries} - {ANY})
+    found = [provider for provider in providers if any(_has(each, provider, id_) for each in catalogues)]
+    return found or [ANY] * any(each.find(ANY, id_) is not None for each in catalogues)
+
+
+def _has(catalogue: Catalogue, provider: str, id_: str) -> bool:
+    match = catalogue.find(provider, id_)
+    return match is not None and match.entry.provider == provider

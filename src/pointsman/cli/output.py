@@ -21,12 +21,14 @@ __all__ = [
     "USAGE",
     "Group",
     "HelpWriter",
+    "OpenGroup",
     "SlowGroup",
     "config_file",
     "echo",
     "first_paragraph",
     "json_line",
     "needs_extra",
+    "plugin_command",
     "print_blocks",
     "print_json",
     "print_report",
@@ -73,6 +75,28 @@ class Group(TyperGroup):
         write_commands("Commands", summaries, formatter)
 
 
+class OpenGroup(Group):
+    """A group to which installed packages add commands: looked up when no own command has the name."""
+
+    kind = "report"
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of a name; None where nobody offers one."""
+        return super().get_command(ctx, cmd_name) or plugin_command(self.kind, cmd_name)
+
+
+def plugin_command(kind: str, name: str) -> Any:
+    """Return what a package offers as a command, a function or a ``typer.Typer``; None where none does."""
+    from pointsman.plugins import load
+
+    offered = load(kind, name)
+    if offered is None or isinstance(offered, typer.Typer):
+        return offered and typer.main.get_command(offered)
+    alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+    alone.command(name)(offered)
+    return typer.main.get_command(alone)
+
+
 class SlowGroup(Group):
     """A group of commands that may take a while, and show it on a terminal."""
 
@@ -94,16 +118,30 @@ def first_paragraph(text: str | None) -> str:
 
 
 def report_error(error: PointsmanError) -> int:
-    """Print one line, and the way out where one is known. Returns the exit code."""
+    """Print one line, the way out and the page about it, where they are known. Returns the exit code."""
     hint = error.hint
     if isinstance(error, MissingExtra):  # which does not know how this copy was installed
-        from pointsman.diagnostics.installation import install_command
+        from pointsman.diagnostics import install_command
 
         hint = install_command(error.extra)
     echo(f"pointsman: {error.message}", err=True)
     if hint:
         echo(f"  hint: {hint}", err=True)
+    if type(error) is not PointsmanError:  # which is about an option, and says all there is to say
+        echo(f"  docs: {_documentation()}{error.docs}", err=True)
     return USAGE
+
+
+def _documentation() -> str:
+    """Return the address of the documentation that the distribution names, else its folder in a checkout."""
+    from importlib.metadata import PackageNotFoundError, metadata  # only for an error
+
+    try:
+        addresses = metadata("pointsman").get_all("Project-URL") or ()
+    except PackageNotFoundError:
+        addresses = ()
+    known: dict[str, str] = dict(address.split(", ", 1) for address in addresses)
+    return known.get("Documentation", "docs/README.md").removesuffix("README.md")
 
 
 def json_line(value: object) -> str:

@@ -25,10 +25,9 @@ from pointsman.cli.terminal import progress
 from pointsman.decision.engine import Engine
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, default_policy, read_policy, read_policy_text
-from pointsman.reports.replay import Replay, Replayed
-from pointsman.reports.replay_file import ReplayFile
-from pointsman.reports.replay_summary import Summary
-from pointsman.stores.ledger import Ledger, Record
+from pointsman.reports.replay import Replay, Replayed, Summary
+from pointsman.reports.replay_period import ReplayFile
+from pointsman.stores.ledger import Record, Search
 
 __all__ = ["register"]
 
@@ -105,7 +104,7 @@ def _replay_parquet(work: Work, policy: Path, *, as_json: bool) -> None:
     say_unreadable(done, "error")
 
 
-def _engine(policy: Path, ledger: Ledger) -> Engine:
+def _engine(policy: Path, ledger: Search) -> Engine:
     """Build what decides by a policy in a file, or by an earlier one whose text the ledger keeps."""
     text = None if policy.exists() else ledger.policy(str(policy))
     if text is None:

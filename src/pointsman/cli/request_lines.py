@@ -104,7 +104,7 @@ class Totals:
     def __init__(self) -> None:
         self.requests = self.failed = self.input = self.output = self.unpriced = 0
         self.cost = 0.0
-        self._stuck: dict[str, str] = {}  # session -> the classifier that saw it first
+        self._stuck: dict[str, tuple[str, str]] = {}  # session -> classifier and decision that saw it first
 
     def add(self, served: ServedRequest, models: Models) -> None:
         """Count one request."""
@@ -117,7 +117,8 @@ class Totals:
         self.unpriced += used.input is not None and used.cost is None
         decision = served.decision
         if decision and decision.guidance and decision.guidance.firing and len(self._stuck) < _MOST_SESSIONS:
-            self._stuck.setdefault(decision.input.session or decision.id, decision.guidance.firing.classifier)
+            seen = (decision.guidance.firing.classifier, decision.id)
+            self._stuck.setdefault(decision.input.session or decision.id, seen)
 
     def add_all(self, other: Totals) -> None:
         """Count what another process has counted."""
@@ -132,9 +133,16 @@ class Totals:
         unpriced = f" ({self.unpriced:,} requests without a price)" if self.unpriced else ""
         yield f"Tokens: {self.input:,} in, {self.output:,} out; cost {dollars(self.cost)}{unpriced}"
         listed = "pointsman decisions list" + (" --demo" if demo else "")
-        seen = ", ".join(dict.fromkeys(self._stuck.values()))
-        yield f"Stuck sessions: {len(self._stuck):,}" + (f" ({seen})" if seen else "")
+        yield f"Stuck sessions: {len(self._stuck):,}{self._where(demo=demo)}"
         yield f"Ledger: {ledger} ({listed})"
+
+    def _where(self, *, demo: bool) -> str:
+        """Return what saw the stuck sessions, and the command that shows the first."""
+        if not self._stuck:
+            return ""
+        seen = ", ".join(dict.fromkeys(classifier for classifier, _ in self._stuck.values()))
+        _, first = next(iter(self._stuck.values()))
+        return f" ({seen}); where: pointsman decisions show {first}" + (" --demo" if demo else "")
 
 
 class RequestLines:

@@ -24,7 +24,7 @@ HEADINGS: Final = {
         "serve": "Start the gateway. Set an agent's base URL to it; nothing else in the agent changes.",
         "ext-proc": "Decide for Envoy: serve its external processing filter over gRPC.",
         "open": "Open the console of the gateway that runs, or the page of one decision, in a browser.",
-        "config": "Check, show or write the configuration file.",
+        "config": "Check, show or write the configuration file, or print its JSON Schema.",
         "trust": "Trust the configuration of a folder: what it runs, and the secrets that it uses.",
         "keys": "Make, list or revoke the keys of callers.",
         "models": "Models: list and show what is known, update the catalogue.",
@@ -54,7 +54,8 @@ HEADINGS: Final = {
             "Decide recorded requests again under another policy, oldest first, and report the changes."
         ),
         "report": (
-            "Report savings, roles, projects, kinds, escalation, drift, shadow, agreement and guidance."
+            "Report savings, change, roles, projects, kinds, escalation, drift, shadow, agreement and "
+            "guidance."
         ),
     },
     "Patterns and descriptions": {

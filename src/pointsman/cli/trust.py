@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -30,6 +32,7 @@ def trust_file(
     *,
     listed: Annotated[bool, typer.Option("--list", help="List the files that are trusted.")] = False,
     revoked: Annotated[bool, typer.Option("--revoke", help="Trust the file no longer.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Trust the configuration of a folder: what it runs, and the secrets that it uses.
@@ -49,6 +52,8 @@ def trust_file(
     else:
         text = read(file)
         found = effects(file, text)
+        if not (yes or as_json):
+            _confirm(file, found)
         trust(file, text)
         done = {"file": str(file.resolve()), "trusted": True, "effects": found}
         lines = [f"{file} is trusted until it changes", *(f"  it may {each}" for each in found)]
@@ -57,6 +62,15 @@ def trust_file(
         return
     for line in lines:
         echo(line)
+
+
+def _confirm(file: Path, found: Sequence[str]) -> None:
+    """Ask whether a file may do what it says, where a person can answer."""
+    if found and sys.stdin.isatty():
+        echo(f"{file} may, once it is trusted:")
+        for each in found:
+            echo(f"  {each}")
+        typer.confirm("Trust it until it changes?", abort=True)
 
 
 def _list(*, as_json: bool) -> None:

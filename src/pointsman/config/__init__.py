@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pointsman.config._check import is_loopback
 from pointsman.config.access import AccessSpec, BudgetSpec, KeySpec, Role, TeamSpec
 from pointsman.config.files import read
 from pointsman.config.load import AnyKey, Loaded, examine, find, find_named, is_profile, load
@@ -20,6 +19,7 @@ from pointsman.config.shapes import (
     ShadowSpec,
     TiersSpec,
 )
+from pointsman.upstreams.proxies import is_loopback
 
 __all__ = [
     "AccessSpec",

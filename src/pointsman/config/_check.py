@@ -11,10 +11,10 @@ from urllib.parse import SplitResult, urlsplit
 from pointsman import catalogue
 from pointsman.capabilities import OnFailure, Strategy, parse_calibration, parse_capabilities
 from pointsman.config._check_access import HASHED_BY, check_access
-from pointsman.config.applications import application_at, load_registry
+from pointsman.config._check_plugins import check_plugins, is_plugin
+from pointsman.config.applications import application_at, load_class, load_registry
 from pointsman.config.convert import Problem
 from pointsman.config.files import read
-from pointsman.config.own_classes import load_class
 from pointsman.config.shapes import File, LearnedRouterSpec, ProjectsSpec
 from pointsman.decision.aliases import REFUSE, Target, first_of_each, follow
 from pointsman.decision.client_aliases import CLIENT_ALIASES
@@ -31,15 +31,11 @@ from pointsman.tiers import (
     read_projects,
 )
 from pointsman.toml_source import KeyPath
-from pointsman.upstreams.own_fields import RESERVED_MEMBERS, header_problems
 from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
-from pointsman.upstreams.proxies import is_loopback, parse_proxy
-from pointsman.upstreams.relayed_headers import name_problems
-from pointsman.upstreams.trust import trust
+from pointsman.upstreams.proxies import is_loopback, parse_proxy, trust
+from pointsman.upstreams.relayed_headers import RESERVED_MEMBERS, header_problems, name_problems
 from pointsman.vocabulary import Mode, Tier, WireFormat
 from pointsman.wire import ASKABLE
-
-__all__ = ["RESERVED", "check", "is_loopback"]
 
 #: What the client of store ``valkey`` understands.
 _VALKEY: Final = frozenset({"redis", "rediss", "unix"})
@@ -49,7 +45,7 @@ RESERVED: Final = frozenset({"auto", *(tier.lower() for tier in Tier)})
 
 
 def check(file: File, directory: Path) -> list[Problem]:
-    """Return what is wrong with a file whose every key is right by itself."""
+    """Return the problems of a file that only appear between keys."""
     return [
         *_upstreams(file),
         *_models(file),
@@ -63,6 +59,7 @@ def check(file: File, directory: Path) -> list[Problem]:
         *_server(file),
         *_ledger(file),
         *_sessions(file),
+        *check_plugins(file),
         *_shadow(file),
         *_agreement(file),
         *_telemetry(file),
@@ -79,7 +76,7 @@ def _telemetry(file: File) -> Iterator[Problem]:
 def _upstreams(file: File) -> Iterator[Problem]:
     for name, upstream in file.upstreams.items():
         path = ("upstreams", name, "base_url")
-        if upstream.base_url == DEMO_URL:
+        if upstream.base_url == DEMO_URL or is_plugin(upstream.base_url):
             continue
         url = _address(upstream.base_url)
         if url is None:
@@ -106,7 +103,7 @@ def _provider(name: str, provider: str) -> Iterator[Problem]:
 
 
 def _way(name: str, upstream: UpstreamSpec) -> Iterator[Problem]:
-    """Check how an upstream is reached: its proxy, and whom to trust."""
+    """Check how an upstream is reached: its proxy, and its certificate authorities."""
     if upstream.proxy and (address := upstream.proxy.reveal()):
         yield from _refused(("upstreams", name, "proxy"), lambda: parse_proxy(address, "proxy"))
     if upstream.ca_file:
@@ -129,7 +126,7 @@ def _own_fields(name: str, upstream: UpstreamSpec) -> Iterator[Problem]:
 
 
 def _forwarded(name: str, upstream: UpstreamSpec) -> Iterator[Problem]:
-    """Check that an upstream which takes the caller's credential has none of its own."""
+    """Check that an upstream which takes the caller's credential has no key configured."""
     if not upstream.forward_auth:
         return
     path: KeyPath = ("upstreams", name, "forward_auth")
@@ -150,7 +147,7 @@ def _asked_by_us(file: File, path: KeyPath, model: str) -> Iterator[Problem]:
 
 
 def _address(text: str) -> SplitResult | None:
-    """Return the parts of an HTTP address; None when it is none, or nobody could connect to it."""
+    """Return the parts of an HTTP address; None when it is none, or it cannot be connected to."""
     try:
         url = urlsplit(text)
         url.netloc.encode("idna")
@@ -277,7 +274,7 @@ def _verify(file: File) -> Iterator[Problem]:
 
 
 def _asked(file: File, path: KeyPath, name: str) -> Iterator[Problem]:
-    """Check a model that is asked questions of ours."""
+    """Check a model that answers Pointsman's questions."""
     if name not in file.models:
         yield _unknown(path, "model", name, file.models)
         return
@@ -334,7 +331,7 @@ def _domains(file: File) -> Iterator[Problem]:
 
 
 def _guidance(file: File) -> Iterator[Problem]:
-    """Check what the providers name: models to ask, and classes to load."""
+    """Check the providers' references: models to ask, and classes to load."""
     for place, spec in enumerate(file.guidance.providers):
         table: KeyPath = ("guidance", "providers", place)
         for path, classifier in tables_in(spec.classifier, ("classifier",)):
@@ -388,7 +385,7 @@ def _parsed(parse: Callable[[str, str], object], named: Path) -> object:
 
 
 def _refused(path: KeyPath, read: Callable[[], object]) -> Iterator[Problem]:
-    """Tell what another part of the program finds wrong with what a key names."""
+    """Report an error of another part of the program about a key's target."""
     try:
         read()
     except ConfigError as error:

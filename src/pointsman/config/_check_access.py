@@ -13,8 +13,6 @@ from pointsman.decision.aliases import matches
 from pointsman.errors import did_you_mean
 from pointsman.toml_source import KeyPath
 
-__all__ = ["HASHED_BY", "check_access"]
-
 #: How an operator makes the hash of a key.
 HASHED_BY: Final = "printf %s KEY | sha256sum, or pointsman keys new NAME"
 _NAME: Final = re.compile(KEY_NAME)
@@ -22,7 +20,7 @@ _WHAT: Final = {"keys": "a key", "teams": "a team"}
 
 
 def check_access(file: File, listed: Iterable[bytes]) -> Iterator[Problem]:
-    """Yield what is wrong with the tables of keys and teams.
+    """Yield the problems of the tables of keys and teams.
 
     Args:
         file: The configuration.

@@ -1,4 +1,4 @@
-"""The tables of keys and teams: who may use which models, how much, until when, and what they may see."""
+"""The tables of keys and teams: permitted models, limits, expiry and roles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta, field
 
-from pointsman.config.places import state_file
+from pointsman.config.files import state_file
 
 __all__ = ["KEY_NAME", "MOST_KEYS", "MOST_MONEY", "AccessSpec", "BudgetSpec", "KeySpec", "Period", "Role",
            "TeamSpec"]  # fmt: skip
@@ -120,7 +120,8 @@ class AccessSpec(msgspec.Struct, frozen=True, kw_only=True):
         Path,
         Meta(
             description="File of store `sqlite`, and of the record of `valkey` without PostgreSQL; default: "
-            "`pointsman/budgets.sqlite` in the user's state directory."
+            "`pointsman/budgets.sqlite` in the user's state directory. Gateways with the same file count "
+            "keys and teams of the same name together."
         ),
     ] = field(default_factory=lambda: state_file("budgets.sqlite"))
     on_outage: Annotated[

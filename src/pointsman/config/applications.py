@@ -8,10 +8,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from pointsman.capabilities import CapabilityRegistry
 from pointsman.errors import ConfigError
+from pointsman.guidance import GuidancePolicy, OwnClasses, classes_of
+from pointsman.plugins import load
 
-__all__ = ["application_at", "load_named", "load_registry"]
+__all__ = ["application_at", "load_class", "load_classes", "load_named", "load_registry", "with_versions"]
 
 #: What a Python file calls its application.
 _NAME: Final = "application"
@@ -69,7 +73,7 @@ def _registry(named: str, changed: tuple[int, int] | None) -> CapabilityRegistry
 
 
 def _changed(file: Path) -> tuple[int, int] | None:
-    """What tells a file from the same after a change; None where there is no file."""
+    """State of a file that changes with its content; None without a file."""
     try:
         status = file.stat()
     except OSError:
@@ -93,3 +97,54 @@ def _run(file: Path) -> object:
 
 def _is_file(named: str) -> bool:
     return named.endswith(".py")
+
+
+# Loads the classes of guidance that a configuration names by entry point.
+
+
+def load_class(entry_point: str) -> type:
+    """Import the class that an entry point names: ``package.module:Class``, or the name of a plug-in.
+
+    Raises:
+        ConfigError: The module cannot be imported, or has no such class.
+    """
+    import importlib  # most configurations name none
+
+    module, _, name = entry_point.partition(":")
+    if module and not name:
+        offered = [of for of in (load("provider", module), load("detector", module)) if isinstance(of, type)]
+        if len(offered) > 1:
+            raise ConfigError(f'"{module}" names an installed provider and an installed detector')
+        if offered:
+            return offered[0]
+    if not module or not name:
+        raise ConfigError(
+            f'"{entry_point}" is not an entry point, nor the name of an installed provider or detector',
+            hint='as in "package.module:Class"',
+        )
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except Exception as error:  # noqa: BLE001 - a foreign module may raise anything when it is imported
+        raise ConfigError(
+            f'cannot import "{module}": {type(error).__name__}: {error}',
+            hint="install it beside Pointsman, or set PYTHONPATH",
+        ) from None
+    if not isinstance(found, type):
+        raise ConfigError(f'"{module}" has no class "{name}"')
+    return found
+
+
+def load_classes(policy: GuidancePolicy | None) -> OwnClasses:
+    """Import all classes that the providers of a policy name; raises as ``load_class``."""
+    if policy is None or not policy.providers:
+        return {}
+    named = {entry_point for spec in policy.providers for _, entry_point in classes_of(spec)}
+    return {entry_point: load_class(entry_point) for entry_point in sorted(named)}
+
+
+def with_versions(policy: GuidancePolicy, own: OwnClasses) -> GuidancePolicy:
+    """Return the policy with the versions that its own classes state, which are part of its own version."""
+    if not own:
+        return policy
+    specs = tuple(spec.with_classes(own) for spec in policy.providers)
+    return msgspec.structs.replace(policy, providers=specs)

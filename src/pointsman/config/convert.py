@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, get_args, get_origin
 
 import msgspec
-from msgspec import structs
+from msgspec import inspect, structs
 
-from pointsman.config.describe import POOL_WORDS, choices, describe
-from pointsman.config.seed_keys import elsewhere
 from pointsman.config.shapes import HASHED, POOL, File
 from pointsman.errors import ConfigError, did_you_mean
 from pointsman.guidance import ClassifierError
@@ -21,7 +19,151 @@ from pointsman.model_choice.pools import TierModel
 from pointsman.toml_source import KeyPath
 from pointsman.upstreams.port import JsonTemplate, ProxyUrl, Secret, Template
 
-__all__ = ["Converter", "Problem", "given", "is_pool", "keys", "list_of", "table"]
+__all__ = [
+    "POOL_WORDS",
+    "Converter",
+    "Problem",
+    "choices",
+    "describe",
+    "elsewhere",
+    "given",
+    "is_pool",
+    "keys",
+    "list_of",
+    "table",
+]
+
+
+# Keys of the founding documents that are called otherwise here, and where they went.
+
+#: Table and key -> the way out. Source: docs/sources.
+_KEYS: Final[Mapping[tuple[str, str], str]] = {
+    ("tiers", "confidence"): "verify = { margin = 0.2 } asks a model below a confidence of .50 + .20",
+    ("tiers", "classifier"): 'verify = { model = "…" } names the model that is asked',
+    ("tiers", "fallback"): 'complex = ["a", "b"]: the models of a tier are each other\'s fallback',
+    ("domains", "disabled_domains"): "profiles = DIR: a file for each model, with its disabled_domains",
+    ("domains", "momentum_threshold"): "a pair is held from three turns on; that cannot be set",
+    ("guidance", "doom_loop"): "loop_repetitions",
+    ("guidance", "stall_threshold"): "stall",
+    (
+        "guidance",
+        "max_per_turn",
+    ): "a moment gets one text of each of [[guidance.providers]]",
+    ("guidance", "cooldown_turns"): "a key of [[guidance.providers]]",
+    ("guidance.providers", "max_per_turn"): "a moment gets one text of each provider, ordered by priority",
+    ("guidance.providers", "doom_loop"): 'classifier = "doom_loop"',
+}
+
+
+def elsewhere(key: str, path: tuple[str | int, ...]) -> str:
+    """Return where a key of a founding document went; empty for every other key."""
+    return _KEYS.get((".".join(str(part) for part in path if isinstance(part, str)), key), "")
+
+
+# The types of ``shapes`` in words: for messages about a wrong value, and for the reference page.
+
+#: What the models of a tier look like.
+POOL_WORDS: Final = "a model's name, a table, or a list of both"
+
+_PLAIN: Final[dict[type[inspect.Type], str]] = {
+    inspect.BoolType: "true or false",
+    inspect.StrType: "a string",
+    inspect.DateType: "a date such as 2026-01-31",
+}
+_CUSTOM: Final[dict[type, str]] = {
+    Secret: 'a reference such as "${NAME}"',
+    Template: "a string",
+    JsonTemplate: "a JSON value",
+    ProxyUrl: 'an address such as "http://proxy:3128"',
+    Path: "a path",
+}
+
+
+def describe(of: object) -> str:
+    """Describe the values of a type: ``a number from 0 to 1``."""
+    return _words(inspect.type_info(of))
+
+
+def choices(of: object) -> tuple[str, ...]:
+    """Return the values allowed, if they can be listed."""
+    return _choices(inspect.type_info(of))
+
+
+def _words(info: inspect.Type) -> str:
+    if _is_pool(info):
+        return POOL_WORDS
+    if isinstance(info, inspect.Metadata) and (words := (info.extra or {}).get("words")):
+        return str(words)
+    info = _bare(info)
+    if named := _choices(info):
+        words = ", ".join(f'"{choice}"' for choice in named)
+        return f"a list of {words}" if _items(info) else f"one of {words}"
+    if items := _items(info):
+        return f"a list of {_plural(items)}"
+    match info:
+        case inspect.IntType():
+            return "a whole number" + _bounds(info.ge, info.le)
+        case inspect.FloatType():
+            return "a number" + (f" above {info.gt:g}" if info.gt is not None else _bounds(info.ge, info.le))
+        case inspect.TupleType():
+            kind = "strings" if isinstance(_bare(info.item_types[0]), inspect.StrType) else "numbers"
+            return f"a list of {len(info.item_types)} {kind}"
+        case inspect.CustomType():
+            return _CUSTOM[info.cls]
+        case inspect.StructType() | inspect.DictType():
+            return "a table"
+    return _PLAIN[type(info)]
+
+
+def _is_pool(info: inspect.Type) -> bool:
+    """Whether it is the models of a tier (``shapes.POOL``), the only union there is."""
+    while isinstance(info, inspect.Metadata):
+        info = info.type
+    return isinstance(info, inspect.UnionType) and len(info.types) > 2
+
+
+def _bare(info: inspect.Type) -> inspect.Type:
+    """Take off the wrappers: documentation, and the None that TOML cannot write."""
+    while isinstance(info, inspect.Metadata):
+        info = info.type
+    if isinstance(info, inspect.UnionType):
+        return _bare(next(kind for kind in info.types if not isinstance(kind, inspect.NoneType)))
+    return info
+
+
+def _items(info: inspect.Type) -> inspect.Type | None:
+    if isinstance(info, inspect.VarTupleType | inspect.FrozenSetType):
+        return _bare(info.item_type)
+    return None
+
+
+def _choices(info: inspect.Type) -> tuple[str, ...]:
+    info = _bare(info)
+    match _items(info) or info:
+        case inspect.LiteralType(values=values):
+            return tuple(str(value) for value in values)
+        case inspect.EnumType(cls=members):
+            return tuple(str(member) for member in members)
+    return ()
+
+
+def _plural(items: inspect.Type) -> str:
+    return {
+        inspect.StrType: "strings",
+        inspect.CustomType: 'references such as "${NAME}"',
+        inspect.StructType: "tables",
+    }[type(items)]
+
+
+def _bounds(least: Any, most: Any) -> str:
+    match least, most:
+        case None, None:
+            return ""
+        case _, None:
+            return f" of at least {least:g}"
+        case _:
+            return f" from {least:g} to {most:g}"
+
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -59,7 +201,7 @@ def table(path: KeyPath) -> str:
 
 
 class Converter:
-    """Reads one file. What was wrong is in ``problems``; a struct comes back only when all of it is right."""
+    """Reads one file. Errors are in ``problems``; a struct comes back only when all of it is right."""
 
     def __init__(self, env: Mapping[str, str], directory: Path) -> None:
         self._env = env
@@ -106,7 +248,7 @@ class Converter:
         return self._leaf(raw, of, path)
 
     def _tables(self, raw: object, of: Any, path: KeyPath) -> dict[str, object]:
-        """Return a table whose keys are the operator's own: of tables, or of values."""
+        """Return a table with free keys: of tables, or of values."""
         if not isinstance(raw, dict):
             self.problems.append(Problem(path, f"{table(path)} must be a table"))
             return {}
@@ -246,7 +388,7 @@ def given(of: Any) -> Any:
 
 
 def keys(of: type[msgspec.Struct]) -> dict[str, structs.FieldInfo]:
-    """The keys of a table: not its own name, nor what follows from other tables."""
+    """The keys of a table: without its name and derived values."""
     return {
         field.encode_name: field
         for field in structs.fields(of)
@@ -259,13 +401,13 @@ def _is_derived(of: Any) -> bool:
 
 
 def _new_name(key: str, path: KeyPath) -> str:
-    """What a key is called that had another name; empty for other keys."""
+    """The new name of a renamed key; empty for other keys."""
     found = RENAMED.get(path) or RENAMED.get((*path[:-1], "*"), {})
     return found.get(key, "")
 
 
 def _belongs(key: str, path: KeyPath) -> str:
-    """Say which tables have a key that stands in the wrong one."""
+    """Name the tables that have a misplaced key."""
     if key in File.__struct_encode_fields__ and path:
         return f"it is a table of its own: [{key}]"
     sections = {field.encode_name: given(field.type) for field in structs.fields(File)}

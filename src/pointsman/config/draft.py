@@ -108,7 +108,7 @@ _OLLAMA: Final = (
 
 
 def find_providers(env: Mapping[str, str]) -> list[Found]:
-    """Return the providers whose key is in the environment."""
+    """Return the providers with a key in the environment."""
     return [provider for provider in PROVIDERS if env.get(provider.variable)]
 
 
@@ -163,7 +163,7 @@ def draft(found: Sequence[Found], *, tiers: Sequence[str] = (), shadow: str = ""
 
 
 def _price(model: ModelDraft, upstream: Found) -> float:
-    """What a million tokens of an answer cost; unknown prices come last among the cheap."""
+    """Price of a million output tokens; unknown prices come last among the cheap."""
     if model.prices is not None:
         return inf if model.prices[1] is None else model.prices[1]
     spec = filled(ModelSpec(model.name, upstream.name, model.id), provider_of(upstream.base_url), installed())
@@ -183,7 +183,7 @@ def _tier(models: Sequence[ModelDraft]) -> str:
 
 
 def _local_models(server: LocalServer) -> Iterator[ModelDraft]:
-    """Name the smallest and the largest of those whose size is known, else the first two."""
+    """Name the smallest and the largest of those with a known size, else the first two."""
     sized = [model for model in server.models if model.size is not None] or server.models[:2]
     if len(sized) == 1:
         yield ModelDraft(server.name, sized[0].id, _FREE, _window(server, sized[0]))

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import msgspec
+
+from pointsman.config.convert import keys
+from pointsman.config.shapes import Config, File
 from pointsman.config.trust import is_trusted, trust
 from pointsman.errors import ConfigError
+from pointsman.guidance import ProviderSpec
 from pointsman.toml_source import KeyPath, key_places
+from pointsman.upstreams.port import JsonTemplate, Secret, UpstreamSpec
+from pointsman.vocabulary import ModelSpec
 
-__all__ = ["set_value", "write_file"]
+__all__ = ["as_toml", "plain", "policy_tables", "set_value", "write_file"]
 
 
 def set_value(text: str, path: KeyPath, literal: str) -> str:
@@ -18,7 +27,7 @@ def set_value(text: str, path: KeyPath, literal: str) -> str:
 
     Args:
         text: the document.
-        path: the key; the tables above it are made where they are missing.
+        path: the key; the tables above it are made if missing.
         literal: the value as it is written in TOML.
 
     Raises:
@@ -86,8 +95,107 @@ def _parsed(text: str) -> dict[str, Any] | None:
 
 
 def _with(table: Any, path: KeyPath, value: object) -> object:
-    """Return a parsed table with one key set; what is not a table cannot have one and stays."""
+    """Return a parsed table with one key set; other values are unchanged."""
     if not isinstance(table, dict):
         return table
     key, *below = path
     return table | {key: _with(table.get(key, {}), tuple(below), value) if below else value}
+
+
+# The effective configuration with defaults, as plain values and as TOML; API keys as references.
+
+#: Tables that decide, beside upstreams and models; and what of an upstream does not.
+_DECIDE: Final = ("tiers", "aliases", "guidance", "domains", "capabilities")
+_MAY_BE_SECRET: Final = ("api_key", "headers", "query", "body", "proxy", "ca_file")
+
+
+def plain(file: File) -> dict[str, Any]:
+    """Return the tables of a file as JSON values. What has neither a value nor a default is left out."""
+    built = msgspec.to_builtins(file, enc_hook=_written, order="deterministic")
+    tables: dict[str, Any] = _without_nulls(built)
+    for kind in ("upstreams", "models", "keys", "teams"):
+        for name, entry in getattr(file, kind).items():
+            table = tables[kind][name]
+            tables[kind][name] = {
+                key: table[key] for key in keys(type(entry)) if key in table and table[key] != {}
+            }
+    known = keys(ProviderSpec)
+    tables["guidance"]["providers"] = [
+        {key: value for key, value in provider.items() if key in known}
+        for provider in tables["guidance"]["providers"]
+    ]
+    tables["aliases"] = dict(file.aliases)  # in the order of the file, in which they are tried
+    return tables
+
+
+def policy_tables(config: Config) -> dict[str, Any]:
+    """Return the tables of a configuration that decide, without what is as by default.
+
+    What of an upstream may hold a secret is left out: it decides nothing.
+    """
+    decides = {name: getattr(config, name) for name in _DECIDE}
+    tables = plain(File(upstreams=config.upstreams, models=config.models, **decides))
+    plainest = {name: UpstreamSpec(name, "") for name in config.upstreams}
+    usual = plain(File(upstreams=plainest, models={name: ModelSpec(name, "", "") for name in config.models}))
+    for table in tables["upstreams"].values():
+        for key in _MAY_BE_SECRET:
+            table.pop(key, None)
+    kept = {
+        name: _apart(tables.get(name, {}), usual.get(name, {})) for name in ("upstreams", "models", *_DECIDE)
+    }
+    return {name: value for name, value in kept.items() if value}
+
+
+def _apart(value: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """What differs from the default, table by table."""
+    found: dict[str, Any] = {}
+    for key, item in value.items():
+        known = usual.get(key)
+        if isinstance(item, dict) and isinstance(known, dict):
+            if inner := _apart(item, known):
+                found[key] = inner
+        elif item != known:
+            found[key] = item
+    return found
+
+
+def as_toml(tables: Mapping[str, Any], *path: str) -> str:
+    """Return plain values as a TOML document."""
+    values = {key: value for key, value in tables.items() if not isinstance(value, dict)}
+    lines = [f"{_key(key)} = {_literal(value)}" for key, value in values.items()]
+    if path and (lines or not tables):
+        lines.insert(0, f"[{'.'.join(map(_key, path))}]")
+    text = "".join(f"{line}\n" for line in lines)
+    below = [as_toml(value, *path, key) for key, value in tables.items() if isinstance(value, dict)]
+    return "\n".join(part for part in (text, *below) if part)
+
+
+def _written(value: object) -> object:
+    if isinstance(value, JsonTemplate):
+        return json.loads(value.reference)
+    if isinstance(value, Secret):
+        return value.reference
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"no plain value for a {type(value).__name__}")
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _key(name: str) -> str:
+    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else json.dumps(name)
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, dict):
+        members = ", ".join(f"{_key(key)} = {_literal(item)}" for key, item in value.items())
+        return f"{{ {members} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_literal, value))}]"
+    return json.dumps(value, ensure_ascii=False)  # text, numbers, true and false are written as in TOML

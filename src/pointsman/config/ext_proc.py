@@ -54,7 +54,7 @@ class ExtProcSpec(msgspec.Struct, frozen=True, kw_only=True):
     )
 
     def __post_init__(self) -> None:
-        """Refuse what is right value by value and not together."""
+        """Refuse valid values that contradict each other."""
         if (self.certificate is None) != (self.private_key is None):
             raise ValueError('"certificate" and "private_key" are set together')
         if self.client_ca is not None and self.certificate is None:

@@ -1,4 +1,4 @@
-"""Read ``pointsman.toml`` into a ``Config``, or say what is wrong with it and on which line."""
+"""Read ``pointsman.toml`` into a ``Config``, or report its errors with their lines."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from pointsman import catalogue
 from pointsman.config._check import check
 from pointsman.config.applications import application_at
 from pointsman.config.convert import Converter, Problem
-from pointsman.config.files import read
-from pointsman.config.places import of_project
+from pointsman.config.files import of_project, read
 from pointsman.config.shapes import Config, File, Sections
 from pointsman.config.trust import FoundFile, check_trust
 from pointsman.decoding import syntax_error
@@ -68,7 +67,7 @@ class AnyKey(Mapping[str, str]):
 
 
 def is_profile(text: str) -> bool:
-    """Tell a tier profile from a configuration. What is no TOML is neither, and its reader says why."""
+    """Distinguish a tier profile from a configuration. Invalid TOML is neither."""
     try:
         return not tomllib.loads(text).keys().isdisjoint({"name", "dimensions"})
     except tomllib.TOMLDecodeError:
@@ -113,7 +112,7 @@ def load(file: Path, env: Mapping[str, str] = os.environ) -> Config:
 
 
 def examine(file: Path, env: Mapping[str, str] = os.environ, *, text: str | None = None) -> Loaded:
-    """Read a file, or ``text`` as if it stood in it, and return every mistake in it.
+    """Read a file, or ``text`` in its place, and return every mistake in it.
 
     Of a file that was only found, nothing is run or filled in before it is trusted.
     """
@@ -141,7 +140,7 @@ def examine(file: Path, env: Mapping[str, str] = os.environ, *, text: str | None
 
 
 def _known(tables: File) -> File:
-    """Fill what is not said of a model from the catalogue."""
+    """Fill unset fields of a model from the catalogue."""
     if not tables.models:
         return tables
     catalogues = catalogue.installed()
@@ -162,14 +161,14 @@ def _with_verifier(tables: File) -> File:
 
 
 def provider(upstream: UpstreamSpec | None) -> str:
-    """Return the provider whose entries of the catalogue hold at an upstream; empty for none."""
+    """Return the provider of an upstream's catalogue entries; empty for none."""
     if upstream is None:
         return catalogue.ANY
     return catalogue.provider_of(upstream.base_url) if upstream.provider is None else upstream.provider
 
 
 def _shadow(file: Path | None) -> Iterator[Problem]:
-    """What is wrong with the file of a shadow policy, which may be a profile or a configuration."""
+    """Problems of the file of a shadow policy, which may be a profile or a configuration."""
     path = ("shadow", "policy")
     if file is None:
         return

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 
 __all__ = ["SERVERS", "LocalModel", "LocalServer", "find_servers", "window_at_ollama"]
 
@@ -76,7 +76,7 @@ def _models(base_url: str) -> tuple[LocalModel, ...]:
 
 
 def _model(entry: Mapping[str, Any], details: Mapping[str, Mapping[str, Any]]) -> LocalModel | None:
-    """What is known of a model; None for one that answers no chat, or runs elsewhere."""
+    """Properties of a model; None for one without chat, or on another machine."""
     name = str(entry["id"])
     more = details.get(name, {})
     of_ollama, meta = _object(more, "details"), _object(entry, "meta")  # meta: llama.cpp
@@ -97,7 +97,7 @@ def _model(entry: Mapping[str, Any], details: Mapping[str, Mapping[str, Any]]) -
 
 
 def window_at_ollama(base_url: str, model: str) -> int | None:
-    """Return the context window, in tokens, that Ollama tells of a model; None where it tells none.
+    """Return the context window, in tokens, that Ollama reports for a model; None if unknown.
 
     That of a model in memory is what Ollama uses. Else it is ``num_ctx`` of the model's file, or the model's
     own limit, which Ollama may lower (OLLAMA_CONTEXT_LENGTH).
@@ -145,9 +145,9 @@ def _formats(base_url: str) -> tuple[str, ...]:
     """The formats a server speaks: it refuses an empty request to a path it has as wrong, not as unknown.
 
     Ollama speaks Responses since 0.13.3 and Messages since 0.14, llama.cpp and LM Studio speak them since the
-    turn of 2026, and none tells its version in a common way.
+    turn of 2026, and none reports its version in a common way.
     """
-    spoken = tuple(wire.value for wire in WireFormat if _has(base_url + WIRES[wire].path.decode()))
+    spoken = tuple(wire.value for wire in WireFormat if _has(base_url + FORMATS[wire].path.decode()))
     return spoken or (WireFormat.CHAT.value,)
 
 
@@ -169,7 +169,7 @@ def _has(url: str) -> bool:
 
 
 def _get(url: str, body: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The JSON object at an address; an empty one where there is none. A body is posted."""
+    """The JSON object at an address; an empty one otherwise. A body is posted."""
     import urllib.request
     from http.client import HTTPException
 

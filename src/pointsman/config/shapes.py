@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta, field
@@ -17,7 +17,7 @@ from pointsman.agreement import AgreementPolicy
 from pointsman.capabilities import CapabilitySettings
 from pointsman.config.access import AccessSpec, KeySpec, TeamSpec
 from pointsman.config.ext_proc import ExtProcSpec
-from pointsman.config.places import state_file
+from pointsman.config.files import state_file
 from pointsman.config.telemetry import TelemetrySpec
 from pointsman.decision.decision import TextMode
 from pointsman.decision.policy import DomainSettings
@@ -31,6 +31,7 @@ __all__ = [
     "HASH",
     "HASHED",
     "POOL",
+    "SESSION_STORES",
     "CapabilitiesSpec",
     "Config",
     "ConsoleSpec",
@@ -58,6 +59,9 @@ POOL: Final = {"pool": True}
 HASHED: Final = "sha256:"
 HASH: Final = re.compile("[0-9A-Fa-f]{64}")
 
+
+#: Session stores that need no plug-in.
+SESSION_STORES: Final = ("memory", "sqlite", "valkey")
 
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Price = Annotated[float, Meta(ge=0)]
@@ -358,14 +362,14 @@ class LedgerSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """Where it is, as a person reads it."""
+        """Its location, for display."""
         if self.jsonl is not None:
             return "standard output" if self.is_output else str(self.jsonl)
         return self.url or str(self.path)
 
     @property
     def most_mb(self) -> int | None:
-        """The bound of size in MiB; None where there is none."""
+        """The bound of size in MiB; None if unlimited."""
         usual = 1_024 if self.url is None else 0
         return (usual if self.max_mb is None else self.max_mb) or None
 
@@ -379,8 +383,11 @@ class SessionsSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Where session memory is stored between requests."""
 
     store: Annotated[
-        Literal["memory", "sqlite", "valkey"],
-        Meta(description="`memory` is lost at restart, `sqlite` is not, `valkey` is shared by replicas."),
+        str,
+        Meta(
+            description="`memory` is lost at restart, `sqlite` is not, `valkey` is shared by replicas; or a "
+            "plug-in's name."
+        ),
     ] = "memory"
     size: Annotated[
         _Count,

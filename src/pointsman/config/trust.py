@@ -3,7 +3,7 @@
 Whoever can write into a repository can put a ``pointsman.toml`` there. One that a person has named, by
 ``--config`` or ``POINTSMAN_CONFIG``, is read as it is, and so is one in the user's own folder. One that was
 only found names neither code nor ``${…}`` before ``pointsman trust`` has recorded it, and again after each
-change that no command of ours made.
+change that no command of Pointsman made.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pointsman.config.files import read
-from pointsman.config.places import state_file
+from pointsman.config.files import read, state_file
 from pointsman.errors import ConfigError
 from pointsman.toml_source import KeyPath, TomlSource
 
@@ -50,7 +49,7 @@ _LISTED: Final = 5
 
 
 class FoundFile(_OwnPath):
-    """A configuration that nobody named: it was found in the working directory."""
+    """A configuration that was found in the working directory, not named."""
 
 
 class TrustedFile(NamedTuple):
@@ -72,7 +71,7 @@ def check_trust(file: Path, text: str) -> None:
     """Refuse a file that was only found, has not been recorded, and names code or the environment.
 
     Raises:
-        ConfigError: it says what the file would do, and how to trust it.
+        ConfigError: names the file's effects, and how to trust it.
     """
     if not isinstance(file, FoundFile):
         return
@@ -92,7 +91,7 @@ def check_trust(file: Path, text: str) -> None:
 
 
 def effects(file: Path, text: str) -> list[str]:
-    """Return what a configuration would do beyond deciding, with the lines: the code that it runs first."""
+    """Return the effects of a configuration beyond deciding, with the lines: the code that it runs first."""
     source, folder = TomlSource(text, file.name), _absolute(file).parent
     found = {effect.what: f"{effect.what} (line {source.line(effect.path)})" for effect in _in(text, folder)}
     shadow = _shadow(file, text)
@@ -197,7 +196,7 @@ def _shadow(file: Path, text: str) -> tuple[Path, str] | None:
 
 
 def _in(text: str, folder: Path) -> Iterator[_Effect]:
-    """Yield what a text would do in this folder; one that is no TOML does nothing."""
+    """Yield the effects of a text in this folder; none if it is no TOML."""
     tables = _parsed(text)
     for path, value in _leaves(tables, ()):
         if path == ("capabilities", "application") or path[-1] == "entry_point":
@@ -227,7 +226,7 @@ def _is_read(file: Path) -> bool:
 
 
 def _is_within(folder: Path, named: str) -> bool:
-    """Whether a file that is written lies in the folder, and not where git keeps what it runs."""
+    """Whether a file that is written lies in the folder, and not among git's hooks."""
     if named == "-":
         return True
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pointsman.diagnostics._doctor import Check, diagnose
+from pointsman.diagnostics._doctor import Check, diagnose, install_command
 from pointsman.diagnostics.aliases import (
     AliasRow,
     TakenId,
@@ -28,6 +28,7 @@ __all__ = [
     "describe_taken_ids",
     "describe_verdict",
     "diagnose",
+    "install_command",
     "judge_clients",
     "list_aliases",
     "taken_ids",

@@ -2,34 +2,72 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import unquote, urlencode, urlsplit
 
 import msgspec
 
 from pointsman.config import Config, examine, find
 from pointsman.diagnostics.clients import Verdict, describe_verdict, judge_clients
-from pointsman.diagnostics.installation import install_command
 from pointsman.diagnostics.prices import price_hint, unpriced
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.evidence import engine_names
 from pointsman.factory import build_engine, build_policy, open_ledger, open_sessions
 from pointsman.model_choice.shortfalls import shortfalls
+from pointsman.plugins import Plugin, installed
+from pointsman.plugins import load as load_plugin
 from pointsman.stores.ledger import QueuedLedger, SqliteLedger
 from pointsman.upstreams.port import DEMO_URL, Secret, UpstreamSpec, credentials
-from pointsman.upstreams.proxies import Proxy, proxy_of
-from pointsman.upstreams.trust import trust
-from pointsman.wire import WIRES
+from pointsman.upstreams.proxies import Proxy, proxy_of, trust
+from pointsman.wire import FORMATS
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
 
-__all__ = ["Check", "diagnose"]
+
+# How an extra is installed: a checkout and a released package need different commands.
+
+
+def install_command(extra: str) -> str:
+    """Return the command that adds an extra to this installation.
+
+    An editable checkout is installed from its directory: the package index may hold another version, or none.
+    """
+    checkout = _checkout()
+    if checkout is None:
+        return f"{_pip()} install 'pointsman[{extra}]'"
+    place = "." if checkout == Path.cwd() else str(checkout)
+    return f"{_pip()} install -e '{place}[{extra}]'"
+
+
+def _checkout() -> Path | None:
+    """The directory of an editable installation, which PEP 610 records; None for any other."""
+    from importlib.metadata import PackageNotFoundError, distribution  # 20 ms, for what rarely happens
+
+    try:
+        origin = json.loads(distribution("pointsman").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        return None
+    if not origin.get("dir_info", {}).get("editable"):
+        return None
+    return Path(unquote(urlsplit(origin.get("url", "")).path))
+
+
+def _pip() -> str:
+    """Name the pip of this Python: in a virtual environment that is not activated, ``pip`` is another one."""
+    active = os.environ.get("VIRTUAL_ENV")
+    is_apart = sys.prefix != sys.base_prefix and (not active or Path(active) != Path(sys.prefix))
+    if find_spec("pip") is None:  # made by uv
+        return f"uv pip --python {sys.executable}" if is_apart else "uv pip"
+    return f"{sys.executable} -m pip" if is_apart else "pip"
+
 
 #: Seconds an upstream has to answer; the time a connection across an ocean takes, ten times over.
 PATIENCE: Final = 5.0
@@ -54,7 +92,7 @@ def diagnose(file: Path | None, *, ask_upstreams: bool = True) -> Iterator[Check
 
     Args:
         file: the configuration; None looks for it where ``serve`` does.
-        ask_upstreams: whether to ask each upstream for its list of models: with its key, and where that
+        ask_upstreams: whether to ask each upstream for its list of models: with its key, and if that
             is not refused once with a wrong one, to see whether the upstream looks at keys at all.
     """
     file = file or find()
@@ -70,6 +108,7 @@ def diagnose(file: Path | None, *, ask_upstreams: bool = True) -> Iterator[Check
         return
     yield Check("configuration", ok=True, detail=str(file))
     yield _gateway()
+    yield from map(_plugin, installed())
     yield _engine(loaded.config)
     yield _ledger(loaded.config)
     yield _sessions(loaded.config)
@@ -112,6 +151,15 @@ def _gateway() -> Check:
         detail = f"not installed: {', '.join(missing)}"
         return Check("gateway", ok=False, detail=detail, hint=install_command("gateway"))
     return Check("gateway", ok=True, detail="installed")
+
+
+def _plugin(plugin: Plugin) -> Check:
+    name, detail = f"plug-in {plugin.kind} {plugin.name}", f"{plugin.value}, {plugin.package}"
+    try:
+        load_plugin(plugin.kind, plugin.name)
+    except ConfigError as error:
+        return Check(name, ok=False, detail=error.message, hint=error.hint or f"uninstall {plugin.package}")
+    return Check(name, ok=True, detail=detail)
 
 
 def _engine(config: Config) -> Check:
@@ -179,6 +227,8 @@ def _upstream(spec: UpstreamSpec) -> Check:
     name = f"upstream {spec.name}"
     if spec.base_url == DEMO_URL:
         return Check(name, ok=True, detail="built in")
+    if not spec.base_url.startswith(("http:", "https:")):
+        return Check(name, ok=True, detail=f"a plug-in serves {spec.base_url}: not asked")
     from http.client import HTTPException
 
     try:
@@ -215,9 +265,9 @@ def _asks_for_key(spec: UpstreamSpec) -> bool:
 
 
 def _status(spec: UpstreamSpec) -> int:
-    """Ask for the list of models. Follows no redirect: the key goes where the configuration says."""
+    """Ask for the list of models. Follows no redirect: the key is sent to the configured address alone."""
     url = urlsplit(spec.base_url)
-    wire = next(wire for wire in WIRES if wire in spec.formats)
+    wire = next(wire for wire in FORMATS if wire in spec.formats)
     proof = {name.decode(): value.decode() for name, value in credentials(spec, wire)}
     own = {name.lower(): value.reveal() for name, value in spec.headers.items()}
     headers = {"anthropic-version": "2023-06-01", **proof, **own}
@@ -233,7 +283,7 @@ def _status(spec: UpstreamSpec) -> int:
 
 
 def _connection(spec: UpstreamSpec) -> HTTPConnection:
-    """Return a connection to an upstream, through its proxy where it has one.
+    """Return a connection to an upstream, through its proxy if it has one.
 
     Raises:
         ConfigError: the address of the proxy, or the CA file, cannot be used.

@@ -60,7 +60,7 @@ def taken_ids(config: Config) -> list[TakenId]:
 
 
 def describe_taken_ids(taken: Sequence[TakenId]) -> Iterator[str]:
-    """Return a line that says what the ids mean, and the way to the models themselves."""
+    """Return a line that explains the ids, and the way to the models themselves."""
     if not taken:
         return
     if means := ", ".join(f"{_quoted(each.id)} means {each.means}" for each in taken if not each.client):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -9,31 +10,29 @@ from pointsman.audit.sources.aider import Aider
 from pointsman.audit.sources.base import Home, Lines, Log, Source, seconds
 from pointsman.audit.sources.claude_code import ClaudeCode
 from pointsman.audit.sources.codex import Codex
-from pointsman.audit.sources.exports import kind_of
+from pointsman.audit.sources.exports import kind_of, rows
 from pointsman.audit.sources.google_style import GeminiCli, QwenCode
 from pointsman.audit.sources.opencode import OpenCode
 from pointsman.errors import ConfigError, PointsmanError
+from pointsman.plugins import load_all
 
-__all__ = ["ENTRY_POINTS", "Home", "Lines", "Log", "Source", "seconds", "source_of", "sources"]
+__all__ = ["Home", "Lines", "Log", "Source", "seconds", "source_of", "sources"]
 
-#: Packages offer sources of their own under this group: a class without arguments, or an instance.
-ENTRY_POINTS: Final = "pointsman.audit.sources"
 #: How an SQLite database begins.
 _SQLITE: Final = b"SQLite format 3\0"
+#: Lines of a file that are looked at to recognise a client's session.
+_LINES: Final = 20
 
 
 def sources() -> tuple[Source, ...]:
-    """The built-in sources, then those of installed packages by name.
+    """The built-in sources, then those of installed packages: classes without arguments, or instances.
 
     Raises:
         ConfigError: an entry point cannot be loaded, or is no source.
     """
-    from importlib.metadata import entry_points
-
     found: list[Source] = [ClaudeCode(), Codex(), OpenCode(), QwenCode(), GeminiCli(), Aider()]
-    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda each: each.name):
+    for entry, offered in load_all("source"):
         try:
-            offered = entry.load()
             made = offered() if isinstance(offered, type) else offered
         except Exception as error:  # a package's own code
             raise ConfigError(
@@ -60,6 +59,18 @@ def source_of(file: Path) -> Source:
             from pointsman.audit.sources.own_ledger import OwnLedger  # the stores, which few audits need
 
             return OwnLedger()
-        return kind_of(file)
+        return _session_file(file) or kind_of(file)
     except OSError as error:
         raise PointsmanError(f"cannot read {file}: {error.strerror or error}") from error
+
+
+def _session_file(file: Path) -> Source | None:
+    """The client of this session file, by the members of its first lines; None: it is an export."""
+    if file.suffix != ".jsonl":
+        return None
+    for row in islice(rows(file, Lines()), _LINES):
+        if {"type", "sessionId", "uuid"} <= row.keys():
+            return ClaudeCode()
+        if {"type", "payload"} <= row.keys():
+            return Codex()
+    return None

@@ -38,7 +38,7 @@ class Home:
         return Path(named) if named else self.path / default
 
     def regular(self, files: Iterable[Path]) -> list[Path]:
-        """Sort files, and leave out what is none, or a link out of the home directory and the file's folder.
+        """Sort files, and leave out other files, or a link out of the home directory and the file's folder.
 
         A clone may hold links, and reading a pipe or a device may never end.
         """
@@ -56,7 +56,7 @@ class Home:
 
 
 class Log(NamedTuple):
-    """What is read at once: the files of one session, or one export. The first one names it."""
+    """Unit of reading: the files of one session, or one export. The first one names it."""
 
     source: str
     files: tuple[Path, ...]
@@ -81,11 +81,11 @@ class Source(Protocol):
         ...
 
     def find(self, home: Home) -> Iterator[Log]:
-        """Yield what there is to read."""
+        """Yield the logs to read."""
         ...
 
     def read(self, log: Log) -> Iterator[Session]:
-        """Yield the sessions of a log. What cannot be read is left out and told in ``Session.notes``."""
+        """Yield the sessions of a log. Unreadable parts are left out and noted in ``Session.notes``."""
         ...
 
 
@@ -115,7 +115,7 @@ class Lines:
                     self._named.append(f"{file}:{number}: {cut}{why_unreadable(error)}")
 
     def whole(self, file: Path, decode: Callable[[bytes], Line]) -> Iterator[Line]:
-        """Yield what a file of one JSON document holds.
+        """Yield the content of a file of one JSON document.
 
         Raises:
             PointsmanError: the file cannot be read at all.
@@ -147,7 +147,7 @@ def _decoded(line: bytes, decode: Callable[[bytes], Line]) -> Line:
 
 
 def seconds(timestamp: str | float | None) -> float:
-    """Seconds since the epoch of a time in ISO 8601, in seconds or in milliseconds; 0 where it is none."""
+    """Seconds since the epoch of a time in ISO 8601, in seconds or in milliseconds; 0 for other text."""
     if timestamp is None:
         return 0.0
     if isinstance(timestamp, str):

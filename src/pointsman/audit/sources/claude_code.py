@@ -141,7 +141,7 @@ def _session_of(file: Path) -> str:
 
 
 class _Answer:
-    """One request while its lines are collected: the same message id stands in several."""
+    """One request while its lines are collected: several have the same message id."""
 
     def __init__(self, line: _Line, message: _Message, prompt: str | None, *, new_context: bool) -> None:
         self.id = message.id or line.request_id or line.uuid

@@ -44,7 +44,7 @@ class _Tokens(msgspec.Struct, frozen=True, gc=False):
         )
 
     def since(self, before: _Tokens) -> _Tokens:
-        """What was added to a sum."""
+        """The increment of a sum."""
         return _Tokens(*(getattr(self, name) - getattr(before, name) for name in self.__struct_fields__))
 
 
@@ -112,7 +112,7 @@ class Codex:
         return folder / "sessions", folder / "archived_sessions"
 
     def find(self, home: Home) -> Iterator[Log]:
-        """Yield one log per session: the file of its own thread, then those of its sub-agents."""
+        """Yield one log per session: the file of its thread, then those of its sub-agents."""
         sessions: dict[str, list[tuple[bool, Path]]] = {}
         for place in self.places(home):
             for file in home.regular(place.glob("**/rollout-*.jsonl")):

@@ -1,4 +1,4 @@
-"""Gemini CLI and Qwen Code: chats in Google's format of parts; Qwen Code is a fork that went its own way."""
+"""Gemini CLI and Qwen Code: chats in Google's format of parts; Qwen Code is a fork with later differences."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Response(msgspec.Struct, gc=False):
     response: dict[str, Any] = {}
 
     def result(self, at: float, *, failed: bool | None) -> ToolUse:
-        """The result. A success says nothing of the exit status, which the text then tells."""
+        """The result. A success has no exit status, which is then read from the text."""
         error, output = self.response.get("error"), self.response.get("output")
         text = str(error if error is not None else "" if output is None else output)
         return ToolUse("", "", "", cut(text), failed or error is not None or None, len(text), at)
@@ -45,7 +45,7 @@ class _Part(msgspec.Struct, rename="camel", gc=False):
 
 
 def _words(parts: list[_Part]) -> str:
-    """What a person said: the client's own context is in tags."""
+    """A user's message: the client's own context is in tags."""
     words = latest_words(Message(Role.USER, tuple(each.text for each in parts if each.text)))
     return "" if words.startswith("<session_context>") else words
 
@@ -205,7 +205,7 @@ class _QwenUsage(msgspec.Struct, rename="camel", gc=False):
     total_token_count: int = 0
 
     def usage(self) -> Usage:
-        """Whether thoughts are part of the output depends on the provider: the total tells."""
+        """Whether thoughts are part of the output depends on the provider: the total decides."""
         output = max(self.candidates_token_count, self.total_token_count - self.prompt_token_count)
         return Usage(
             input_tokens=self.prompt_token_count,

@@ -36,7 +36,7 @@ class _Tokens(msgspec.Struct, gc=False):
     cache: _Cache = msgspec.field(default_factory=_Cache)
 
     def usage(self) -> Usage:
-        """Cached tokens are no part of the input. The total tells whether reasoning is part of the output."""
+        """Cached tokens are no part of the input. The total shows whether reasoning is part of the output."""
         whole = self.input + self.cache.read + self.cache.write
         output = self.output + self.reasoning if self.total is None else max(self.total - whole, self.output)
         return Usage(
@@ -102,7 +102,7 @@ _part: Final = msgspec.json.Decoder(_Part).decode
 
 
 class _Row(NamedTuple):
-    """One session: its own, or one that a session started."""
+    """One session: the main one, or one that a session started."""
 
     id: str
     parent: str
@@ -121,7 +121,7 @@ class OpenCode:
         return (home.folder("XDG_DATA_HOME", ".local/share") / "opencode",)
 
     def find(self, home: Home) -> Iterator[Log]:
-        """Yield the database, or the sessions in JSON files where there is none."""
+        """Yield the database, or the sessions in JSON files if there is none."""
         for place in self.places(home):
             files = home.regular(place.glob("opencode*.db"))
             yield from (Log(self.name, (file,)) for file in files)
@@ -150,7 +150,7 @@ class OpenCode:
 
 
 def _connect(file: Path) -> sqlite3.Connection:
-    """Open a database so that nothing is written beside it."""
+    """Open a database so that no other file is written."""
     log = file.with_name(f"{file.name}-wal")
     in_use = log.exists() and log.stat().st_size > 0 and file.with_name(f"{file.name}-shm").exists()
     mode = "mode=ro" if in_use else "mode=ro&immutable=1"
