@@ -9,7 +9,11 @@ from pointsman.errors import PointsmanError
 
 LINE = re.compile(r"^[ │├└─]*(?P<name>[A-Z]\w+)(?:\s{2,}.*?(?P<status>\d{3}))?", re.MULTILINE)
 
-ERRORS = [name for name in errors.__all__ if isinstance(getattr(errors, name), type)]
+ERRORS = [
+    name
+    for name in errors.__all__
+    if isinstance(kind := getattr(errors, name), type) and not issubclass(kind, Warning)
+]
 
 
 def drawn() -> dict[str, tuple[int, str | None]]:

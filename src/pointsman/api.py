@@ -1,4 +1,4 @@
-"""Pointsman inside your own process: every question it answers, each synchronous and asynchronous.
+"""Pointsman as a library: every decision, synchronous and asynchronous.
 
 The name costs what its signatures need; the engine is imported by the first ``Pointsman()``. A program that
 only refers to the class, or imports it on a path it may not take, does not pay for it (docs/decisions/0092).
@@ -51,9 +51,9 @@ class Pointsman:
 
         Args:
             policy: What decides; by default the profile ``default`` and the eleven domains, observed.
-            ask: Answers the model queries of ``decide``; by default nobody is asked.
-            ask_async: Answers the model queries of ``decide_async``; by default nobody is asked.
-            sessions: Where memory is kept; by default in this process.
+            ask: Answers the model queries of ``decide``; by default no model is asked.
+            ask_async: Answers the model queries of ``decide_async``; by default no model is asked.
+            sessions: The store of session memory; by default in this process.
             ledger: Where decisions are appended; by default the last 10,000 in memory.
         """
         from pointsman.drivers import no_model
@@ -77,7 +77,7 @@ class Pointsman:
     def from_config(cls, file: Path | str | None = None) -> Self:
         """Make ready to decide as a gateway with this configuration: its policy, models, ledger and sessions.
 
-        Questions to models are asked on an event loop of their own, in a thread that starts with the first
+        Questions to models are asked on a separate event loop, in a thread that starts with the first
         one. Close the object, or use it in a ``with`` statement: the ledger writes in batches.
 
         Args:
@@ -173,9 +173,9 @@ class Pointsman:
             format: The wire format of messages or body: ``chat``, ``responses`` or ``messages``.
             session: Names the conversation; empty: nothing is remembered. None: by how the conversation
                 begins, as the gateway names one that no client does.
-            project: What it is about: a directory, words of yours, or a key as ``project_key`` returns it.
+            project: The project: a directory, free text, or a key as ``project_key`` returns it.
                 Outcomes and ``[tiers.projects]`` go by the key, and nothing else of it is recorded.
-            caller: Whose request it is, of several: sessions of one are not those of another.
+            caller: The caller; sessions of callers are separate.
             dry_run: Ask no model, and record and remember nothing; the decision has no id.
 
         Raises:
@@ -237,7 +237,7 @@ class Pointsman:
         Nothing is recorded. A request with tools gets its selection from ``decide``.
 
         Args:
-            task: What is to be done, in words.
+            task: The task in words.
 
         Returns:
             Names, scores and reasons; None where no capabilities are configured.
@@ -257,7 +257,7 @@ class Pointsman:
     ) -> GuidanceDecision | None:
         """Decide whether the agent of a request is stuck, and what to tell it; nothing else is decided.
 
-        The session remembers what was said; nothing is recorded. In one session use this or ``decide``.
+        The session remembers the hint; nothing is recorded. In one session use this or ``decide``.
 
         Args:
             request: The request body as a mapping.
@@ -265,7 +265,7 @@ class Pointsman:
             session: Names the conversation; without it nothing is remembered.
 
         Returns:
-            The guidance, whose ``injection`` is the text for the end of the prompt; None where it is off.
+            The guidance, whose ``injection`` is the text for the end of the prompt; None if it is off.
 
         Raises:
             MalformedRequest: the body is not of the format's shape.
@@ -283,9 +283,9 @@ class Pointsman:
         return await self.runtime.guide(_request(request, WireFormat(format), session))
 
     def application(self, application: Application) -> Application:
-        """Return an application of agents with what it leaves open, for ``Agent`` and ``build_graph``.
+        """Return an application of agents with its open settings, for ``Agent`` and ``build_graph``.
 
-        Its runs are recorded in the ledger. Without a model of its own each question is a decision and asks
+        Its runs are recorded in the ledger. Without a model each question is a decision and asks
         the configured model of its tier; with the default limits those of the configuration hold.
         """
         from pointsman.model_calls import ModelInThread
@@ -313,9 +313,9 @@ class Pointsman:
         Args:
             decision: Its id.
             score: From 0, bad, to 1, good.
-            label: A word for it; required where there is no score.
+            label: A word for it; required without a score.
             comment: Up to 4,000 characters.
-            model: Whose answer is meant, where a shadow model answered too.
+            model: Model of the answer, if a shadow model answered too.
 
         Raises:
             UnknownDecision: the ledger holds no decision of this id.
@@ -352,7 +352,7 @@ def _request(
 ) -> AgentRequest:
     from msgspec.structs import replace
 
-    from pointsman.wire import WIRES
+    from pointsman.wire import FORMATS
     from pointsman.wire.project import named_project
     from pointsman.wire.request import of_caller, read_request, request_from_text, session_fingerprint
 
@@ -362,7 +362,7 @@ def _request(
     if isinstance(request, str):
         read = request_from_text(request, arrived_at=now)
     elif isinstance(request, Sequence):
-        body = WIRES[wire].body(list(request), "")
+        body = FORMATS[wire].body(list(request), "")
         read = read_request(wire, body, arrived_at=now, caller=caller)
     else:
         read = read_request(wire, request, arrived_at=now, caller=caller)

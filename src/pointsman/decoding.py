@@ -39,14 +39,14 @@ _PIECE: Final = 1 << 16
 
 
 def why_unreadable(error: Exception) -> str:
-    """Put one of ``UNREADABLE`` into words for the person whose line or file it is."""
+    """Put one of ``UNREADABLE`` into words for the author of the line or file."""
     if isinstance(error, RecursionError):
         return "nested too deep"
     return "not UTF-8" if isinstance(error, UnicodeError) else str(error)
 
 
 def syntax_error(error: tomllib.TOMLDecodeError, text: str) -> tuple[str, int]:
-    """What is wrong with a text that is no TOML, and the number of the line."""
+    """The error of an invalid TOML text, and the number of the line."""
     found = _SYNTAX_PLACE.search(str(error))
     line = int(found[1]) if found and found[1] else text.count("\n") + 1
     return _in_words(_SYNTAX_PLACE.sub("", str(error))), line
@@ -62,7 +62,7 @@ def without_halves(json: bytes) -> bytes:
     """Return JSON of the same length in which every escaped half of a pair is the replacement character.
 
     JavaScript writes a half when it cuts a text inside an emoji; no UTF-8 holds one, and strict decoders
-    refuse it. What is relayed keeps it. Bytes that no JSON holds are returned as they came.
+    refuse it. A relayed body contains it. Bytes that no JSON holds are returned as they came.
     """
     if b"\0" in json or (rb"\ud" not in json and rb"\uD" not in json):
         return json

@@ -1,6 +1,6 @@
 """The two drivers of a decision: a generator that yields questions and is sent their answers.
 
-Whatever decides is pure and knows neither threads nor an event loop; who runs it chooses one of these. A
+Whatever decides is pure and knows neither threads nor an event loop; the caller chooses one of these. A
 question may be one ``ModelQuery`` or a batch of them: what ``ask`` takes and gives is the generator's affair.
 """
 
@@ -23,7 +23,7 @@ Moved: TypeAlias = tuple[Literal[False], Query] | tuple[Literal[True], Result]
 
 
 def advance(steps: Generator[Query, Reply, Result], reply: Reply | None = None) -> Moved[Query, Result]:
-    """Go on with a decision to its next question or its end; without a reply, begin it."""
+    """Continue a decision to its next question or its end; without a reply, begin it."""
     try:
         return False, next(steps) if reply is None else steps.send(reply)
     except StopIteration as end:
@@ -56,7 +56,15 @@ async def drive_async(
         ask: answers a question.
         run: does the work between two questions elsewhere, as in a thread; by default it is done here.
     """
-    moved = advance(steps) if run is None else await run(partial(advance, steps))
+    moved: Moved[Query, Result]
+    if run is None:  # most decisions ask nothing, and end here
+        try:
+            moved = False, next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+    else:
+        moved = await run(partial(advance, steps))
     while not moved[0]:
         reply = await ask(moved[1])
         moved = advance(steps, reply) if run is None else await run(partial(advance, steps, reply))

@@ -1,4 +1,4 @@
-"""All errors that Pointsman raises deliberately, by who is responsible.
+"""All errors that Pointsman raises deliberately, by the responsible side.
 
 PointsmanError
  ├─ CallerError            the request is wrong                      4xx
@@ -6,7 +6,7 @@ PointsmanError
  │   ├─ UnknownModel       names the known ones                      404
  │   ├─ NoCapableModel     no model asked for can serve it           400
  │   ├─ NotFound           no such path                              404
- │   ├─ PreviousResponseNotFound  goes on from what is not kept      400
+ │   ├─ PreviousResponseNotFound  continues a deleted response      400
  │   ├─ UnknownDecision    the ledger holds no decision of this id   404
  │   ├─ MethodNotAllowed   the path is there for other methods       405
  │   ├─ TooManyOutcomes    a decision has as many as it may have     409
@@ -14,20 +14,20 @@ PointsmanError
  │   ├─ TooLarge           body, header or nesting over its limit    413
  │   ├─ WrongContentType   not application/json                      415
  │   ├─ Unauthorized       missing or wrong key                      401
- │   ├─ Forbidden          what this key may not do                  403
+ │   ├─ Forbidden          not allowed for this key                  403
  │   │   ├─ KeyExpired     its last day is over
  │   │   ├─ KeyRevoked     it was revoked
  │   │   ├─ RoleForbids    its role does not allow it
  │   │   └─ ModelNotAllowed  it may use no model that could serve
- │   └─ LimitReached       a rate limit or budget of the key is used up  429; says when again
+ │   └─ LimitReached       a rate limit or budget of the key is used up  429; with the time to retry
  ├─ ConfigError            the operator's file is wrong              refuses to start; names file and line
  │   └─ LexiconError       a pattern or lexicon file is wrong
  ├─ StoreUnavailable       the ledger or the sessions cannot be read 503; "unavailable" is not "nothing there"
  ├─ MissingExtra           an optional dependency is not installed   names the extra
  ├─ Overloaded             the gateway holds too much at once        503; the same request again, later
  └─ UpstreamError          the provider failed                       502; never carries a key or a body
-     ├─ StaleConnection    a kept connection had been closed      502
-     ├─ UpstreamMalformed  what it sent is no answer of HTTP or SSE  502
+     ├─ StaleConnection    a pooled connection was closed      502
+     ├─ UpstreamMalformed  invalid HTTP or SSE  502
      ├─ UpstreamTooLarge   an answer, event or head over its limit   502
      ├─ UpstreamTimeout    no answer in time                         504
      └─ UpstreamUnavailable  unreachable, or its breaker is open     503
@@ -56,6 +56,7 @@ __all__ = [
     "ModelNotAllowed",
     "NotFound",
     "Overloaded",
+    "PointsmanDeprecationWarning",
     "PointsmanError",
     "PreviousResponseNotFound",
     "RoleForbids",
@@ -85,8 +86,12 @@ _LONGEST_NAME: Final = 128
 
 
 def shown(text: str, longest: int = _LONGEST_NAME) -> str:
-    """Return what a message or a log line may repeat of a request: cut, and no character that acts."""
+    """Return a request's text for messages and logs: truncated, without control characters."""
     return printable(text[:longest], instead="?")
+
+
+class PointsmanDeprecationWarning(DeprecationWarning):
+    """A public name, option or format is still there, and a later version removes it."""
 
 
 class PointsmanError(Exception):
@@ -98,6 +103,16 @@ class PointsmanError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint  # the way out, one line
+
+    @property
+    def docs(self) -> str:
+        """Return the page and section about this error, relative to ``docs/``."""
+        named = next(
+            kind.__name__
+            for kind in type(self).__mro__
+            if kind.__module__.startswith("pointsman.") and not kind.__name__.startswith("_")
+        )
+        return f"how-to/troubleshooting.md#{named.lower()}"
 
     def __str__(self) -> str:
         """The message, and the way out where one is known; ``message`` is the message alone."""
@@ -143,7 +158,7 @@ class MethodNotAllowed(CallerError):
 
 
 class NoCapableModel(CallerError):
-    """Every model that may serve the request is known to be unable; the message says why of each."""
+    """Every model that may serve the request is known to be unable; the message has the reason of each."""
 
     def __init__(self, message: str, *, hint: str = "", param: str | None = None, decision: str = "") -> None:
         super().__init__(message, hint=hint, param=param)
@@ -151,7 +166,7 @@ class NoCapableModel(CallerError):
 
 
 class PreviousResponseNotFound(CallerError):
-    """The request goes on from an answer that nobody keeps."""
+    """The request continues a response that is not stored."""
 
 
 class UnknownDecision(CallerError):
@@ -161,7 +176,7 @@ class UnknownDecision(CallerError):
 
 
 class TooManyOutcomes(CallerError):
-    """A decision has as many outcomes as a ledger keeps of one."""
+    """A decision has as many outcomes as a ledger allows."""
 
     status = 409  # not 429: SDKs send that again, and it cannot help
 
@@ -291,11 +306,11 @@ class MissingKey(UpstreamError):
 
 
 class StaleConnection(UpstreamError):
-    """A kept connection turned out to be closed when the request was sent; the next one goes on a new one."""
+    """A pooled connection was closed when the request was sent; the next one is sent on a new one."""
 
 
 class UpstreamMalformed(UpstreamError):
-    """What the provider sent is not HTTP, or no stream of events, as the standards define them."""
+    """The provider's response is not valid HTTP, or not a valid event stream."""
 
 
 class UpstreamTooLarge(UpstreamError):

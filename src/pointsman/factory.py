@@ -30,22 +30,22 @@ from pointsman.config import (
     is_profile,
     read,
 )
-from pointsman.config.applications import load_registry
-from pointsman.config.own_classes import load_classes, with_versions
-from pointsman.config.places import state_file
-from pointsman.config.show import as_toml, policy_tables
+from pointsman.config.applications import load_classes, load_registry, with_versions
+from pointsman.config.edit import as_toml, policy_tables
+from pointsman.config.files import state_file
+from pointsman.config.shapes import SESSION_STORES
 from pointsman.decision.client_aliases import CLIENT_ALIASES
 from pointsman.decision.engine import Engine
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_domains, parse_profile
 from pointsman.encoders import load_encoder
-from pointsman.encoders.kinds import load_kinds, open_kinds
-from pointsman.encoders.learned_routers import encoder_of, load_learned_router
+from pointsman.encoders.learned_routers import encoder_of, load_kinds, load_learned_router, open_kinds
 from pointsman.errors import ConfigError
 from pointsman.guidance import GuidancePolicy, asks_models
 from pointsman.model_calls import Allowance, Ask, Questions, ask_models, ask_nobody, asked_model
 from pointsman.model_choice.choice import BYTES_PER_TOKEN
 from pointsman.model_choice.pools import pools
+from pointsman.plugins import load as load_plugin
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import Ledger, PolicyText, Retention, SpillFile, SqliteLedger
 from pointsman.stores.ledger.places import open_postgres
@@ -98,11 +98,15 @@ _CALLERS: Final = ModelSpec("", "", "", input_per_million=0.0, output_per_millio
 log = logging.getLogger(__name__)
 
 
-def build_engine(policy: Policy) -> Engine:
+def build_engine(policy: Policy, *, read_only: bool = False) -> Engine:
     """Compile a policy with the fastest matching engine that is installed.
 
+    Args:
+        policy: The policy.
+        read_only: Whether no compiled pattern is written to the user's cache directory.
+
     Raises:
-        MissingExtra: the policy names an encoder whose extra is not installed.
+        MissingExtra: the policy names an encoder without its installed extra.
         ConfigError: the policy names a class of guidance that cannot be loaded.
     """
     own = load_classes(policy.guidance)
@@ -119,6 +123,7 @@ def build_engine(policy: Policy) -> Engine:
             policy.signals(),
             normalised_for=profile.name if profile.normalise else "",
             lowering=profile.lowering,
+            read_only=read_only,
         ),
         encoder,
         learned_router_encoder=learned_router_encoder,
@@ -187,7 +192,7 @@ def build_policy(config: Config) -> Policy:
 
 
 def _capabilities(spec: CapabilitiesSpec) -> CapabilityPolicy | None:
-    """Return what selects capabilities; None where nothing is selected."""
+    """Return the selector of capabilities; None without capabilities."""
     if spec.effective_mode is Mode.OFF:
         return None
     settings = {name: getattr(spec, name) for name in CapabilitySettings.__struct_fields__}
@@ -218,7 +223,7 @@ def read_policy(file: Path, base: Policy) -> Policy:
 
 
 def read_policy_text(text: str, file: Path, base: Policy) -> Policy:
-    """Return the policy of a text as if it stood in a file, from which relative paths in it count.
+    """Return the policy of a text as the content of a file, to which paths are relative.
 
     Raises:
         ConfigError: it is wrong; the message names line and key.
@@ -232,7 +237,7 @@ def read_policy_text(text: str, file: Path, base: Policy) -> Policy:
 
 
 def build_shadow(config: Config) -> Engine | None:
-    """Return what decides beside the configured policy; None where nothing is to be tried.
+    """Return the engine of the shadow policy; None without one.
 
     Raises:
         ConfigError: the file of the policy to try is wrong.
@@ -345,7 +350,7 @@ def build_runtime(config: Config, worker: Worker = ALONE) -> Runtime:
     """Return everything that decides as configured; its stores open with the first use.
 
     Args:
-        config: What is configured.
+        config: The configuration.
         worker: Which of several processes this one is.
 
     Raises:
@@ -361,12 +366,12 @@ def build_runtime(config: Config, worker: Worker = ALONE) -> Runtime:
 
 
 def keep_policy(runtime: Runtime, config: Config) -> None:
-    """Have the text of a policy kept with the first decision by it."""
+    """Store the text of a policy with the first decision by it."""
     runtime.ledger.append(PolicyText(version=runtime.engine.version, text=policy_toml(config)))
 
 
 def policy_toml(config: Config) -> str:
-    """Return what decides of a configuration as TOML, without secrets and without what is as by default.
+    """Return the deciding part of a configuration as TOML, without secrets and defaults.
 
     Texts in it, as those of own guidance, are redacted as prompts are.
     """
@@ -389,7 +394,7 @@ def asks_somebody(config: Config) -> bool:
 
 
 def build_ask(config: Config, connect: Callable[[UpstreamSpec], UpstreamClient]) -> Ask:
-    """Return what answers the model queries of decisions: the models they name, or nobody.
+    """Return the function that answers model queries of decisions, if models are configured.
 
     A query that names none is answered by the model that verifies tiers, or else by tier SIMPLE's.
 
@@ -406,7 +411,7 @@ def build_ask(config: Config, connect: Callable[[UpstreamSpec], UpstreamClient])
 
 
 def build_asked_model(config: Config) -> Callable[[ModelQuery], ModelSpec | None] | None:
-    """Return what says which model a query of a decision goes to; None where nobody is asked."""
+    """Return the function that maps a decision's query to a model; None without models."""
     if not asks_somebody(config):
         return None
     models, default = config.models, _default_model(config)
@@ -456,7 +461,7 @@ def open_ledger(spec: LedgerSpec) -> Ledger:
 
 
 def _spill_of(spec: LedgerSpec) -> SpillFile | None:
-    """Return the file behind a ledger's queue: beside a file, in the state directory for a database."""
+    """Return the file behind a ledger's queue: next to a file, in the state directory for a database."""
     if not spec.spill_mb:
         return None
     if spec.url is None:
@@ -473,7 +478,10 @@ def open_sessions(spec: SessionsSpec, worker: Worker = ALONE, name: str = "sessi
 
     Raises:
         MissingExtra: its client is not installed.
+        ConfigError: no installed package offers a store of its name.
     """
+    if spec.store not in SESSION_STORES:
+        return _offered_store(spec)
     if not worker.is_alone and spec.store != "valkey":
         lasting = spec.store == "sqlite"
         path = spec.path if lasting else worker.folder / f"{name}.sqlite"
@@ -484,3 +492,11 @@ def open_sessions(spec: SessionsSpec, worker: Worker = ALONE, name: str = "sessi
         password = spec.password.reveal() if spec.password else None
         return ValkeySessions(spec.url, password=password, ttl=spec.ttl)
     return MemorySessions(size=spec.size, ttl=spec.ttl)
+
+
+def _offered_store(spec: SessionsSpec) -> SessionStore:
+    """Return the store of an installed package; each of several processes opens another one."""
+    make: Callable[[SessionsSpec], SessionStore] | None = load_plugin("store", spec.store)
+    if make is None:
+        raise ConfigError(f'no installed package offers a session store "{spec.store}"')
+    return make(spec)

@@ -21,7 +21,7 @@ def numbered_lines(file: Path) -> Iterator[tuple[int, bytes]]:
     """Yield number, from 1, and bytes of every line that is not blank; ``.gz`` is unpacked.
 
     Raises:
-        PointsmanError: the file cannot be read, or what is packed in it is damaged or not all there.
+        PointsmanError: the file cannot be read, or its compressed content is damaged or truncated.
     """
     try:
         with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:

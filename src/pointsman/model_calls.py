@@ -56,7 +56,7 @@ async def ask_nobody(need: ModelQuery) -> ModelReply:  # noqa: ARG001 - the shap
 
 
 class AskingThread:
-    """Asks models on an event loop of its own, for callers with another loop or with none.
+    """Asks models on a separate event loop, for callers with another loop or with none.
 
     Connections belong to the loop that opened them. Here they outlive the loops of the caller, who may run
     one after another.
@@ -130,7 +130,7 @@ class AskingThread:
 async def ask_together(
     ask: Ask, needs: Sequence[ModelQuery], *, at_once: int = MAX_PARALLEL
 ) -> Sequence[ModelReply]:
-    """Ask several questions together, at most ``at_once`` at a time; replies keep their order."""
+    """Ask several questions together, at most ``at_once`` at a time; replies are in order."""
     import asyncio
 
     gate = asyncio.Semaphore(at_once)
@@ -157,7 +157,7 @@ class _Account:
 
 
 class Questions:
-    """What has been asked: the answers remembered, and what the questions cost so far."""
+    """Cache of answers, and cost of questions so far."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class Questions:
 
         Args:
             budget: What verifying tiers may cost; None allows none.
-            price: Of one verification at most, in US dollars; None where it is unknown.
+            price: Of one verification at most, in US dollars; None if unknown.
             allowances: What questions of other kinds may cost, by kind; by default they have no limit.
         """
         self.is_limited = budget is not None or bool(allowances)  # else requests need not be counted
@@ -183,7 +183,7 @@ class Questions:
 
     @property
     def spending(self) -> Spending:
-        """What was asked and paid today."""
+        """Questions and cost of today."""
         return self._account.spending
 
     def share_spending(self, other: Questions) -> None:
@@ -191,7 +191,7 @@ class Questions:
         self._account = other._account
 
     def resume(self, spending: Spending) -> None:
-        """Go on from what an earlier process has spent."""
+        """Continue with the spending of an earlier process."""
         self._account.spending = spending
 
     def count_request(self, now: float) -> None:
@@ -200,7 +200,7 @@ class Questions:
             self._account.spending = (self._budget or _UNLIMITED).request(self.spending, now)
 
     def settled(self, need: ModelQuery) -> ModelReply | None:
-        """The answer given before, or a refusal for want of budget; None when a model is to be asked."""
+        """The answer given before, or a refusal for want of budget; None if a model must be asked."""
         known = self._answers.get(key := cache_key(need))
         if known is not None:
             self._answers.move_to_end(key)
@@ -213,7 +213,7 @@ class Questions:
         return None
 
     def _refused(self, need: ModelQuery) -> ModelReply | None:
-        """Count what a question may cost, or refuse it where that is too much or unknown."""
+        """Count the possible cost of a question, or refuse it if that is too high or unknown."""
         allowance = self._allowances.get(need.kind)
         if allowance is None:
             return None
@@ -254,7 +254,7 @@ def asked_model(need: ModelQuery, known: Container[str], default: str) -> str:
 
     Args:
         need: The question. A classifier of guidance may name a model that is not configured: its class has a
-            default of its own, which is rarely a configured name.
+            separate default, which is rarely a configured name.
         known: Models that can be asked.
         default: For questions that name none.
     """
@@ -263,7 +263,7 @@ def asked_model(need: ModelQuery, known: Container[str], default: str) -> str:
 
 
 def ask_models(models: Mapping[str, ChatModel], *, default: str = "") -> Ask:
-    """Return what answers needs with chat models; every failure is an ``ModelReply`` that says which.
+    """Return a function that answers needs with chat models; every failure is a ``ModelReply``.
 
     Args:
         models: By configured name.

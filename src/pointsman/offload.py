@@ -1,6 +1,6 @@
 """Runs long work in threads off the event loop: one for large requests, one for huge ones.
 
-What is large: ``vocabulary.LARGE``.
+Size of a large text: ``vocabulary.LARGE``.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
         return self.input_per_million is not None and self.output_per_million is not None
 
     def cost(self, tokens_in: float, cached: float, tokens_out: float) -> float | None:
-        """Return what an answer costs, in US dollars; None where a price is unknown.
+        """Return the cost of an answer, in US dollars; None if a price is unknown.
 
         Args:
             tokens_in: Input tokens, those read from the cache included.
@@ -89,7 +89,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
         return 0.0 if into is None or write is None else max(tokens * (write - into) / _PER, 0.0)
 
     def writing_for_an_hour(self, tokens: int) -> float:
-        """Return what a lifetime of an hour adds to ``cost`` for tokens written to the cache.
+        """Return the surcharge of a lifetime of an hour on ``cost`` for tokens written to the cache.
 
         Source: Anthropic's prices of prompt caching: such a write costs twice the price of input.
         """
@@ -97,7 +97,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
         return 0.0 if into is None or write is None else tokens * into / _PER
 
     def missing(self, tokens: int) -> float | None:
-        """Return what tokens cost more that were not read from the cache; None where it is unknown."""
+        """Return the extra cost of tokens not read from the cache; None if unknown."""
         into = self.input_per_million
         return None if into is None else max(tokens * (into - self._cached(into)) / _PER, 0.0)
 

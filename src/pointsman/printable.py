@@ -1,7 +1,7 @@
-"""Texts that somebody else chose, as a person may see them: in a terminal, a log, a table, an error.
+"""Untrusted texts, made safe for display: in a terminal, a log, a table, an error.
 
 Escape sequences steer a terminal, controls of direction show a text as another, and an end of a line forges
-the next one. Callers choose names of models and sessions, models and upstreams what they answer.
+the next one. Callers choose names of models and sessions, models and upstreams their answers.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def printable(text: str, *, keep: str = "", instead: str = _INSTEAD) -> str:
     """Return a text in which no character acts.
 
     Args:
-        text: What somebody else said.
+        text: The untrusted text.
         keep: Characters that may stay, such as the ends of lines.
-        instead: What stands for each of the others.
+        instead: Replacement of each of the others.
     """
     if text.isprintable():
         return text

@@ -1,6 +1,6 @@
-"""Remembers what a function returned for short words.
+"""Caches results of a function for short words.
 
-``lru_cache`` bounds how many words it keeps, not how long they are; what a caller chooses may be long.
+``lru_cache`` bounds the number of words, not how long they are; a caller's word may be long.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def remembered(of: Callable[[Word], Value], most: int, longest: int) -> Callable
     """Return a function that calls ``of``, a function without side effects, only for words it has not kept.
 
     Args:
-        of: What is to be remembered.
-        most: Words kept.
-        longest: Characters or bytes of a word that is kept.
+        of: The function.
+        most: Number of words.
+        longest: Characters or bytes of a word that is cached.
     """
     return _Remembered(of, most, longest).__getitem__

@@ -53,7 +53,7 @@ _decode: Final = msgspec.json.Decoder(Memory).decode
 
 
 def decode_memory(kept: bytes | None) -> Memory:
-    """Return what was kept of a session; a memory in a shape of another version starts afresh.
+    """Return the stored memory of a session; a memory in a shape of another version starts afresh.
 
     A session is at most a day old, and a wrong guess at what its values meant would be worse than none.
     """
@@ -66,7 +66,7 @@ def decode_memory(kept: bytes | None) -> Memory:
 
 
 def new_ids() -> Callable[[], str]:
-    """Return a source of ids: 80 random bits each, so that nobody knows an id by having seen another."""
+    """Return a source of ids: 80 random bits each, so that ids cannot be guessed."""
     return _new_id
 
 
@@ -94,7 +94,7 @@ class SessionMemory:
         self.outage = ""  # why the store failed since it last kept something
 
     def load(self, session: str) -> Memory:
-        """Return what a session remembers; an empty memory when nothing is known, or the store fails."""
+        """Return what a session remembers; empty for a new session, or if the store fails."""
         if not session:
             return Memory()
         try:
@@ -104,7 +104,7 @@ class SessionMemory:
             return Memory()
 
     def save(self, session: str, memory: Memory) -> None:
-        """Keep what a session remembers."""
+        """Store session memory."""
         if not session:
             return
         try:
@@ -126,7 +126,7 @@ class Payer(Protocol):
     """Pays for the questions to models that a decision asks: ``access.PaidQuestions``."""
 
     def refuses(self, query: ModelQuery, /) -> ModelReply | None:
-        """Return why a question is not paid for, as far as that is known at once; None where it may be."""
+        """Return why a question is not paid for, if that is known at once; None if it may be."""
         ...
 
     async def ask(self, ask: Ask, query: ModelQuery, /) -> ModelReply:
@@ -155,7 +155,7 @@ class _Replies:
         return self._keep(query, ask(query), started)
 
     async def ask_async(self, ask: Ask, query: ModelQuery) -> ModelReply:
-        """Answer a query on the event loop, and ask at the same time those that may be asked beside it."""
+        """Answer a query on the event loop, and ask at the same time those that may be asked concurrently."""
         known = self._ahead.pop(query, None) or self._settled(query)
         if known is not None and not query.beside:
             return known
@@ -172,7 +172,7 @@ class _Replies:
         return known or self._ahead.pop(query)
 
     def _settled(self, query: ModelQuery) -> ModelReply | None:
-        """Answer a query without asking a model, or refuse it; a refusal by who pays costs no budget."""
+        """Answer a query without asking a model, or refuse it; a refusal by the payer costs no budget."""
         refused = None if self._payer is None else self._payer.refuses(query)
         return refused or self._questions.settled(query)
 
@@ -190,9 +190,9 @@ class _Replies:
 
 
 class Runtime:
-    """Decides turns: loads a session's memory, runs the engine, keeps memory and decision.
+    """Decides turns: loads a session's memory, runs the engine, stores memory and decision.
 
-    It does not change: another policy is another runtime (``with_policy``), and a turn in progress keeps the
+    It does not change: another policy is another runtime (``with_policy``), and a turn in progress uses the
     one it began with.
     """
 
@@ -210,11 +210,11 @@ class Runtime:
 
         Args:
             engine: The policy.
-            sessions: Where memory is kept.
+            sessions: The store of session memory.
             ledger: Where decisions are appended.
-            ask: Answers the questions of decisions; by default nobody is asked.
+            ask: Answers the questions of decisions; by default no model is asked.
             questions: Remembers and bounds them.
-            observe: Is told of every request decided (``shadow_policy.ShadowPolicy``); must neither block nor
+            observe: Called for every decided request (``shadow_policy.ShadowPolicy``); must neither block nor
                 raise.
         """
         self.engine = engine
@@ -235,7 +235,7 @@ class Runtime:
         questions: Questions | None = None,
         observe: Callable[[AgentRequest, Decision], None] | None = None,
     ) -> Runtime:
-        """Return a runtime that decides by another policy; this one goes on as it is.
+        """Return a runtime that decides by another policy; this one is unchanged.
 
         Both share the ledger, the session store with its failure counts, the source of ids, and what
         verification has spent today. Replies remembered under this policy are not carried over.
@@ -248,7 +248,7 @@ class Runtime:
 
     @property
     def sessions(self) -> SessionStore:
-        """Where memory is kept."""
+        """The store of session memory."""
         return self.memories.store
 
     @property
@@ -258,7 +258,7 @@ class Runtime:
 
     @property
     def failures(self) -> int:
-        """Times the memory of a session could not be read, kept or recorded."""
+        """Times the memory of a session could not be read or written."""
         return self.memories.failures + self.sessions.lost
 
     @property
@@ -324,13 +324,13 @@ class Runtime:
         then: Decision | None = None,
         ask: Callable[[ModelQuery], ModelReply] = no_model,
     ) -> tuple[Decision, Memory]:
-        """Decide at an event that an agent reports, and write it down; the caller keeps the memory.
+        """Decide at an event that an agent reports, and record it; the caller stores the memory.
 
         Args:
-            event: What the agent reports.
+            event: The agent's event.
             memory: What its session remembers.
             then: The latest decision of the session.
-            ask: Answers questions to models; by default nobody is asked.
+            ask: Answers questions to models; by default no model is asked.
         """
         started, replies = time.perf_counter(), self._begin(event.arrived_at)
         reading = self.engine.read_event(event, memory, then)
@@ -360,7 +360,7 @@ class Runtime:
         """Decide the guidance of a request alone, in this thread; it is remembered and not recorded.
 
         Returns:
-            The guidance; None where it is off.
+            The guidance; None if it is off.
         """
         memory = self.memories.load(request.session)
         steps = self.engine.guide(request, memory)
@@ -412,7 +412,7 @@ class Runtime:
             if reason.code not in self._failed and len(self._failed) < _MOST_KINDS:
                 self._failed.add(reason.code)
                 log.warning(
-                    "decision %s goes on without a part of it: %s: %s; not logged again",
+                    "decision %s continues without a part: %s: %s; not logged again",
                     decision.id,
                     reason.code,
                     reason.detail[:_LONGEST_DETAIL],

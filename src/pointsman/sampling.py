@@ -11,7 +11,7 @@ def draw(*key: object) -> float:
     """Return a number from 0 up to 1, uniform over keys: compare it with a share.
 
     Args:
-        key: What the draw depends on. Two draws that are to be independent have keys that begin differently.
+        key: Input of the draw. Two draws that must be independent have keys that begin differently.
     """
     text = "\0".join(map(str, key)).encode("utf-8", "surrogatepass")
     # The upper 53 bits: a float holds no more, and rounding all 64 could give 1.

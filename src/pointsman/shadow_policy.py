@@ -1,6 +1,6 @@
 """The shadow policy: decides every request a second time, and records the difference.
 
-It runs in a thread of its own, on turns that are decided already: it can delay no answer and change none. A
+It runs in a separate thread, on turns that are decided already: it can delay no answer and change none. A
 turn that it cannot decide is counted and recorded as such.
 """
 
@@ -20,7 +20,7 @@ from pointsman.drivers import drive
 from pointsman.errors import UnknownModel
 from pointsman.runtime import decode_memory, encode_memory
 from pointsman.stores.batch_writer import BatchWriter
-from pointsman.stores.ledger.port import Ledger, ShadowDecision
+from pointsman.stores.ledger.port import ShadowDecision, Writes
 from pointsman.stores.sessions import MemorySessions, SessionStore
 from pointsman.vocabulary import AgentRequest
 
@@ -48,7 +48,7 @@ class ShadowPolicy:
     nothing is asked.
     """
 
-    def __init__(self, engine: Engine, ledger: Ledger, sessions: SessionStore | None = None) -> None:
+    def __init__(self, engine: Engine, ledger: Writes, sessions: SessionStore | None = None) -> None:
         self.engine = engine
         self._ledger: Final = ledger
         self._sessions: Final = sessions or MemorySessions()
@@ -58,7 +58,7 @@ class ShadowPolicy:
         )
 
     def with_engine(self, engine: Engine) -> ShadowPolicy:
-        """Return a shadow policy that decides with another engine; turns already taken keep theirs.
+        """Return a shadow policy that decides with another engine; earlier turns are unaffected.
 
         Both share the sessions' memory, the counts, the ledger and the thread.
         """
@@ -68,7 +68,7 @@ class ShadowPolicy:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Turns by what came of them: ``same``, ``differs``, ``refused``, ``failed``, ``lost``."""
+        """Turns by result: ``same``, ``differs``, ``refused``, ``failed``, ``lost``."""
         return {**self._counts, "lost": self._writer.lost}
 
     def __call__(self, request: AgentRequest, then: Decision) -> None:

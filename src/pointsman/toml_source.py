@@ -19,7 +19,7 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a key and its value stand in the text."""
+    """Positions of a key and its value in the text."""
 
     line: int  # of the key, from 1
     value_start: int  # offset; of a table header, that of its end
@@ -54,7 +54,7 @@ class TomlSource:
     def line(self, path: tuple[str | int | None, ...]) -> int:
         """The line of a key, or of the last table above it that is there; 1 when none is.
 
-        ``None`` stands for any key or element.
+        ``None`` matches any key or element.
         """
         for end in range(len(path), 0, -1):
             for found, place in self._places.items():
@@ -63,7 +63,7 @@ class TomlSource:
         return 1
 
     def line_naming(self, message: str) -> int:
-        """The line a message about the whole document is about: the last of those with what it quotes."""
+        """The line a message about the whole document is about: the last one with the quoted text."""
         lines = self.text.splitlines()
         found = [1]
         for word in re.findall(r'"([^"]+)"', message):
@@ -76,9 +76,9 @@ class TomlSource:
 
 
 def path_in(message: str) -> tuple[str, tuple[str | int | None, ...]]:
-    """Split msgspec's ``what - at `$.dimensions[2].weight``` into what is wrong, and the path of the key.
+    """Split msgspec's ``what - at `$.dimensions[2].weight``` into the problem and the path of the key.
 
-    The path ends with the key that is unknown or missing, where that is what is wrong. msgspec writes
+    The path ends with the key that is unknown or missing, if that is the problem. msgspec writes
     ``[...]`` for a key of a dictionary: it is None.
     """
     what, _, at = message.partition(" - at `$")
@@ -130,7 +130,7 @@ class _Scanner:
         return path
 
     def _resolved(self, names: KeyPath) -> KeyPath:
-        """A header's path: what it says of an array of tables is about its last element."""
+        """A header's path: for an array of tables, of its last element."""
         path: KeyPath = ()
         for name in names:
             if path in self._lengths:

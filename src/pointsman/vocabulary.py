@@ -80,7 +80,7 @@ class WireFormat(StrEnum):
 
 
 class Role(StrEnum):
-    """Who a message is from. ``developer`` counts as system; a message of tool results alone is TOOL."""
+    """Author of a message. ``developer`` counts as system; a message of tool results alone is TOOL."""
 
     SYSTEM = "system"
     USER = "user"
@@ -89,7 +89,7 @@ class Role(StrEnum):
 
 
 class AgentRole(StrEnum):
-    """Who within an agent sends a request."""
+    """Role of a request within an agent."""
 
     MAIN = "main"  # the conversation with the person
     SUBAGENT = "subagent"  # another conversation, begun by the first
@@ -104,7 +104,7 @@ OF_SUBAGENT: Final = ":"
 
 
 class Purpose(StrEnum):
-    """What an agent sends a request for, whoever within it does."""
+    """Purpose of an agent's request, for any role."""
 
     MESSAGE = "message"  # to answer a user message, or the task that a sub-agent was given
     TOOL_ITERATION = "tool_iteration"  # to go on after the results of tools
@@ -121,7 +121,7 @@ class Purpose(StrEnum):
 
 
 class Mode(StrEnum):
-    """What a part that may add text to a prompt does. Other people's prompts are not changed unasked."""
+    """Mode of a part that may add text to a prompt. By default no prompt is changed."""
 
     OFF = "off"
     OBSERVE = "observe"  # decide and record, change nothing
@@ -179,7 +179,7 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False):
 
 
 class ToolResult(msgspec.Struct, frozen=True, gc=False):
-    """What a tool call returned."""
+    """Result of a tool call."""
 
     call_id: str
     text: str
@@ -187,12 +187,12 @@ class ToolResult(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def error(cls, text: str) -> ToolResult:
-        """A failure, for people who run their own loop."""
+        """A failure, for programs with a custom loop."""
         return cls("", text, is_error=True)
 
     @classmethod
     def ok(cls, text: str) -> ToolResult:
-        """A success, for people who run their own loop."""
+        """A success, for programs with a custom loop."""
         return cls("", text, is_error=False)
 
 
@@ -254,6 +254,7 @@ class AgentRequest(msgspec.Struct, frozen=True):
     purpose: Purpose | None = None  # None: nothing tells
     project: str = ""  # what the agent works on, as a hash; empty: nothing tells
     client: str = ""  # the program that sends it, as it names itself
+    project_name: str = ""  # of the project's folder, for a person
     active: tuple[str, ...] = ()  # capabilities that the run whose question this is has selected
     all_active: bool = False  # the run selects nothing: all are active
     command: str = ""  # in-band command taken off the person's words: "/caps:off", "/caps:off:session"
@@ -268,7 +269,7 @@ class AgentRequest(msgspec.Struct, frozen=True):
 class Evidence(msgspec.Struct, frozen=True, gc=False):
     """The result of one scan of the user's words.
 
-    ``hits`` is a set of signals as a bit mask: bit *i* stands for signal *i* of the ``SignalTable`` that
+    ``hits`` is a set of signals as a bit mask: bit *i* is signal *i* of the ``SignalTable`` that
     scanned the text. A group's hits are ``(hits & group_mask).bit_count()``: no loop, one total order.
     """
 
@@ -349,7 +350,7 @@ Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh",
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a tier asks of its model; None leaves a parameter as the caller sent it."""
+    """Parameters of a tier's model; None leaves the caller's value."""
 
     effort: Annotated[
         Effort | None,
@@ -368,7 +369,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = None
 
     def __post_init__(self) -> None:
-        """Refuse what is right value by value and not together."""
+        """Refuse valid values that contradict each other."""
         budget = self.thinking_budget
         if budget is None:
             return

@@ -9,6 +9,8 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+#: Folders with one page per decision: those in force, and the notebook of measurements and earlier ones.
+RECORDS = ("decisions", "notebook")
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -40,17 +42,24 @@ def test_every_page_is_in_the_index() -> None:
     docs = ROOT / "docs"
     index = docs / "README.md"
     linked = {(docs / link).resolve() for link in links(index)}
-    pages = {page for page in docs.rglob("*.md") if page.parent.name != "decisions"} - {index}
+    pages = {page for page in docs.rglob("*.md") if page.parent.name not in RECORDS} - {index}
     assert pages <= linked, pages - linked
 
 
-def test_every_decision_is_in_its_index_under_its_title() -> None:
-    folder = ROOT / "docs" / "decisions"
+@pytest.mark.parametrize("name", RECORDS)
+def test_every_decision_is_in_its_index_under_its_title(name: str) -> None:
+    folder = ROOT / "docs" / name
     listed = re.findall(r"^- \[(.+)\]\((.+)\)$", (folder / "README.md").read_text("utf-8"), re.MULTILINE)
     pages = {page.name: page.read_text("utf-8").partition("\n")[0] for page in folder.glob("0*.md")}
     assert {name: f"# {title}" for title, name in listed} == pages
     assert len(listed) == len(pages)
     assert all(title.startswith(f"# {name[:4]} ") for name, title in pages.items())
+
+
+def test_a_decision_has_one_page_and_few_are_in_force() -> None:
+    numbers = [page.name[:4] for name in RECORDS for page in (ROOT / "docs" / name).glob("0*.md")]
+    assert len(numbers) == len(set(numbers))
+    assert len(list((ROOT / "docs" / "decisions").glob("0*.md"))) <= 40
 
 
 def test_every_module_is_on_the_architecture_page_once() -> None:

@@ -10,10 +10,10 @@ DOCS = Path(__file__).parents[2] / "docs"
 PRINTED: dict[str, list[str]] = json.loads((DOCS / "explanation" / "figures.json").read_text("utf-8"))
 
 MEASURING = "explanation/measuring.md"
-KINDS = "decisions/0151-kinds-of-prompts.md"
-CLAIMS = "decisions/0169-a-test-that-fits-nothing.md"
-FORM = "decisions/0150-form-and-stray-keywords.md"
-LISTS = "decisions/0168-lists-of-keywords.md"
+KINDS = "notebook/0151-prior-by-kind-of-prompt.md"
+CLAIMS = "decisions/0169-label-permutation-test.md"
+FORM = "decisions/0150-text-normalisation-and-keyword-cap.md"
+LISTS = "notebook/0168-keyword-lists.md"
 
 #: A share of one with its sign, per cent, or none.
 _FIGURE = re.compile(r"[-+]?\d?\.\d{3}|\d+\.\d(?= ?%)|(?<=[ |])-(?=[ |]|$)")

@@ -16,7 +16,7 @@ from pointsman.gateway.app import Gateway
 from pointsman.gateway.metric_table import METRICS
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.relayed_headers import REQUEST, REQUEST_PREFIXES, RESPONSE, RESPONSE_PREFIXES
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "http.md").read_text(encoding="utf-8")
@@ -28,8 +28,8 @@ def test_every_route() -> None:
     routes = [route for route in served.routes.router.routes if isinstance(route, Route)]
     assert len(routes) == len(served.routes.router.routes)
     paths = {route.path.replace(":path", "") for route in routes}
-    paths |= {f"/v1{wire.path.decode()}" for wire in WIRES.values()}
-    paths |= {f"/v1{wire.token_path.decode()}" for wire in WIRES.values() if wire.token_path}
+    paths |= {f"/v1{wire.path.decode()}" for wire in FORMATS.values()}
+    paths |= {f"/v1{wire.token_path.decode()}" for wire in FORMATS.values() if wire.token_path}
     paths |= {path.decode() for path in DECISION_PATHS}
     written = set(re.findall(r"(?:GET|HEAD|POST) (/[^`,]*)`", PAGE))
     assert written == {path for path in paths if f"/v1{path}" not in paths}

@@ -55,7 +55,7 @@ RENAMED_CLASSES: Final = re.compile(r"^class (Turn|Need|Answer|Addition|Gauge|Sp
 #: Names that are written with a capital inside a heading.
 PROPER: Final = {
     *("Agent", "Zero", "Claude", "Code"),  # Agent Zero, Claude Code
-    *("Pydantic", "AI", "Agents", "SDK", "MCP", "LangChain", "WebUI"),  # Pydantic AI, OpenAI Agents SDK
+    *("Pydantic", "AI", "Agents", "SDK", "MCP", "LangChain", "Open", "WebUI"),
     *("Anthropic", "Azure", "Codex", "Furo", "Hyperscan", "Java", "OpenAI"),
     *("Pydantic", "AI", "Agents", "SDK", "MCP", "LangChain"),  # Pydantic AI, OpenAI Agents SDK
     *("Anthropic", "Azure", "Codex", "Envoy", "Furo", "Hyperscan", "Java", "OpenAI"),
@@ -65,7 +65,9 @@ PROPER: Final = {
 HEADING: Final = re.compile(r"^#{1,4} (.+)$", re.MULTILINE)
 FENCE: Final = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 #: A page of the documentation named in code, with the headings quoted after it.
-REFERENCE: Final = re.compile(r'docs/([\w./-]+?\.md|decisions/\d{4})((?:,| and)? "[^"]+"(?: and "[^"]+")*)?')
+REFERENCE: Final = re.compile(
+    r'docs/([\w./-]+?\.md|(?:decisions|notebook)/\d{4})((?:,| and)? "[^"]+"(?: and "[^"]+")*)?'
+)
 
 
 def name_of(path: Path) -> str:
@@ -156,6 +158,7 @@ def unresolved(text: str) -> list[str]:
         ('#: docs/sources/README.md, "Tier\n#: bounds".', ['docs/sources/README.md, "Tier bounds"']),
         ("docs/sources/nothing.md", ["docs/sources/nothing.md"]),
         ("docs/decisions/0001 and docs/decisions/9999", ["docs/decisions/9999"]),
+        ("docs/notebook/0011 and docs/notebook/0001", ["docs/notebook/0001"]),
     ],
 )
 def test_what_a_reference_is(text: str, missing: list[str]) -> None:

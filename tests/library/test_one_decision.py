@@ -60,11 +60,15 @@ def file(tmp_path: Path) -> Path:
     return written
 
 
-def at_the_gateway(file: Path, said: str) -> Decision:
+#: What the agent of a hook always offers.
+TOOLS = [{"type": "function", "function": {"name": "Bash", "parameters": {"type": "object"}}}]
+
+
+def at_the_gateway(file: Path, said: str, **more: Any) -> Decision:
     builder = Builder(partial(load, file))
     state = builder()
     with gateway(state) as running:
-        body = {"model": "auto", "messages": [{"role": "user", "content": said}]}
+        body = {"model": "auto", "messages": [{"role": "user", "content": said}], **more}
         answer = httpx.post(f"{running.url}/v1/chat/completions", json=body, timeout=60)
     assert answer.status_code == 200
     decision = state.runtime.ledger.get(answer.headers["x-pointsman-decision-id"])
@@ -128,17 +132,32 @@ def parts(decision: Decision) -> dict[str, Any]:
     return {name: getattr(decision, name) for name in names}
 
 
+def without_tools(decision: Decision) -> dict[str, Any]:
+    """The parts but for what an agent offers: it is scored too, and an event of a hook does not name it."""
+    assert decision.capabilities is not None
+    return {**parts(decision), "capabilities": set(decision.capabilities.selected) - {"Bash"}}
+
+
 @pytest.mark.parametrize("said", MESSAGES)
 def test_one_message_gets_one_decision_wherever_it_is_asked(file: Path, said: str) -> None:
     decided = [ask(file, said) for ask in (at_the_gateway, in_the_library, in_a_run, in_a_graph)]
-    [hooked], [answer] = in_the_hook(file, prompt(said))
-    decided.append(hooked)
     first = parts(decided[0])
     assert all(first[name] is not None for name in ("tier", "domains", "guidance", "capabilities"))
     for other in decided[1:]:
         assert parts(other) == first
-    assert [decision.input.role for decision in decided] == [None, None, *[AgentRole.MAIN] * 3]
-    assert [decision.abstained for decision in decided] == [()] * 5
+    assert [decision.input.role for decision in decided] == [None, None, *[AgentRole.MAIN] * 2]
+    assert [decision.abstained for decision in decided] == [()] * 4
+
+
+@pytest.mark.parametrize("said", MESSAGES)
+def test_a_hook_decides_as_the_gateway_decides_a_request_with_tools(file: Path, said: str) -> None:
+    asked = at_the_gateway(file, said, tools=TOOLS)
+    [hooked], [answer] = in_the_hook(file, prompt(said))
+    assert without_tools(hooked) == without_tools(asked)
+    assert hooked.tier is not None
+    assert "tiers.tools" in {reason.code for reason in hooked.tier.reasons}
+    assert hooked.input.role is AgentRole.MAIN
+    assert hooked.abstained == ()
     told = "\n\n".join(mark(each.source, each.text) for each in hooked.injections)
     expected = {"hookEventName": "UserPromptSubmit", "additionalContext": told}
     assert answer == ({"hookSpecificOutput": expected} if told else None)
@@ -165,11 +184,12 @@ def test_the_hook_decides_the_events_of_a_run_as_the_gateway_decides_its_request
     requests.append([*requests[-1], *then])
     with Pointsman.from_config(file) as pointsman:
         for each in requests:
-            pointsman.decide({"messages": each, "max_tokens": 9}, format="messages", session="requests")
+            body = {"messages": each, "max_tokens": 9, "tools": [{"name": "Bash", "input_schema": {}}]}
+            pointsman.decide(body, format="messages", session="requests")
         asked = in_order(pointsman.runtime.ledger, "requests")
     events = [prompt(MESSAGES[1]), *map(failure, range(3)), prompt(MESSAGES[2])]
     hooked, answers = in_the_hook(file, *events)
-    assert [parts(each) for each in hooked] == [parts(each) for each in asked]
+    assert [without_tools(each) for each in hooked] == [without_tools(each) for each in asked]
     assert [each.input.event for each in hooked] == [event["hook_event_name"] for event in events]
     assert [each.input.user_message for each in hooked] == [1, 1, 1, 1, 2]
     assert [each.abstained for each in hooked] == [()] * 5

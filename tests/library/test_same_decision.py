@@ -12,7 +12,7 @@ from pointsman.config import load
 from pointsman.gateway.build import Builder
 from pointsman.stores.ledger import SqliteLedger
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 from support.requests_by_format import PATHS, answer, format_of, post
 from support.servers import Asked, ScriptedUpstream, gateway, reply
 
@@ -87,7 +87,7 @@ def requests(wire: WireFormat) -> list[dict[str, Any]]:
     common = {"model": "auto", "tools": tools(wire)} | (
         {"max_tokens": 100} if wire is WireFormat.MESSAGES else {}
     )
-    return [{**common, WIRES[wire].items: items(wire, calls)} for calls in range(4)]
+    return [{**common, FORMATS[wire].items: items(wire, calls)} for calls in range(4)]
 
 
 def configured(directory: Path, name: str, url: str = "http://127.0.0.1:1") -> Path:

@@ -226,7 +226,14 @@ def hooked(file: Path) -> Iterator[Decision]:
 
 
 def test_the_hook_decides_the_same(file: Path, answers: list[Answer]) -> None:
-    assert [answer(each) for each in hooked(file)] == answers[: len(TEXTS)]
+    found = [answer(each) for each in hooked(file)]
+    parts = "domains selected bypass fired"
+    assert only(parts, found) == only(parts, answers[: len(TEXTS)])
+    with Pointsman.from_config(file) as points:  # an agent with a hook offers tools
+        tools = [{"type": "function", "function": {"name": "Bash"}}]
+        asked = [answer(points.decide({"messages": QUESTIONS[n], "tools": tools})) for n in range(len(TEXTS))]
+    parts = "tier score stage domains bypass fired models added"
+    assert only(parts, found) == only(parts, asked)
 
 
 async def work(step: Any, results: Any) -> str:

@@ -111,9 +111,11 @@ class Browser:
         body = {"model": model, "messages": [{"role": "user", "content": prompt}]}
         return self.agent(body, session, key)
 
-    def agent(self, body: Mapping[str, object], session: str, key: str = "") -> str:
+    def agent(
+        self, body: Mapping[str, object], session: str, key: str = "", more: Mapping[str, str] | None = None
+    ) -> str:
         """Send a whole request as an agent does, and return the id of its decision."""
-        headers = {"x-session-id": session, "host": HOST}
+        headers = {"x-session-id": session, "host": HOST, **(more or {})}
         if key:
             headers["authorization"] = f"Bearer {key}"
         answer = self._ask("/v1/chat/completions", body, headers)

@@ -31,7 +31,7 @@ AT_ONCE = 16
 #: Closing then resets the connection, as a server does that has no room left.
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: on, 0 seconds
 
-WIRES = tuple(WireFormat)
+FORMATS = tuple(WireFormat)
 
 
 def _head(status: str, kind: str, length: int) -> bytes:
@@ -200,7 +200,7 @@ async def _send_all(url: str, requests: int) -> Result:
 
 
 async def _send(client: httpx.AsyncClient, number: int, result: Result) -> None:
-    wire, is_stream = WIRES[number % 3], number % 2 == 1
+    wire, is_stream = FORMATS[number % 3], number % 2 == 1
     got = await client.post(PATHS[wire], json=request(wire, stream=is_stream))
     wanted = b"".join(events(wire)) if is_stream else answer(wire)
     result.requests += 1

@@ -8,6 +8,7 @@ from typing import Any
 
 from pointsman import Pointsman
 from pointsman.errors import ConfigError, StoreUnavailable
+from support.keywords import keywords_profile
 
 __all__ = ["HARD", "PATIENCE", "FailingPoints", "SlowPoints", "not_there", "two_models"]
 
@@ -25,6 +26,7 @@ small = { upstream = "demo", id = "demo-small" }
 large = { upstream = "demo", id = "demo-large" }
 
 [tiers]
+profile = "keywords.toml"
 simple = "small"
 medium = "small"
 complex = "large"
@@ -46,6 +48,7 @@ def two_models(folder: Path) -> Pointsman:
     """A gateway's configuration with two models and guidance on, decided in this process."""
     file = folder / "pointsman.toml"
     file.write_text(CONFIG, encoding="utf-8")
+    keywords_profile(folder)
     return Pointsman.from_config(file)
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, Fault, Reply, Wire
+from pointsman.wire import FORMATS, Fault, Format, Reply
 from support.servers import Asked, ScriptedUpstream, reply
 
 __all__ = ["SAID", "Provider"]
@@ -54,7 +54,7 @@ class Provider:
             lists: More of each entry in its list of models.
         """
         self._wires = {
-            prefix + WIRES[WireFormat(each)].path.decode(): WIRES[WireFormat(each)] for each in formats
+            prefix + FORMATS[WireFormat(each)].path.decode(): FORMATS[WireFormat(each)] for each in formats
         }
         self._models = tuple(models)
         self._key = key
@@ -97,7 +97,7 @@ class Provider:
             wire, _written(wire, body, calls_tools=self._calls_tools), send, stream=body.get("stream")
         )
 
-    def _wrong(self, wire: Wire, asked: Asked, body: dict[str, Any]) -> tuple[int, str] | None:
+    def _wrong(self, wire: Format, asked: Asked, body: dict[str, Any]) -> tuple[int, str] | None:
         """The status and the reason of a refusal."""
         shown = asked.headers.get("x-api-key" if wire.format == "messages" else "authorization", "")
         shown = shown or asked.headers.get("authorization", "") if self._prefix != "/v1" else shown
@@ -112,12 +112,14 @@ class Provider:
             return 400, f"unrecognized argument {min(unknown)}"
         return _limits(wire, asked, body)
 
-    async def _refuse(self, send: Any, status: int, why: str, wire: Wire = WIRES[WireFormat.CHAT]) -> None:
+    async def _refuse(
+        self, send: Any, status: int, why: str, wire: Format = FORMATS[WireFormat.CHAT]
+    ) -> None:
         self.refused.append(why)
         await reply(send, status, wire.error(Fault(status, why, "refused")))
 
 
-def _limits(wire: Wire, asked: Asked, body: dict[str, Any]) -> tuple[int, str] | None:
+def _limits(wire: Format, asked: Asked, body: dict[str, Any]) -> tuple[int, str] | None:
     """What one provider alone insists on."""
     if wire.format == "messages" and "anthropic-version" not in asked.headers:
         return 400, "anthropic-version is required"
@@ -131,7 +133,7 @@ def _limits(wire: Wire, asked: Asked, body: dict[str, Any]) -> tuple[int, str] |
     return None
 
 
-def _written(wire: Wire, body: dict[str, Any], *, calls_tools: bool) -> Reply:
+def _written(wire: Format, body: dict[str, Any], *, calls_tools: bool) -> Reply:
     tools = body.get("tools") or []
     name = ""
     if tools and body.get("tool_choice") in ("required", {"type": "any"}) and calls_tools:
@@ -148,7 +150,7 @@ def _written(wire: Wire, body: dict[str, Any], *, calls_tools: bool) -> Reply:
     )
 
 
-async def _send(wire: Wire, answer: Reply, send: Any, *, stream: bool | None) -> None:
+async def _send(wire: Format, answer: Reply, send: Any, *, stream: bool | None) -> None:
     if not stream:
         await reply(send, 200, wire.answer(answer))
         return

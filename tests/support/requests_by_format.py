@@ -5,10 +5,10 @@ from typing import Any
 import httpx
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, Reply
+from pointsman.wire import FORMATS, Reply
 
 WORDS = "What is the capital of France?"
-PATHS = {wire: f"/v1{WIRES[wire].path.decode()}" for wire in WireFormat}
+PATHS = {wire: f"/v1{FORMATS[wire].path.decode()}" for wire in WireFormat}
 EVENT_STREAM = ("content-type", "text/event-stream")
 
 _REPLY = Reply(id="0123abcd", model="model-0", text="Paris, of course.", input_tokens=7, output_tokens=4)
@@ -18,7 +18,7 @@ def request(wire: WireFormat, **more: Any) -> dict[str, Any]:
     """A request as an agent would send it."""
     said = WORDS if wire is WireFormat.RESPONSES else [{"role": "user", "content": WORDS}]
     limit = {"max_tokens": 100} if wire is WireFormat.MESSAGES else {}
-    return {"model": "auto", WIRES[wire].items: said, **limit, **more}
+    return {"model": "auto", FORMATS[wire].items: said, **limit, **more}
 
 
 def post(url: str, **given: Any) -> httpx.Response:
@@ -28,17 +28,17 @@ def post(url: str, **given: Any) -> httpx.Response:
 
 def format_of(path: str) -> WireFormat:
     """The format of the endpoint an upstream was asked at."""
-    return next(wire for wire in WireFormat if path.partition("?")[0].endswith(WIRES[wire].path.decode()))
+    return next(wire for wire in WireFormat if path.partition("?")[0].endswith(FORMATS[wire].path.decode()))
 
 
 def answer(wire: WireFormat) -> bytes:
     """A whole answer."""
-    return WIRES[wire].answer(_REPLY)
+    return FORMATS[wire].answer(_REPLY)
 
 
 def events(wire: WireFormat) -> list[bytes]:
     """The same answer as events."""
-    return list(WIRES[wire].answer_events(_REPLY))
+    return list(FORMATS[wire].answer_events(_REPLY))
 
 
 async def start_stream(send: Any, *first: bytes) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, Reply, Wire
+from pointsman.wire import FORMATS, Format, Reply
 
 REPLY = Reply(id="ab12", model="model-0", text="Hello big world", input_tokens=3, output_tokens=4)
 
@@ -16,7 +16,7 @@ class Spoken(NamedTuple):
     """One format."""
 
     path: str
-    wire: Wire
+    wire: Format
     request: Callable[..., dict[str, Any]]
     closing: bytes  # stands in a stream that is whole, and only there
     message: Callable[[dict[str, Any]], str]  # the text of an error answer
@@ -53,11 +53,11 @@ def _message(body: dict[str, Any]) -> str:
 
 
 SPOKEN = {
-    "chat": Spoken("/v1/chat/completions", WIRES[WireFormat.CHAT], _chat, b"data: [DONE]", _message),
+    "chat": Spoken("/v1/chat/completions", FORMATS[WireFormat.CHAT], _chat, b"data: [DONE]", _message),
     "responses": Spoken(
-        "/v1/responses", WIRES[WireFormat.RESPONSES], _responses, b"event: response.completed", _message
+        "/v1/responses", FORMATS[WireFormat.RESPONSES], _responses, b"event: response.completed", _message
     ),
     "messages": Spoken(
-        "/v1/messages", WIRES[WireFormat.MESSAGES], _messages, b"event: message_stop", _message
+        "/v1/messages", FORMATS[WireFormat.MESSAGES], _messages, b"event: message_stop", _message
     ),
 }

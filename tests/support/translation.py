@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, Wire, sse
+from pointsman.wire import FORMATS, Format, sse
 
 CHAT, RESPONSES, MESSAGES = WireFormat.CHAT, WireFormat.RESPONSES, WireFormat.MESSAGES
 
@@ -36,7 +36,7 @@ class AnswerRead(NamedTuple):
 class Spoken(NamedTuple):
     """One format: what its providers answer, and how its callers ask and read."""
 
-    wire: Wire
+    wire: Format
     answer: Callable[[bool], dict[str, Any]]  # with calls or a text
     events: Callable[[bool], list[bytes]]
     request: Callable[[], dict[str, Any]]  # a tool loop: a call, its result, a system text, a tool
@@ -380,9 +380,9 @@ _REFUSED = {"type": "invalid_request_error", "message": "max_tokens is too large
 _OPENAI_ERROR = {"error": {**_REFUSED, "param": "max_tokens", "code": "invalid_value"}}
 _BROKEN = {"type": "server_error", "message": "the model broke down", "code": "server_error", "param": None}
 
-FORMATS: dict[WireFormat, Spoken] = {
+SAMPLES: dict[WireFormat, Spoken] = {
     CHAT: Spoken(
-        WIRES[CHAT],
+        FORMATS[CHAT],
         _chat_answer,
         _chat_events,
         _chat_request,
@@ -394,7 +394,7 @@ FORMATS: dict[WireFormat, Spoken] = {
         b"data: [DONE]",
     ),
     RESPONSES: Spoken(
-        WIRES[RESPONSES],
+        FORMATS[RESPONSES],
         _responses_answer,
         _responses_events,
         _responses_request,
@@ -419,7 +419,7 @@ FORMATS: dict[WireFormat, Spoken] = {
         b"event: response.completed",
     ),
     MESSAGES: Spoken(
-        WIRES[MESSAGES],
+        FORMATS[MESSAGES],
         _messages_answer,
         _messages_events,
         _messages_request,

@@ -1,6 +1,6 @@
-"""Decides for a host: a framework or gateway that goes on with its own choice where Pointsman cannot decide.
+"""Decides for a host: a framework or gateway that uses its own choice if Pointsman cannot decide.
 
-Every adapter asks through this, and none decides anything itself: what it gets is the decision that a gateway
+Every adapter asks through this, and none decides anything itself: the result is the decision that a gateway
 of the same configuration makes, in the same ledger and sessions.
 """
 
@@ -23,7 +23,7 @@ from pointsman.decision.decision import Decision
 from pointsman.model_calls import AskingThread, ask_nobody
 from pointsman.model_choice.chains import FALLBACK_CHAIN
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 from pointsman.wire.insertion import mark, with_texts
 
 __all__ = ["TIMEOUT", "Host", "added_texts", "chosen_model", "session_name", "stop_text", "with_added_texts"]
@@ -67,7 +67,7 @@ class Host:
         Args:
             name: Of the host, for the log.
             points: What decides, or what makes it; by default ``Pointsman.from_config()``.
-            timeout: Seconds after which the host goes on without a decision.
+            timeout: Seconds after which the host continues without a decision.
             texts: Whether the adapter adds the texts of a decision; without it none is recorded as given.
         """
         self.failures: Counter[str] = Counter()
@@ -87,7 +87,7 @@ class Host:
         self._thread = AskingThread(ask_nobody, lambda: None)
 
     def close(self) -> None:
-        """Close what was made here; one that was handed in stays open."""
+        """Close the engine made here; one that was passed in stays open."""
         self._thread.close()
         with self._lock:
             points = self._points
@@ -102,13 +102,13 @@ class Host:
         session: str | None = None,
         caller: str = "",
     ) -> Decision | None:
-        """Decide a request; None where the host is to go on with its own choice.
+        """Decide a request; None if the host must use its own choice.
 
         Args:
             request: A text, or a request body as a mapping.
             format: Of the body.
             session: Names the conversation; None: by how it begins.
-            caller: Whose request it is, of several.
+            caller: Caller of the request, of several.
         """
         return await self._try(
             lambda points: points.decide_async(request, format=format, session=session, caller=caller)
@@ -133,7 +133,7 @@ class Host:
         return None
 
     async def report(self, decision: str, score: float, *, label: str = "", comment: str = "") -> bool:
-        """Record how a decision turned out; False where that failed. As ``Pointsman.record_outcome``."""
+        """Record how a decision turned out; False on failure. As ``Pointsman.record_outcome``."""
 
         async def recorded(points: Pointsman) -> bool:
             await points.record_outcome_async(decision, score, label=label, comment=comment)
@@ -142,7 +142,7 @@ class Host:
         return await self._try(recorded) or False
 
     async def _try(self, work: Callable[[Pointsman], Awaitable[Result]]) -> Result | None:
-        """Do a piece of work within the time; None where it fails, whatever the reason."""
+        """Do a piece of work within the time; None on any failure."""
         try:
             points = self._points or await self._ready()
             async with asyncio.timeout(self._timeout):
@@ -205,7 +205,7 @@ def chosen_model(decision: Decision | None, models: Mapping[str, Model]) -> Mode
 
 
 def added_texts(decision: Decision | None) -> dict[int, str]:
-    """Return the texts that a decision adds, marked, by the index of the message at whose end each goes.
+    """Return the texts that a decision adds, marked, by the index of the message to which each is appended.
 
     Those of earlier requests of the session are among them: a host sends its history without them.
     """
@@ -221,15 +221,15 @@ def added_texts(decision: Decision | None) -> dict[int, str]:
 
 
 def stop_text(decision: Decision | None) -> str:
-    """Return the words that end a run which guidance stops; empty when it goes on."""
+    """Return the words that end a run stopped by guidance; empty if it continues."""
     guidance = decision.guidance if decision else None
     return guidance.stop_message if guidance else ""
 
 
 def session_name(*parts: str) -> str | None:
-    """Return the name of a session by what a host knows of it; None where that is nothing.
+    """Return the name of a session from a host's data; None without any.
 
-    A name longer than any host's is kept as a digest.
+    A name longer than any host's is replaced by its digest.
     """
     name = "/".join(filter(None, parts))
     if len(name) > _LONGEST_NAME:
@@ -250,7 +250,7 @@ def with_added_texts(
     found: list[Any] = []
     for index, item in enumerate(items):
         if text := texts.get(index):
-            changed = with_texts(WIRES[wire], msgspec.json.encode(item, enc_hook=str), [text])
+            changed = with_texts(FORMATS[wire], msgspec.json.encode(item, enc_hook=str), [text])
             found += msgspec.json.decode(b"[%b]" % changed)
         else:
             found.append(item)

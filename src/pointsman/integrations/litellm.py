@@ -1,11 +1,11 @@
 """Tiers in LiteLLM's Router and proxy (extra ``litellm``): an object for its slot ``classifier_plugin``.
 
-In the file of a proxy, beside ``classifier_type: custom``::
+In the file of a proxy, next to ``classifier_type: custom``::
 
     complexity_router_config:
       classifier_plugin: pointsman.integrations.litellm.classifier
 
-LiteLLM's tiers have the names of ours. Where there is no decision it classifies by itself
+LiteLLM's tiers have the same names. Without a decision it classifies by itself
 (``classifier_fallback``). Its slot takes a tier and nothing else: the reasons go into ``metadata``, where a
 callback of the proxy makes room for them (``callbacks: pointsman.integrations.litellm.reasons`` below
 ``litellm_settings``).
@@ -73,7 +73,7 @@ class Classifier:
         return self
 
     async def classify(self, context: RoutingContext) -> str | None:
-        """Return the tier of a request; None where LiteLLM is to classify it.
+        """Return the tier of a request; None if LiteLLM must classify it.
 
         A mapping in ``metadata["pointsman"]`` gets the decision's ``id``, ``tier``, ``confidence`` and
         ``reasons``.

@@ -64,7 +64,7 @@ def build_server(points: Pointsman) -> MCPServer:
 
 
 def _told(tool: Callable[Arguments, Result]) -> Callable[Arguments, str]:
-    """A tool that answers with JSON, and whose errors say what is wrong and the way out."""
+    """A tool that answers with JSON, with errors that name the problem and the way out."""
 
     @wraps(tool)
     def told(*arguments: Arguments.args, **named: Arguments.kwargs) -> str:
@@ -81,7 +81,7 @@ def _told(tool: Callable[Arguments, Result]) -> Callable[Arguments, str]:
 
 
 class _Tools:
-    """The tools: their names, arguments and first paragraphs are what a model reads."""
+    """The tools: their names, arguments and first paragraphs are read by a model."""
 
     def __init__(self, points: Pointsman) -> None:
         self._points = points

@@ -1,8 +1,8 @@
 """A filter function for Open WebUI: chooses the model of a message, and makes its thumbs outcomes.
 
-What is installed there is the file ``integrations/open_webui/pointsman_filter.py`` of the repository, which
+The installed file is ``integrations/open_webui/pointsman_filter.py`` of the repository, which
 hands its calls to ``ChatFilter``. Nothing here imports Open WebUI: bodies, users and feedback are what its
-published function interface says (``inlet``, ``Valves``, ``open_webui.models.feedbacks``). Tried with a
+published function interface states (``inlet``, ``Valves``, ``open_webui.models.feedbacks``). Tried with a
 double of that interface, not with the program.
 """
 
@@ -49,7 +49,7 @@ Ratings = Callable[[str], Any]
 
 
 class ChatFilter:
-    """What the filter does with a message before a model gets it."""
+    """Process a message before the model."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class ChatFilter:
             points: What decides, or what makes it; by default ``Pointsman.from_config()``.
             ratings: Returns a user's thumbs; None: they become no outcomes.
             hints: Whether texts of the decision are added.
-            timeout: Seconds after which a message goes on to the model that the person chose.
+            timeout: Seconds after which a message is sent to the user's model.
             clock: Seconds; for tests.
         """
         self.host = Host("Open WebUI", points, timeout=timeout, texts=hints)
@@ -101,7 +101,7 @@ class ChatFilter:
         return changed
 
     async def _collect(self, person: str) -> None:
-        """Report what a person has rated since the last look; at most every half minute."""
+        """Report ratings since the last check; at most every half minute."""
         now = self._clock()
         if self._ratings is None or not self._decisions or now < self._looked.get(person, now):
             return

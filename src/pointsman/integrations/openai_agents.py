@@ -1,6 +1,6 @@
 """Models of the OpenAI Agents SDK, chosen for each call, and hints in it (extra ``openai-agents``).
 
-A provider gives agents whose model is ``auto``, or none, a model that asks another for each call::
+A provider gives agents with model ``auto``, or none, a model that delegates each call::
 
     provider = RoutingProvider({"simple": "gpt-5.6-mini", "complex": "gpt-5.6"})
     await Runner.run(agent, text, run_config=RunConfig(model_provider=provider))
@@ -48,7 +48,7 @@ _RESPONSES: Final = WireFormat.RESPONSES
 
 
 class RoutingProvider(ModelProvider):
-    """Gives agents without a model of their own one that is chosen for each call."""
+    """Gives agents without a model one that is chosen for each call."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class RoutingProvider(ModelProvider):
             default: Serves calls without a decision, or whose tier has no model; by default that of ``base``.
             base: Gives models by their names; by default the SDK's own provider.
             hints: Whether texts of the decision are added.
-            timeout: Seconds after which a call goes on without a decision.
+            timeout: Seconds after which a call continues without a decision.
         """
         self.host = Host(_HOST, points, timeout=timeout, texts=hints)
         self._base: Final = base or MultiProvider()
@@ -116,7 +116,7 @@ class RoutingModel(Model):
         self, system_instructions: str | None, input: Any, model_settings: Any, tools: Any,  # noqa: A002
         output_schema: Any, handoffs: Any, tracing: Any, **more: Any,
     ) -> ModelResponse:  # fmt: skip
-        """Decide a call, and return what the chosen model answers."""
+        """Decide a call, and return the chosen model's answer."""
         asked = await self._decide(system_instructions, input, [*tools, *handoffs], more)
         if asked.stop:
             return ModelResponse(output=[_said(asked.stop)], usage=Usage(), response_id=None)
@@ -128,7 +128,7 @@ class RoutingModel(Model):
         self, system_instructions: str | None, input: Any, model_settings: Any, tools: Any,  # noqa: A002
         output_schema: Any, handoffs: Any, tracing: Any, **more: Any,
     ) -> AsyncIterator[Any]:  # fmt: skip
-        """Decide a call, and yield what the chosen model streams."""
+        """Decide a call, and yield the chosen model's stream."""
         asked = await self._decide(system_instructions, input, [*tools, *handoffs], more)
         if asked.stop:
             yield _completed(asked.stop)
@@ -156,7 +156,7 @@ def hint_filter(
 ) -> CallModelInputFilter:
     """Return a ``call_model_input_filter`` that adds hints and leaves the model alone.
 
-    Use it or ``RoutingProvider``, which adds them too: each decides. It is not told of the conversation; the
+    Use it or ``RoutingProvider``, which adds them too: each decides. It does not see the conversation; the
     session is named by how that begins.
     """
     host = Host(_HOST, points, timeout=timeout, texts=True)

@@ -40,7 +40,7 @@ __all__ = ["Routing"]
 
 
 class Routing(AbstractCapability[Any]):
-    """Chooses the model of each step by its tier, and adds hints to what that model is sent.
+    """Chooses the model of each step by its tier, and adds hints to the request.
 
     The history of the run stays without the hints; they are added again at the same message of every later
     step, so that a provider's prompt cache holds. The session is the run's ``conversation_id``.
@@ -57,12 +57,12 @@ class Routing(AbstractCapability[Any]):
         """Make ready; nothing is read before the first step.
 
         Args:
-            models: By configured name or by tier in lower case. A step whose tier has none is served by the
+            models: By configured name or by tier in lower case. A step of a tier without one is served by the
                 agent's own model.
             points: What decides, or what makes it; by default ``Pointsman.from_config()``.
             hints: Whether texts of the decision are added. They speak where the policy lets them
                 (``[guidance] mode = "on"``).
-            timeout: Seconds after which a step goes on without a decision.
+            timeout: Seconds after which a step continues without a decision.
         """
         self.host = Host("Pydantic AI", points, timeout=timeout, texts=hints)
         self._models: Final = {name: infer_model(model) for name, model in models.items()}
@@ -133,7 +133,7 @@ def _call(part: BaseToolCallPart[Any]) -> dict[str, Any]:
 
 
 def _sent(part: object) -> dict[str, Any] | None:
-    """A part of what is sent to a model; None for what is neither words nor a tool's result."""
+    """A part of a model's request; None for other than text and tool results."""
     if isinstance(part, BaseToolReturnPart):
         return {"role": "tool", "tool_call_id": part.tool_call_id, "content": part.model_response_str()}
     if isinstance(part, UserPromptPart):
@@ -143,7 +143,7 @@ def _sent(part: object) -> dict[str, Any] | None:
 
 
 def _with_text(message: ModelMessage, text: str) -> ModelMessage:
-    """A copy of a message with a text at its end: inside its last part, or as a part of its own.
+    """A copy of a message with a text at its end: inside its last part, or as a separate part.
 
     A model's own words stay as they are.
     """

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pointsman.stores.ledger import MemoryLedger
-from pointsman.testing.budgets import budget_store_checks
-from pointsman.testing.decider import ScriptedDecider
+from pointsman.testing.budgets import budget_store_checks, session_store_checks
 from pointsman.testing.ledger import a_decision, a_run_entry, an_attempt, ledger_checks
-from pointsman.testing.models import HANG, REPLY, Scene, ScriptedModel, chat_model_checks
-from pointsman.testing.sessions import session_store_checks
-from pointsman.testing.trajectories import build_context, build_context_with_errors, build_trajectory
+from pointsman.testing.models import (
+    HANG,
+    REPLY,
+    Scene,
+    ScriptedDecider,
+    ScriptedModel,
+    build_context,
+    build_context_with_errors,
+    build_trajectory,
+    chat_model_checks,
+)
 
 __all__ = [
     "HANG",

@@ -1,7 +1,7 @@
-"""A stand-in for Agent Zero's main loop that keeps its order: prompt built, then the last hook called.
+"""A stand-in for Agent Zero's main loop with the same order: prompt built, then the last hook called.
 
 It does what Agent Zero's ``agent.py`` does (0.9 and 1.x), as far as an extension can see: which hooks are
-called when, what becomes of both kinds of extras, what the model is sent.
+called when, the use of both kinds of extras, and the model's prompt.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["AgentZeroDouble", "ExtensionDouble"]
 
 
 class ExtensionDouble:
-    """What Agent Zero's ``Extension`` is to its subclasses."""
+    """Stand-in for Agent Zero's ``Extension``."""
 
     def __init__(self, agent: Any, **kwargs: Any) -> None:
         self.agent = agent
@@ -26,7 +26,7 @@ class ExtensionDouble:
 
 
 class AgentZeroDouble:
-    """One agent. ``prompts`` collects what the model would be sent, one text per call of the model."""
+    """One agent. ``prompts`` collects the model's prompts, one text per call of the model."""
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ from pointsman.stores.ledger.port import MAX_OUTCOMES
 from pointsman.testing.ledger_summaries import summary_checks
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import AgentRole, Mode, Parameters, Reason, Stage, Tier, WireFormat
-from pointsman.wire.completion import CompletionSummary
+from pointsman.wire.format import CompletionSummary
 
 __all__ = ["a_decision", "a_run_entry", "an_attempt", "ledger_checks"]
 
@@ -119,7 +119,7 @@ def a_run_entry(run: str, number: int = 1, *, session: str = "s", at: float = 1.
 
 
 def ledger_checks() -> Iterator[Callable[[Ledger], None]]:
-    """Yield checks; each wants a new, empty ledger whose text mode is ``off``."""
+    """Yield checks; each wants a new, empty ledger with text mode ``off``."""
     yield _nothing_is_there_at_first
     yield _everything_comes_back_as_it_was
     yield _what_was_appended_is_seen_without_flushing

@@ -1,4 +1,4 @@
-"""Contract checks of what a ledger reads without the bodies of its decisions."""
+"""Contract checks of reads without the bodies of decisions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pointsman.stores.ledger import (
     Outcome,
     ShadowAnswer,
 )
-from pointsman.stores.ledger.reading import Part
-from pointsman.stores.ledger.turns import totals_of
+from pointsman.stores.ledger.reading import Part, Spender
+from pointsman.stores.ledger.turns import spenders_of, totals_of
 from pointsman.vocabulary import AgentRole, Mode, Reason
 
 __all__ = ["summary_checks"]
@@ -50,6 +50,7 @@ def summary_checks(a_decision: Callable[..., Decision]) -> Iterator[Callable[[Le
         _a_session_is_read_in_order,
         _a_turn_knows_the_one_before_it,
         _totals_are_those_of_the_rows,
+        _spenders_are_those_of_the_rows,
         _a_decision_said_again_has_one_row,
     ):
         yield with_decisions(check)
@@ -231,6 +232,28 @@ def _totals_are_those_of_the_rows(ledger: Ledger, a_decision: Callable[..., Deci
         assert sorted(map(repr, found.parts)) == sorted(map(repr, expected.parts))
     assert sum(each.turns for each in ledger.totals().turns) == 60
     assert {each.hour for each in ledger.totals(zone=2).turns} == {-2, 22, 46}
+
+
+def _spenders_are_those_of_the_rows(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
+    for number in range(40):
+        made = a_decision(f"d{number:02}", at=number * _HOUR, session=f"s{number % 3}")
+        whose = {"project": f"p-{number % 4}", "project_name": f"shop {number % 4}", "client": "codex"}
+        ledger.append(replace(made, input=replace(made.input, **whose, caller=("", "ana")[number % 2])))
+        if number % 5:
+            ledger.append(an_answer(made.id, status=500, error="status", model="first"))
+            ledger.append(an_answer(made.id, number=2, model=("large", "small")[number % 2]))
+    rows, _ = ledger.search(DecisionFilter())
+    for since, until in ((0.0, 40 * _HOUR), (10 * _HOUR, 20.5 * _HOUR)):
+        found = ledger.spenders(since=since, until=until)
+        expected = spenders_of(rows, since, until)
+        assert found.keys() == expected.keys()
+        for spender, sums in found.items():
+            assert sorted(map(repr, sums.turns)) == sorted(map(repr, expected[spender].turns))
+            assert sorted(map(repr, sums.parts)) == sorted(map(repr, expected[spender].parts))
+    [shop] = {each for each in found if each.project == "p-3"}
+    assert shop == Spender("p-3", "shop 3", "codex", "ana", "")
+    of_one, _ = ledger.search(DecisionFilter(project="p-3", client="codex"))
+    assert {row.id for row in of_one} == {f"d{number:02}" for number in range(3, 40, 4)}
 
 
 def _a_decision_said_again_has_one_row(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:

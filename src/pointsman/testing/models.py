@@ -3,15 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Coroutine, Iterator
 from enum import Enum
 from typing import Any, Final, Literal
 
+from pointsman.decision.decision import Decision, Injection
+from pointsman.decision.input import RequestInput
 from pointsman.errors import UpstreamError, UpstreamTimeout
+from pointsman.guidance import GuidanceContext
+from pointsman.runtime import Payer
+from pointsman.stores.ledger import Ledger, MemoryLedger
+from pointsman.tiers import TierDecision
+from pointsman.trajectory import (
+    Event,
+    Session,
+    ToolInvoked,
+    ToolResult,
+    TrajectoryAnalysis,
+    TrajectoryAnalysisConfig,
+    TrajectoryBuilder,
+)
 from pointsman.upstreams.chat_model_port import ChatModel
-from pointsman.vocabulary import Prompt
+from pointsman.vocabulary import AgentRequest, Prompt, Stage, Tier, ToolCall
 
-__all__ = ["HANG", "REPLY", "Scene", "ScriptedModel", "chat_model_checks"]
+__all__ = [
+    "HANG",
+    "REPLY",
+    "Scene",
+    "ScriptedDecider",
+    "ScriptedModel",
+    "build_context",
+    "build_context_with_errors",
+    "build_trajectory",
+    "chat_model_checks",
+]
 
 
 class _Hang(Enum):
@@ -31,7 +57,7 @@ Scene = Literal["reply", "empty", "fail", "hang", "break"]
 
 
 class ScriptedModel:
-    """Gives the answers of a script, one each time, and keeps in ``asked`` what it was asked.
+    """Gives the answers of a script, one each time, and records the requests in ``asked``.
 
     >>> model = ScriptedModel("SIMPLE", UpstreamError("down"), HANG)
     """
@@ -45,7 +71,7 @@ class ScriptedModel:
         self.asked: Final[list[Prompt]] = []
 
     async def complete(self, prompt: Prompt, *, timeout: float) -> str:
-        """Answer as the script says."""
+        """Answer according to the script."""
         self.asked.append(prompt)
         if not self._script:
             raise UpstreamError("the script is empty")
@@ -65,7 +91,7 @@ Make = Callable[[Scene], ChatModel]
 
 
 def chat_model_checks() -> Iterator[Callable[[Make], Coroutine[Any, Any, None]]]:
-    """Yield checks; each makes models whose upstream behaves as a scene says."""
+    """Yield checks; each makes models with an upstream that follows a scene."""
     yield _a_reply_comes_back
     yield _no_text_is_a_failure
     yield _a_failure_is_an_upstream_error
@@ -110,3 +136,102 @@ async def _failure(model: ChatModel, timeout: float = 30) -> UpstreamError:
     except UpstreamError as error:
         return error
     raise AssertionError(f"a failure came back as {text!r}")
+
+
+# A scripted decider, for testing its callers.
+
+
+class ScriptedDecider:
+    """Decides every request for the same chain of models, and remembers what it was asked.
+
+    Has the part of ``Runtime`` that the gateway uses: ``decide``, ``ledger``, ``policy_version``,
+    ``failures`` and ``faults``.
+    """
+
+    def __init__(
+        self, *chain: str, injections: tuple[Injection, ...] = (), ledger: Ledger | None = None
+    ) -> None:
+        self.chain = chain
+        self.injections = injections
+        self.ledger: Ledger = ledger or MemoryLedger()
+        self.turns: list[AgentRequest] = []
+        self.failures = 0
+        self.policy_version = "scripted"
+        self.faults: dict[str, str] = {}
+        self._numbers = itertools.count(1)
+
+    async def decide(self, request: AgentRequest, payer: Payer | None = None, /) -> Decision:  # noqa: ARG002 - asks nobody
+        """Return the scripted decision, and write it down."""
+        self.turns.append(request)
+        decision = Decision(
+            id=f"d-{next(self._numbers)}",
+            input=RequestInput(
+                session=request.session,
+                format=request.format,
+                model_asked=request.model,
+                arrived_at=request.arrived_at,
+                caller=request.caller,
+            ),
+            policy="scripted",
+            tier=TierDecision(
+                tier=Tier.SIMPLE,
+                score=-0.1,
+                confidence=0.77,
+                signals=("short (3 tokens)",),
+                stage=Stage.RULES,
+                needs_verification=False,
+                reasons=(),
+            ),
+            chain=self.chain,
+            injections=self.injections,
+        )
+        self.ledger.append(decision)
+        return decision
+
+
+# Builders of trajectories and of contexts, for tests of classifiers and providers.
+
+
+def build_trajectory(*events: Event, config: TrajectoryAnalysisConfig | None = None) -> TrajectoryAnalysis:
+    """Return the run after some events.
+
+    Args:
+        events: What happened, oldest first: ``ToolInvoked``, ``UserSpoke``, ``ProgressMade``, ...
+        config: Thresholds, detectors and indicators; by default the built-in ones.
+    """
+    builder = TrajectoryBuilder.from_config(config or TrajectoryAnalysisConfig())
+    for event in events:
+        builder.on_event(event)
+    return builder.build()
+
+
+def build_context(
+    *events: Event,
+    config: TrajectoryAnalysisConfig | None = None,
+    pending: tuple[ToolCall | ToolInvoked, ...] = (),
+    prompt: object = None,
+    last_response: str = "",
+) -> GuidanceContext:
+    """Return the moment after some events, in a session that has seen them.
+
+    Args:
+        events: What happened, oldest first.
+        config: As for ``build_trajectory``.
+        pending: Calls that the model has made and that have not run.
+        prompt: What the agent is about to be sent.
+        last_response: What the model said last.
+    """
+    return GuidanceContext(
+        session=Session(events=list(events)),
+        trajectory=build_trajectory(*events, config=config),
+        prompt=prompt,
+        pending_tool_calls=pending,
+        last_response=last_response,
+    )
+
+
+def build_context_with_errors(count: int, *, tool: str = "test") -> GuidanceContext:
+    """Return the moment after ``count`` failed calls of a tool, each with another argument and error."""
+    return build_context(
+        *(ToolInvoked(tool, {"attempt": n}, ToolResult.error(f"failure {n}")) for n in range(count))
+    )

@@ -1,10 +1,10 @@
-"""Task domains inside Agent Zero: what the plugin's extension calls before every prompt.
+"""Task domains inside Agent Zero: functions that the plugin's extension calls before every prompt.
 
 Agent Zero builds the prompt first and calls ``before_main_llm_call`` afterwards, so text added there never
-reaches the model; and what is put into ``extras_persistent`` is printed into every prompt. Hence the hook
-``message_loop_prompts_after``, ``extras_temporary`` for the guidance, and only small values beside it.
+reaches the model; and ``extras_persistent`` is printed into every prompt. Hence the hook
+``message_loop_prompts_after``, ``extras_temporary`` for the guidance, and only small values in it.
 
-Nothing here imports Agent Zero: agents and loop data are what they look like. The plugin itself is the folder
+Nothing here imports Agent Zero: agents and loop data are duck-typed. The plugin itself is the folder
 ``integrations/agent_zero/pointsman_domains`` of the repository.
 """
 
@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.domains import PERMISSIVE, DomainMemory, DomainTracker, ModelProfile, default_domains
-from pointsman.domains.profiles import disabled_domains
+from pointsman.domains.data import disabled_domains
 from pointsman.evidence import Scanner
 from pointsman.integrations.agent_zero.profile import COMPOUND_KEY, DOMAIN_KEY, LABEL, model_name
 from pointsman.integrations.agent_zero.profile import load_model_profile as load_with

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pointsman.domains.profiles import disabled_domains
+from pointsman.domains.data import disabled_domains
 
 __all__ = ["COMPOUND_KEY", "DOMAIN_KEY", "LABEL", "load_model_profile", "model_name"]
 

@@ -1,7 +1,7 @@
 """Pointsman inside agents that run a command at their events (hooks): no gateway in between.
 
 After every tool call Claude Code, Codex and the plugin of opencode run a command, with the event on its
-standard input, and add what the command answers to the model's context.
+standard input, and add the command's answer to the model's context.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def answer_event(
 ) -> dict[str, object] | None:
     """Take an event into its run, decide its guidance alone, and answer in the hook's format.
 
-    ``decisions.decide_event`` decides every part; it imports what a gateway needs.
+    ``decisions.decide_event`` decides every part; it imports the modules of a gateway.
 
     Args:
-        event: What the agent tells.
+        event: The agent's event.
         state: The runs so far.
         guide: What decides.
-        ask: Answers the questions of model classifiers; by default nobody is asked.
+        ask: Answers the questions of model classifiers; by default no model is asked.
 
     Returns:
         The answer; None when there is nothing to say.

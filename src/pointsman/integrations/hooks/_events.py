@@ -1,7 +1,7 @@
-"""What an agent tells a hook, and what it takes for an answer.
+"""Events of an agent's hook, and its answers.
 
 Codex took over the events of Claude Code and their answers, and the plugin of opencode writes the same. Where
-they differ, a class for each agent says so.
+they differ, there is a class for each agent.
 """
 
 from __future__ import annotations
@@ -17,19 +17,6 @@ from pointsman.guidance import DecisionPoint, GuidanceDecision, GuidancePolicy, 
 from pointsman.trajectory import Event, ToolInvoked, ToolResult, UserSpoke
 from pointsman.vocabulary import OF_SUBAGENT, AgentRole, Purpose
 from pointsman.wire.insertion import mark
-
-__all__ = [
-    "ClaudeCodeEvent",
-    "CodexEvent",
-    "HookEvent",
-    "OpencodeEvent",
-    "answer_of",
-    "ends",
-    "happened",
-    "moment_of_event",
-    "read_event",
-    "settings",
-]
 
 #: Further events, for providers of these decision points.
 _EVENTS_OF: Final = {
@@ -47,7 +34,7 @@ _GATE: Final = "done_gate"
 
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent tells a hook; other fields are ignored."""
+    """An event of a hook; other fields are ignored."""
 
     agent: ClassVar[str]  # as people call it
     #: Events that the hook must be installed for: what tools did, and that a person spoke.
@@ -80,12 +67,12 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def role(self) -> AgentRole:
-        """Who within the agent works."""
+        """Role within the agent."""
         return AgentRole.SUBAGENT if self.agent_id else AgentRole.MAIN
 
     @property
     def purpose(self) -> Purpose:
-        """What the request would be for that the gateway would see at this event."""
+        """Purpose of the request that a gateway would see at this event."""
         if self.hook_event_name != "UserPromptSubmit":
             return Purpose.TOOL_ITERATION
         return Purpose.PLAN if self.permission_mode == "plan" else Purpose.MESSAGE
@@ -110,7 +97,7 @@ class CodexEvent(HookEvent, frozen=True, kw_only=True):
 
 
 class OpencodeEvent(HookEvent, frozen=True, kw_only=True):
-    """An event of opencode, as ``opencode.js`` beside this file writes it."""
+    """An event of opencode, as ``opencode.js`` in this folder writes it."""
 
     agent: ClassVar[str] = "opencode"
     events: ClassVar[tuple[str, ...]] = ()  # it has plugins, and no settings of hooks
@@ -149,7 +136,7 @@ def happened(event: HookEvent) -> Event | None:
 
 
 def moment_of_event(event: HookEvent) -> Moment | None:
-    """Which decision points an event is, and what is at hand there."""
+    """Which decision points an event is, and its available inputs."""
     call = ToolInvoked(event.tool_name, bytes(event.tool_input).decode("utf-8", "replace"))
     match event.hook_event_name:
         case "UserPromptSubmit":
@@ -168,12 +155,12 @@ def moment_of_event(event: HookEvent) -> Moment | None:
 
 
 def ends(event: HookEvent) -> bool:
-    """Whether the agent is about to end, and a text may keep it from that."""
+    """Whether the agent is about to end, and a text may prevent it."""
     return event.hook_event_name in _STOPS and not event.stop_hook_active
 
 
 def _text(event: HookEvent) -> str:
-    """A result as its tool printed it, as far as the event tells; else the JSON text of the event."""
+    """A result as its tool printed it, if the event has it; else the JSON text of the event."""
     text = bytes(event.tool_response).decode("utf-8", "replace")
     if text.startswith('"'):
         return str(msgspec.json.decode(event.tool_response))
@@ -187,7 +174,7 @@ def _text(event: HookEvent) -> str:
 def answer_of(
     event: HookEvent, guidance: GuidanceDecision | None, added: Sequence[tuple[str, str]]
 ) -> dict[str, object] | None:
-    """Return what the hook answers: the texts to add, by source, or that the agent is to stop.
+    """Return what the hook answers: the texts to add, by source, or that the agent must stop.
 
     None when there is nothing to say.
     """

@@ -1,4 +1,4 @@
-"""Sessions between two runs of the hook, and what came of its hints."""
+"""Sessions between two runs of the hook, and the results of its hints."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from pointsman.guidance import Arm, GuidanceDecision, GuidanceMemory
 from pointsman.guidance.memory import Followed
 from pointsman.vocabulary import DAY
 
-__all__ = ["HookState", "Kept"]
-
 #: Seconds a session is remembered after its last event. Sessions are resumed for days, seldom for weeks.
 KEPT: Final = 14 * DAY
 #: Seconds to wait for another hook of the same session: parallel calls end together.
@@ -30,14 +28,14 @@ Common = TypeVar("Common")
 
 
 class Kept(Generic[Kind]):
-    """What is kept of one run, to be changed while its session is held."""
+    """State of one run, changed while its session is locked."""
 
     def __init__(self, memory: Kind) -> None:
         self.memory = memory
         self.followed: Followed | None = None  # what came of an intervention, for the report
 
     def saw(self, run: str, decision: GuidanceDecision) -> None:
-        """Note for the report what the agent did after an intervention."""
+        """Note for the report the agent's next step after an intervention."""
         if seen := decision.follow_up:
             self.followed = Followed(run, decision.arm, seen.classifier, seen.continued)
 
@@ -59,7 +57,7 @@ class HookState:
 
     @contextmanager
     def session(self, run: str) -> Iterator[Kept[GuidanceMemory]]:
-        """Hold a run's memory of guidance alone; what it is when the block ends is kept."""
+        """Hold a run's memory of guidance alone; its value at the end of the block is stored."""
         with self._held() as db, self._kept(db, "runs", run, GuidanceMemory()) as kept:
             yield kept
             kept.memory = kept.memory.without_content()
@@ -70,9 +68,9 @@ class HookState:
 
         Args:
             run: Key of the run.
-            start: The memory of a new run. What is kept of it is without content: see
+            start: The memory of a new run. The stored part has no content: see
                 ``pointsman.decision.memory.without_content``.
-            shared: What all runs share where nothing is kept yet.
+            shared: Initial state shared by all runs.
         """
         with (
             self._held() as db,
@@ -101,7 +99,7 @@ class HookState:
             db.execute("INSERT INTO followed VALUES (?, ?, ?, ?)", values)
 
     def followed(self) -> list[Followed]:
-        """What came of every intervention, oldest first."""
+        """Result of every intervention, oldest first."""
         with self._connected("?mode=ro") as db:  # who asks after a file leaves it as it is
             rows = db.execute(
                 "SELECT run, arm, classifier, continued FROM followed ORDER BY rowid"
@@ -132,7 +130,7 @@ class HookState:
 
 
 def _decoded(encoded: bytes, start: Kind) -> Kind:
-    """What was kept; what another version wrote and this one cannot read starts over."""
+    """Stored state; an unreadable state of another version is reset."""
     try:
         return msgspec.json.decode(encoded, type=type(start))
     except msgspec.MsgspecError:

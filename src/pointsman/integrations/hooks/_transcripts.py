@@ -1,7 +1,6 @@
 """What an agent's own log holds of a run beyond what its events reported.
 
-Claude Code and Codex name their log in each event. At the end of a turn the gate at "done" reads it. So it
-also works where the hook is installed for the end alone, or was installed in the middle of a session.
+Loaded when an agent says that it is done: it needs the audit's readers of logs.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ from pointsman.audit.sources.claude_code import ClaudeCode
 from pointsman.audit.sources.codex import Codex
 from pointsman.integrations.hooks._events import CodexEvent, HookEvent
 from pointsman.trajectory import Event, ToolInvoked, ToolResult, UserSpoke
-
-__all__ = ["unreported"]
 
 #: Bytes of a log that is read: more than a week of work; an agent waits ten seconds for the hook.
 MAX_LOG: Final = 64 * 1024 * 1024
@@ -47,7 +44,7 @@ def unreported(event: HookEvent, calls: int) -> tuple[Event, ...]:
 
 
 def _events(session: Session, agent: str | None) -> Iterator[Event]:
-    """What happened, in order; ``agent``: only what this one did, by its id, empty for the session's own."""
+    """Events in order; ``agent``: only of this agent, by id, empty for the main one."""
     for request in session.requests:
         if agent is not None and request.agent != agent:
             continue

@@ -17,13 +17,13 @@ from pointsman.runtime import Runtime
 from pointsman.tiers import Spending
 from pointsman.trajectory import Event
 from pointsman.vocabulary import ModelQuery, ModelReply
-from pointsman.wire.project import named_project
+from pointsman.wire.project import folder_name, named_project
 
 __all__ = ["HookMemory", "decide_event"]
 
 
 class HookMemory(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept of a run between two events: hashes and counters, and no words."""
+    """State of a run between two events: hashes and counters, and no words."""
 
     memory: Memory = Memory()
     then: Decision | None = None  # what stands of the latest decision
@@ -39,10 +39,10 @@ def decide_event(
     """Decide at an event as the gateway decides a request, record it, and answer in the hook's format.
 
     Args:
-        event: What the agent tells.
-        state: The runs so far; what verification has spent is kept there too.
+        event: The agent's event.
+        state: The runs so far; the cost of verification is stored there too.
         runtime: What decides and records.
-        ask: Answers questions to models; by default nobody is asked.
+        ask: Answers questions to models; by default no model is asked.
 
     Returns:
         The answer; None when there is nothing to say.
@@ -66,6 +66,7 @@ def decide_event(
             role=event.role,
             purpose=event.purpose,
             project=_project(event, before.then),
+            project_name=_project_name(event, before.then),
             prompt=event.prompt,
             happened=joins,
             before=unseen,
@@ -85,8 +86,13 @@ def _project(event: HookEvent, then: Decision | None) -> str:
     return (then.input.project if then else "") or named_project(event.cwd)
 
 
+def _project_name(event: HookEvent, then: Decision | None) -> str:
+    """The name of the same directory."""
+    return then.input.project_name if then and then.input.project else folder_name(event.cwd)
+
+
 def _standing(decision: Decision) -> Decision:
-    """What of a decision stands until a person speaks again: nothing that quotes anybody."""
+    """The part of a decision that holds until the next user message, without quotations."""
     asked = replace(decision.input, steps=())
     selected = decision.capabilities
     return Decision(

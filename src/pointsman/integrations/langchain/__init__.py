@@ -1,6 +1,6 @@
 """Guidance and model choice in agents made with LangChain's ``create_agent`` (extra ``langchain``).
 
-The two are independent: guidance keeps its memory in the agent's state, model choice decides with ledger and
+The two are independent: guidance stores its memory in the agent's state, model choice decides with ledger and
 sessions as a gateway does. Tried with LangChain 1.4.7 and LangGraph 1.2.22.
 """
 
@@ -34,17 +34,17 @@ def guidance_middleware(
     """Make the middleware for ``create_agent(..., middleware=[...])``.
 
     Args:
-        policy: what may be said, and when; default: the default policy, speaking.
+        policy: texts and conditions; default: the default policy, switched on.
         stronger_model: used from the rung ``raise_tier`` on, until a person speaks.
-        judge_model: answers the questions of model classifiers, each within its timeout; by default nobody is
+        judge_model: answers the questions of model classifiers, each within its timeout; by default none is
             asked, and they abstain.
 
     Raises:
         MissingExtra: LangChain is not installed.
     """
     try:
-        from pointsman.integrations.langchain.judge import judged_by
         from pointsman.integrations.langchain.middleware import GuidanceMiddleware
+        from pointsman.integrations.langchain.routing import judged_by
     except ImportError as error:
         raise MissingExtra("langchain", needed_for="the LangChain middleware") from error
     return GuidanceMiddleware(policy, stronger_model, judged_by(judge_model) if judge_model else None)
@@ -61,10 +61,10 @@ def routing_middleware(
     Texts of a decision are not added: ``guidance_middleware`` adds hints.
 
     Args:
-        models: By configured name or by tier in lower case. A call whose tier has none is served by the
+        models: By configured name or by tier in lower case. A call of a tier without one is served by the
             agent's own model.
         points: What decides, or what makes it; by default ``Pointsman.from_config()``.
-        timeout: Seconds after which a call goes on without a decision.
+        timeout: Seconds after which a call continues without a decision.
 
     Raises:
         MissingExtra: LangChain is not installed.

@@ -1,7 +1,7 @@
 """The middleware: decides before each model call, and adds to that call only.
 
-What a session remembers is part of the agent's state, in plain values: a checkpointer keeps it, and a run
-that is resumed or forked carries on from what was said there.
+Session memory is part of the agent's state, in plain values: a checkpointer stores it, and a run
+that is resumed or forked carries on from the earlier hints.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
-from pointsman.config.own_classes import load_classes
+from pointsman.config.applications import load_classes
 from pointsman.drivers import drive, drive_async, no_model
 from pointsman.guidance import GuidanceDecision, GuidanceMemory, GuidancePolicy, Guide, Mode
 from pointsman.model_calls import AskingThread, ask_nobody
@@ -34,7 +34,7 @@ __all__ = ["GuidanceMiddleware", "GuidanceState", "read_message", "thread_id"]
 
 
 class GuidanceState(AgentState[Any]):
-    """The agent's state, and what guidance keeps in it."""
+    """The agent's state, and guidance's memory in it."""
 
     pointsman_memory: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]  # a ``GuidanceMemory``
     pointsman_injection: NotRequired[Annotated[str, PrivateStateAttr]]  # for the next model call
@@ -42,7 +42,7 @@ class GuidanceState(AgentState[Any]):
 
 
 class GuidanceMiddleware(AgentMiddleware[GuidanceState, Any, Any]):
-    """Tells a stuck agent so, once. Without something to ask, model classifiers abstain."""
+    """Gives a stuck agent a hint, once. Without a model, model classifiers abstain."""
 
     state_schema = GuidanceState
 
@@ -78,7 +78,7 @@ class GuidanceMiddleware(AgentMiddleware[GuidanceState, Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        """Add what was decided to this call."""
+        """Apply the decision to this call."""
         return handler(self._with_guidance(request))
 
     async def awrap_model_call(
@@ -86,7 +86,7 @@ class GuidanceMiddleware(AgentMiddleware[GuidanceState, Any, Any]):
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
-        """Add what was decided to this call."""
+        """Apply the decision to this call."""
         return await handler(self._with_guidance(request))
 
     def _with_guidance(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
@@ -99,7 +99,7 @@ class GuidanceMiddleware(AgentMiddleware[GuidanceState, Any, Any]):
 
 
 def _update(decision: GuidanceDecision, memory: GuidanceMemory) -> dict[str, Any]:
-    """What a decision changes of the agent's state."""
+    """Changes of the agent's state by a decision."""
     update: dict[str, Any] = {
         "pointsman_memory": msgspec.to_builtins(memory, str_keys=True),
         "pointsman_injection": decision.injection,
@@ -133,7 +133,7 @@ def thread_id() -> str:
 
 
 class _Messages:
-    """LangChain's messages as ours, each converted when it is read."""
+    """LangChain's messages as Pointsman's, each converted when it is read."""
 
     def __init__(self, messages: Sequence[AnyMessage]) -> None:
         self._messages: Final = messages
