@@ -1,7 +1,8 @@
-"""Configuration of the documentation site (`make docs`). Reasons: docs/decisions/0110."""
+"""Configuration of the documentation site (`make docs`). Reasons: docs/notebook/0110."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from pygments.lexers.special import TextLexer
@@ -32,6 +33,7 @@ html_title = f"Pointsman {version}"
 html_copy_source = False
 html_show_sourcelink = False
 templates_path: list[str] = []
+html_search_scorer = str(Path(__file__).parent / "_static" / "scorer.js")
 
 # Diagrams are shown as their source: the usual renderer is a script that is fetched from another site.
 lexers["mermaid"] = TextLexer()
@@ -49,6 +51,16 @@ def _once(_app: Sphinx, what: str, _name: str, member: Any, skip: bool, _options
     return is_known
 
 
+def _out_of_the_way(app: Sphinx, docname: str, _source: list[str]) -> None:
+    """Keep design decisions out of the navigation, and the notebook out of the search index too."""
+    folder = docname.partition("/")[0]
+    if folder == "notebook":
+        app.env.metadata[docname]["nosearch"] = True
+    if folder in ("decisions", "notebook"):
+        app.env.metadata[docname]["orphan"] = True
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("autodoc-skip-member", _once)
+    app.connect("source-read", _out_of_the_way)
