@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 # Many processes import the same modules: the first one compiles them for all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: litellm audit browser chart dist docs run services test quick search check budget instructions lock clean
+.PHONY: litellm audit one-line browser chart dist docs run services test quick search check budget instructions lock clean
 run: $(VENV)/.ready
 	@trap : INT; $(VENV)/bin/pointsman serve --demo || [ $$? -eq 130 ] # Ctrl-C is the way to end it, no error
 
@@ -56,10 +56,12 @@ $(VENV)/.ready-dev: $(DEV) pyproject.toml
 	sh scripts/setup-venv.sh $(VENV) $(DEV)
 	@touch $@ $(VENV)/.ready
 
-# The documentation site, in site/. A broken link, also to a heading, is an error. Needs no network once installed.
+# The documentation site, in site/. A broken link, also to a heading, is an error, and so is a page that new users do not find.
+# Needs no network once installed.
 DOCS_VENV := .venv-docs
 docs: $(DOCS_VENV)/.ready
 	$(DOCS_VENV)/bin/sphinx-build -q -W --keep-going -b html docs site
+	$(DOCS_VENV)/bin/python scripts/ten_questions.py site
 
 $(DOCS_VENV)/.ready: requirements/docs.txt pyproject.toml
 	sh scripts/setup-venv.sh $(DOCS_VENV) requirements/docs.txt
@@ -75,14 +77,25 @@ $(LITELLM_VENV)/.ready: requirements/litellm.txt pyproject.toml
 	sh scripts/setup-venv.sh $(LITELLM_VENV) requirements/litellm.txt
 	@touch $@
 
-# The distributions in dist/, with a bill of materials (CycloneDX) and the provenance (in-toto, SLSA) of both.
+# The distributions in dist/, built twice in two places and compared bit by bit, with a bill of materials (CycloneDX) and the provenance (in-toto, SLSA) of both.
 DIST_VENV := .venv-dist
 dist: $(DIST_VENV)/.ready
 	rm -rf dist
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(DIST_VENV)/bin/python -m build -q --outdir dist .
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(DIST_VENV)/bin/python -m build -q --no-isolation --outdir dist .
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(DIST_VENV)/bin/python scripts/reproducible.py dist
 	$(DIST_VENV)/bin/cyclonedx-py requirements requirements/run.txt --pyproject pyproject.toml --mc-type application \
 	    --output-reproducible --of JSON -o dist/pointsman.cdx.json
 	$(DIST_VENV)/bin/python scripts/provenance.py dist
+
+# The wheel as its users install it: uvx, uv tool install and pipx run, each in a home of its own. Needs an index or a cache.
+INSTALLERS_VENV := .venv-installers
+one-line: $(INSTALLERS_VENV)/.ready $(VENV)/.ready-dev
+	PATH="$(CURDIR)/$(INSTALLERS_VENV)/bin:$$PATH" $(PY) -m pytest -q -n 0 tests/wheel $(ARGS)
+
+$(INSTALLERS_VENV)/.ready: requirements/installers.txt
+	python3 -m venv $(INSTALLERS_VENV)
+	$(INSTALLERS_VENV)/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements/installers.txt
+	@touch $@
 
 # Known vulnerabilities in what is locked. Where no advisory source can be reached it says so, and that is no failure.
 audit: $(DIST_VENV)/.ready
@@ -122,6 +135,7 @@ lock: $(UV)
 	$(COMPILE:pyproject.toml=) --group chart -o requirements/chart.txt
 	$(COMPILE) --extra gateway --group docs -o requirements/docs.txt
 	$(COMPILE) --extra gateway --group dist -o requirements/dist.txt
+	$(COMPILE:pyproject.toml=) --group installers -o requirements/installers.txt
 
 .venv-lock/bin/uv:
 	python3 -m venv .venv-lock

@@ -22,12 +22,12 @@ from pointsman.drivers import drive, no_model
 from pointsman.factory import build_engine, default_policy
 from pointsman.gateway._injections import injections
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, Body
+from pointsman.wire import FORMATS, Body
 from pointsman.wire.history import JsonHistory
 from pointsman.wire.request import read_request
 
 ROUNDS = 60
-WIRE = WIRES[WireFormat.CHAT]
+WIRE = FORMATS[WireFormat.CHAT]
 
 
 def added_to(messages: list[dict[str, object]], count: int) -> Additions:

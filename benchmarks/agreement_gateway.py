@@ -31,9 +31,9 @@ from pointsman.stores.ledger import ComparedAnswers, MemoryLedger
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import Call, UpstreamSpec
 from pointsman.vocabulary import ModelSpec, WireFormat
-from pointsman.wire import WIRES, Reply
+from pointsman.wire import FORMATS, Reply
 
-CHAT = WIRES[WireFormat.CHAT]
+CHAT = FORMATS[WireFormat.CHAT]
 EVENTS = b"text/event-stream"
 
 

@@ -18,8 +18,8 @@ import numpy as np
 from heads import Rows
 from outcome_tasks import Remembering, kinds_without, rows, tasks
 
-from pointsman.learning.calibrating import calibrate
 from pointsman.learning.datasets import PromptOutcome
+from pointsman.learning.fit import calibrate
 from pointsman.learning.kinds_prior import fitter
 from pointsman.learning.learning import Corpus, held_out, trust
 from pointsman.learning.metrics import calibration_error

@@ -20,12 +20,11 @@ from msgspec import structs
 from outcome_tasks import ODD, Floats, Remembering, kinds_without, rows, tasks
 
 from pointsman.learning.datasets import PromptOutcome
-from pointsman.learning.fit import RIVALS, claim
+from pointsman.learning.fit import RIVALS, claim, signal_chance
 from pointsman.learning.intervals import wilson
 from pointsman.learning.kinds_prior import fitter
 from pointsman.learning.learning import Corpus, held_out
 from pointsman.learning.rankers import baselines
-from pointsman.learning.signal import signal_chance
 from pointsman.tiers.learned_router import Claim
 
 

@@ -7,7 +7,7 @@ Each client stands behind the port of upstreams (``loopback/http_clients.py``) i
 request, a short stream of 100 events, and an agent's turn, which is a request of 35 kB answered with 100
 events. CPU of the server's process tree, its threads included; loads and clients in turn, round after round;
 median, least and most of each. A round's ratio to ours is of figures measured seconds apart; its median
-decides (docs/decisions/0074). A client that is not installed is left out: ``pip install aiohttp pyreqwest``.
+decides (docs/notebook/0074). A client that is not installed is left out: ``pip install aiohttp pyreqwest``.
 """
 
 import argparse

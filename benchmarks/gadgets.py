@@ -4,7 +4,7 @@
 
 Reads ../shared/data/tiers (or $POINTSMAN_SHARED/data/tiers); needs the extra ``fit``. Easy are prompts that
 are labelled SIMPLE, that the weak model gets right, of which nine models get four fifths, or of which many
-models fail at most a tenth. At most 500 of a source are drawn. Keywords are those of ``eval robustness``, and
+models fail at most a tenth. At most 500 of a source are drawn. Keywords are those of ``robustness.py``, and
 others of profile ``default`` (English ones that it does not use). ``order`` is a sentence that orders what
 the prompt does not ask: no reader could tell it from an order, so it is printed as a limit.
 
@@ -21,10 +21,10 @@ from random import Random
 
 import numpy as np
 from outcome_tasks import Task, tasks
+from robustness import GADGETS
 from tiers_quality import Profile, rows
 
 from pointsman.learning.metrics import bootstrap, gap_curve
-from pointsman.learning.robustness import GADGETS
 from pointsman.tiers import TierProfile, builtin_profile
 from pointsman.vocabulary import Tier
 
@@ -52,7 +52,7 @@ Gadget = Callable[[str, Random], str]
 
 
 def other_keywords(profile: TierProfile) -> tuple[str, ...]:
-    """English keywords of a profile that ``eval robustness`` does not use."""
+    """English keywords of a profile that ``robustness.py`` does not use."""
     counted = [each for each in profile.dimensions if each.name not in {"simple", "comparison"}]
     found = {
         word.strip("*")

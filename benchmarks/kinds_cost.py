@@ -17,7 +17,7 @@ from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
 from pointsman.drivers import drive, no_model
-from pointsman.encoders.kinds import load_kinds
+from pointsman.encoders.learned_routers import load_kinds
 from pointsman.factory import build_engine, read_profile
 from pointsman.wire.request import request_from_text
 

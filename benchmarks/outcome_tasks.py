@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pointsman.encoders import StaticEncoder
-from pointsman.encoders.kinds import table_hash
+from pointsman.encoders.learned_routers import table_hash
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.kinds import fit_kinds
 from pointsman.learning.rankers import persons_text
@@ -98,7 +98,7 @@ def pairs_of(outcomes: Sequence[dict[str, Any]]) -> Iterator[Pair]:
 
 
 def task(source: str, name: str, own: list[Row], outcomes: list[dict[str, Any]], *, learn: bool) -> Task:
-    prompts = [PromptOutcome(row["prompt"], 0.0, 0.0) for row in own]
+    prompts = [PromptOutcome(row["prompt"], 0.0, 0.0, str(row.get("category") or "")) for row in own]
     failed = [1 - statistics.fmean(map(float, each.values())) for each in outcomes] if learn else []
     texts = [persons_text(row["prompt"]) for row in own]
     return Task(source, name, texts, prompts, failed, list(pairs_of(outcomes)), outcomes)

@@ -22,9 +22,8 @@ from pointsman.decision.policy import Policy
 from pointsman.drivers import drive
 from pointsman.factory import build_engine, default_policy
 from pointsman.guidance import GuidancePolicy
-from pointsman.reports.replay import Replay
-from pointsman.reports.replay_file import ReplayFile
-from pointsman.reports.replay_summary import Summary
+from pointsman.reports.replay import Replay, Summary
+from pointsman.reports.replay_period import ReplayFile
 from pointsman.stores.ledger import Attempt, Entry, PromptText, Retention, SqliteLedger
 from pointsman.vocabulary import Mode, ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
 from pointsman.wire.request import read_request

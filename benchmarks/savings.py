@@ -53,7 +53,14 @@ def measured(one: Task, rule: Rule, splits: int, features: Features) -> Iterator
         own = Rule(labels=labels, margin=rule.margin, certainty=rule.certainty)
         try:
             found = evaluate_savings(
-                one.name, corpus, costs, rule=own, splits=splits, seed=number, resamples=RESAMPLES
+                one.name,
+                corpus,
+                costs,
+                groups=[one.prompts[at].group for at in places],
+                rule=own,
+                splits=splits,
+                seed=number,
+                resamples=RESAMPLES,
             )
         except PointsmanError as error:
             print(f"{one.source} {one.name}: {error.message}")
@@ -89,11 +96,14 @@ def main() -> None:
     parser.add_argument("--margin", type=float, default=0.01)
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--features", type=Features, default=Features.AUTO)
+    parser.add_argument("--only", default="", help="sources whose name begins so")
     asked = parser.parse_args()
     rule = Rule(labels=asked.labels, margin=asked.margin)
     by_router: dict[str, dict[str, Values]] = {}
     print("  router          fixed  success - strong         cost   saved beyond coin        shown")
     for one in sources():
+        if not f"{one.source} {one.name}".startswith(asked.only):
+            continue
         rows: dict[str, list[RouterSavings]] = {}
         for table in measured(one, rule, asked.splits, asked.features):
             for row in table:

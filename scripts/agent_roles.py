@@ -32,7 +32,7 @@ from real_agents.upstream import CALLERS_KEY
 from pointsman.printable import plain_lines
 from pointsman.reports.roles import roles
 from pointsman.stores.ledger import Record, SqliteLedger
-from pointsman.tiers.roles import name_of
+from pointsman.tiers.projects import name_of
 from pointsman.vocabulary import ModelSpec, Purpose, WireFormat
 
 _PRICES = {

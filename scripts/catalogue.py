@@ -20,8 +20,7 @@ from typing import Any
 import msgspec
 
 from pointsman.catalogue import Catalogue, CatalogueEntry
-from pointsman.catalogue._files import SHIPPED, encode
-from pointsman.catalogue._litellm import from_litellm
+from pointsman.catalogue._update import SHIPPED, encode, from_litellm
 
 MAP = "litellm/model_prices_and_context_window_backup.json"
 VERSIONS = "LiteLLM 1.109.1; prices checked against genai-prices 0.2.3"

@@ -12,8 +12,7 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
-from pointsman.config.convert import given, is_pool, keys, list_of
-from pointsman.config.describe import describe
+from pointsman.config.convert import describe, given, is_pool, keys, list_of
 from pointsman.config.shapes import File
 from pointsman.model_choice.pools import TierModel
 

@@ -58,6 +58,7 @@ FLOORS = {
     "learning": 96,
     "model_calls": 90,
     "offload": 95,
+    "plugins": 93,
     "printable": 95,
     "remembering": 95,
     "sampling": 95,

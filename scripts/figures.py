@@ -23,7 +23,7 @@ COMMANDS = {
     "projects": "benchmarks/projects.py tiers/agent_tasks.jsonl.gz --orders 60",
     "kinds": "benchmarks/left_out.py",
     "claims": "benchmarks/claims.py --draws 60",
-    "robustness": "-m pointsman eval robustness --data tiers/tier_labels.jsonl.gz",
+    "robustness": "benchmarks/robustness.py --data tiers/tier_labels.jsonl.gz",
     "gadgets": "benchmarks/gadgets.py",
 }
 

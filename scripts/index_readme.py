@@ -1,7 +1,7 @@
 """The README for a package index, which shows it without the files beside it: every link leads somewhere.
 
 With the address of the repository links become absolute; without one they become their text, and pictures go.
-``hatch_build.py`` calls it when a distribution is built (docs/decisions/0196).
+``hatch_build.py`` calls it when a distribution is built (docs/notebook/0196).
 """
 
 import re

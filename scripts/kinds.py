@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from pointsman.encoders import StaticEncoder
-from pointsman.encoders.kinds import table_hash
+from pointsman.encoders.learned_routers import table_hash
 from pointsman.learning.kinds import fit_kinds
 from pointsman.learning.rankers import persons_text
 from pointsman.tiers.kinds import Origin

@@ -8,7 +8,7 @@
 - Definitions: functions, methods and classes of ``src``; how many have a docstring, and its words. Public are
   those whose names begin with no underscore, in modules and classes.
 - Modules of ``src``, longest line and class, most attributes that one class sets on ``self``, long files.
-- Listed phrases (``PHRASES``) per 1,000 words of docstrings, messages and log lines. Messages are the texts
+- Listed phrases (``phrases.toml``) per 1,000 words of docstrings, messages, log lines. Messages are the texts
   in what is raised, log lines those given to ``log``.
 """
 
@@ -26,21 +26,9 @@ from typing import Any, NamedTuple
 
 LONG = 450  # lines of a file
 
-#: Phrases in place of a noun or of the field's term. Whole words, in any case.
-PHRASES = (
-    r"what (?:it|they|he|she|this|that|is|are|was|were|a|an|the|one|has|have|comes|came|stands|goes|belongs)",
-    r"said|says|told|tells",
-    r"where (?:there|that|it|they|none|nothing)",
-    r"who|whom|whose|nobody|somebody|anybody",
-    r"kept|keeps?",
-    r"stands?|stood",
-    r"besides?",
-    r"(?:its|our|their|your|his) own|ours|theirs",
-    r"(?:goes|go|went|gone) on",
-    r"none of",
-    r"(?:is|are|was|were) to",
-)
-PHRASE = re.compile("|".join(rf"\b(?:{phrase})\b" for phrase in PHRASES), re.IGNORECASE)
+#: Phrases in place of a noun or of the field's term, and their ceiling.
+PHRASES = tomllib.loads((Path(__file__).parent / "phrases.toml").read_text("utf-8"))
+PHRASE = re.compile("|".join(rf"\b(?:{phrase})\b" for phrase in PHRASES["phrases"]), re.IGNORECASE)
 WORD = re.compile(r"\w+(?:['’-]\w+)*")
 LAYOUT = frozenset(
     {
@@ -193,6 +181,17 @@ def words(texts: list[str]) -> int:
     return sum(len(WORD.findall(text)) for text in texts)
 
 
+def prose(weights: dict[Path, Mass]) -> list[str]:
+    """Docstrings, messages and log lines of modules."""
+    modules = [text for path in weights if (text := ast.get_docstring(parsed(path)))]
+    return [*modules, *(text for each in weights.values() for text in (*each.docstrings, *each.messages))]
+
+
+def listed(texts: list[str]) -> list[str]:
+    """Phrases of the list that texts hold."""
+    return [phrase for text in texts for phrase in PHRASE.findall(" ".join(text.split()))]
+
+
 def report(root: Path, *, files: bool) -> Iterator[str]:
     """Yield the figures, a line each."""
     weights = {path: weighed(path) for path in sorted(root.glob("src/**/*.py"))}
@@ -229,12 +228,11 @@ def report(root: Path, *, files: bool) -> Iterator[str]:
     yield f"most attributes                        {count:>8,}  {name}"
     long = {path: each.lines for path, each in weights.items() if each.lines > LONG}
     yield f"files over {LONG} lines                   {len(long):>8,}"
-    modules = [text for path in weights if (text := ast.get_docstring(parsed(path)))]
-    prose = [*modules, *docstrings, *(text for each in weights.values() for text in each.messages)]
-    found = [phrase for text in prose for phrase in PHRASE.findall(" ".join(text.split()))]
-    yield f"words of docstrings, messages, logs    {words(prose):>8,}"
+    texts = prose(weights)
+    found = listed(texts)
+    yield f"words of docstrings, messages, logs    {words(texts):>8,}"
     yield f"listed phrases                         {len(found):>8,}"
-    yield f"listed phrases per 1,000 words         {len(found) / words(prose) * 1000:>8.2f}"
+    yield f"listed phrases per 1,000 words         {len(found) / words(texts) * 1000:>8.2f}"
     if files:
         yield from (f"{lines:>6,}  {path.relative_to(root)}" for path, lines in long.items())
 

@@ -1,6 +1,7 @@
 """What one chat request passes through: files, packages, calls and changes of package, counted.
 
-    .venv/bin/python scripts/request_path.py [--agent] [--functions] [--at-most FILES]
+    .venv/bin/python scripts/request_path.py [--agent | --translated] [--functions]
+        [--at-most FILES] [--changes-at-most CHANGES]
 
 One ASGI request in this process, after others like it, through the gateway with tiers, domains, guidance,
 sessions and ledger on, to an upstream that answers from memory. Every call of a function of ours is counted
@@ -35,6 +36,7 @@ WARM_UP = 20  # requests before the one that is counted
 CONFIG = """
 [upstreams.main]
 base_url = "http://127.0.0.1:1/v1"
+formats = ["{format}"]
 
 [models]
 small = { upstream = "main", id = "small" }
@@ -48,7 +50,7 @@ complex = "large"
 mode = "observe"
 
 [guidance]
-mode = "observe"
+mode = "{guidance}"
 
 [ledger]
 path = "{directory}/ledger.sqlite"
@@ -66,17 +68,31 @@ ANSWER = msgspec.json.encode(
     }
 )
 
+#: The same in Messages.
+TRANSLATED = msgspec.json.encode(
+    {
+        "id": "1",
+        "type": "message",
+        "role": "assistant",
+        "model": "large",
+        "content": [{"type": "text", "text": "hi"}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 9, "output_tokens": 1},
+    }
+)
+
 
 class Answered:
     """An upstream's answer that is already there (``Exchange``)."""
 
-    def __init__(self) -> None:
+    def __init__(self, body: bytes) -> None:
+        self.body = body
         self.status = 200
         self.headers = [(b"content-type", b"application/json")]
 
     async def read(self) -> bytes:
         """Return the whole body."""
-        return ANSWER
+        return self.body
 
     async def next(self) -> bytes:
         """Return nothing more."""
@@ -92,14 +108,19 @@ class Upstream:
     async def send(self, call: Call) -> Exchange:
         """Answer at once."""
         assert call.body
-        return Answered()
+        assert call.path != b"/messages" or b"<pointsman source=" in call.body
+        return Answered(TRANSLATED if call.path == b"/messages" else ANSWER)
 
     def close(self) -> None:
         """There is nothing to close."""
 
 
-def scope() -> dict[str, Any]:
-    headers = [(b"content-type", b"application/json"), (b"host", b"localhost"), (b"x-session-id", b"s-1")]
+def scope(session: str) -> dict[str, Any]:
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"host", b"localhost"),
+        (b"x-session-id", session.encode()),
+    ]
     path = "/v1/chat/completions"
     return {
         "type": "http",
@@ -133,7 +154,23 @@ def agent(number: int) -> bytes:
     return msgspec.json.encode({"model": "auto", "messages": messages, "tools": tools})
 
 
-async def request(gateway: Gateway, body: bytes) -> int:
+def stuck(number: int) -> bytes:
+    """A coding agent's turn whose last eight calls have failed: guidance adds a hint."""
+    error = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'build'"
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": "You are a coding agent."},
+        {"role": "user", "content": f"Please find out why the build of case {number} is slow."},
+    ]
+    for step in range(8):
+        function = {"name": "read", "arguments": f'{{"path": "{number}-{step}.py"}}'}
+        call = {"id": f"c{step}", "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": f"c{step}", "content": error})
+    tools = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("read", "write")]
+    return msgspec.json.encode({"model": "auto", "messages": messages, "tools": tools})
+
+
+async def request(gateway: Gateway, body: bytes, session: str) -> int:
     """Send one request and return the status."""
     messages: Iterator[dict[str, Any]] = iter([{"type": "http.request", "body": body}])
     status = 0
@@ -145,7 +182,7 @@ async def request(gateway: Gateway, body: bytes) -> int:
         nonlocal status
         status = message.get("status", status)
 
-    await gateway(scope(), receive, send)
+    await gateway(scope(session), receive, send)
     return status
 
 
@@ -172,13 +209,18 @@ def package(file: str) -> str:
     return file.partition("/")[0].removesuffix(".py")
 
 
+def session(written: Callable[[int], bytes], number: int) -> str:
+    """Return the session of a request. A hint is given once: each stuck agent is another one."""
+    return f"s-{number}" if written is stuck else "s-1"
+
+
 async def counted(gateway: Gateway, written: Callable[[int], bytes]) -> Trace:
     for number in range(WARM_UP):
-        assert await request(gateway, written(number)) == 200
+        assert await request(gateway, written(number), session(written, number)) == 200
     trace, last = Trace(), written(WARM_UP)
     sys.setprofile(trace)
     try:
-        status = await request(gateway, last)
+        status = await request(gateway, last, session(written, WARM_UP))
     finally:
         sys.setprofile(None)
     assert status == 200
@@ -188,24 +230,41 @@ async def counted(gateway: Gateway, written: Callable[[int], bytes]) -> Trace:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--agent", action="store_true", help="an agent's turn instead of a question")
+    parser.add_argument(
+        "--translated",
+        action="store_true",
+        help="a stuck agent's turn, with a hint, to an upstream of Messages",
+    )
     parser.add_argument("--functions", action="store_true", help="list every call")
     parser.add_argument("--at-most", type=int, help="fail where more files are touched")
+    parser.add_argument("--changes-at-most", type=int, help="fail where packages change more often")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "pointsman.toml"
-        file.write_text(CONFIG.replace("{directory}", directory))
+        written = stuck if options.translated else agent if options.agent else short
+        file.write_text(configuration(directory, translated=options.translated))
         builder = Builder(lambda: load(file))
         state = builder()
         for target in state.targets.values():
             target.upstream.client = Upstream()
-        trace = asyncio.run(counted(Gateway(state), agent if options.agent else short))
+        trace = asyncio.run(counted(Gateway(state), written))
         builder.close()
-    report(trace, functions=options.functions)
-    if options.at_most is not None and len({file for file, _ in trace.calls}) > options.at_most:
+    files, changes = report(trace, functions=options.functions)
+    if options.at_most is not None and files > options.at_most:
         raise SystemExit(f"more than {options.at_most} files")
+    if options.changes_at_most is not None and changes > options.changes_at_most:
+        raise SystemExit(f"more than {options.changes_at_most} changes of package")
 
 
-def report(trace: Trace, *, functions: bool) -> None:
+def configuration(directory: str, *, translated: bool) -> str:
+    """Return the configuration: of a chat upstream, or of one of Messages with guidance switched on."""
+    text = CONFIG.replace("{directory}", directory)
+    text = text.replace("{format}", "messages" if translated else "chat")
+    return text.replace("{guidance}", "on" if translated else "observe")
+
+
+def report(trace: Trace, *, functions: bool) -> tuple[int, int]:
+    """Print what a request has passed through; return the numbers of files and of changes of package."""
     files = Counter(file for file, _ in trace.calls)
     packages = [package(file) for file, _ in trace.calls]
     changes = sum(a != b for a, b in itertools.pairwise(packages))
@@ -215,6 +274,7 @@ def report(trace: Trace, *, functions: bool) -> None:
     for file, calls in sorted(files.items()):
         print(f"{calls:>5}  {file}")
     print(f"{len(trace.calls)} calls, {len(files)} files, {len(set(packages))} packages, {changes} changes")
+    return len(files), changes
 
 
 if __name__ == "__main__":

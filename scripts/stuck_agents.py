@@ -33,7 +33,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES, Reply
+from pointsman.wire import FORMATS, Reply
 from pointsman.wire.request import read_request
 
 PATHS = {
@@ -70,7 +70,7 @@ class Upstream:
     async def answer(self, request: Request) -> Response:
         """Call the shell until it has failed often enough, then say that all is done."""
         body = await request.body()
-        wire = WIRES[PATHS[request.url.path]]
+        wire = FORMATS[PATHS[request.url.path]]
         agent_request = read_request(wire.format, body)
         failed = sum(len(message.results) for message in agent_request.history)
         call = shell_call(agent_request.tools, failed) if failed < FAILURES else None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES
+from pointsman.wire import FORMATS
 from pointsman.wire.constructs import CONSTRUCTS, Construct, Kind
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "translation.md"
@@ -22,7 +22,7 @@ def render() -> str:
 
 def lines() -> Iterator[str]:
     """A section for every target: what it refuses, then what is changed, then what is exact."""
-    for target in WIRES:
+    for target in FORMATS:
         yield ""
         yield f"## To {target}"
         yield "| from | field | construct | | |"

@@ -12,8 +12,8 @@ from collections import Counter
 from typing import Any, Final, NamedTuple
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import WIRES
-from pointsman.wire.base import Ending
+from pointsman.wire import FORMATS
+from pointsman.wire.format import Ending
 from support.requests_by_format import PATHS, request
 
 __all__ = ["Callers"]
@@ -140,7 +140,7 @@ class Callers:
         asked: dict[str, Any] = request(wire)
         words = self._chance.choice(_WORDS) + "x" * size
         said = words if wire is WireFormat.RESPONSES else [{"role": "user", "content": words}]
-        asked |= {WIRES[wire].items: said} | ({"stream": True} if streams else {})
+        asked |= {FORMATS[wire].items: said} | ({"stream": True} if streams else {})
         body = json.dumps(asked).encode()
         session = self._chance.randrange(_SESSIONS)
         head = (
@@ -156,7 +156,7 @@ class Callers:
         elif not streams:
             json.loads(answer.body)
             self.results["whole"] += 1
-        elif WIRES[wire].end([answer.body]).ending is Ending.COMPLETE:
+        elif FORMATS[wire].end([answer.body]).ending is Ending.COMPLETE:
             self.results["streams"] += 1
         elif b"error" in answer.body:
             self.told.add(number)
