@@ -53,9 +53,10 @@ class Policies:
         job = self._replays.get(visit.parts["id"])
         if job is None:
             raise Missing("there is no such replay (any more)", hint="begin it again on the page Policy")
+        state = job.state  # before what it found, because the thread of the replay sets the state last
         found = job.found
         data = {
-            "state": job.state,
+            "state": state,
             "done": job.done,
             "total": job.total,
             "error": job.error,
@@ -63,7 +64,7 @@ class Policies:
             "changes": found.biggest if found else (),
         }
         rows = [_row(line) for line in found.biggest] if found else []
-        return Page("replay.html", {"job": job, "found": found}, data, Table(_COLUMNS, rows))
+        return Page("replay.html", {"job": job, "state": state, "found": found}, data, Table(_COLUMNS, rows))
 
     def cancel(self, visit: Visit) -> Redirect:
         """End a replay."""

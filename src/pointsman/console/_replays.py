@@ -42,7 +42,8 @@ class Job:
         self.error = ""
         self.total = 0
         self.done = 0
-        self.found: ReplayDiff | None = None  # once it is done or cancelled
+        self.is_asked_to_end = False
+        self.found: ReplayDiff | None = None  # set before the state is "done" or "cancelled"
 
     @property
     def share(self) -> float:
@@ -88,7 +89,7 @@ class Replays:
         """End a replay at its next pause."""
         job = self._jobs.get(number)
         if job is not None and job.state == "running":
-            job.state = "cancelled"
+            job.is_asked_to_end = True
 
     def close(self) -> None:
         """End all."""
@@ -99,12 +100,11 @@ class Replays:
         def progress(done: int, about: int) -> bool:
             job.done, job.total = done, about
             self._pause(_PAUSE)
-            return job.state == "running"
+            return not job.is_asked_to_end
 
         try:
             job.found = replay_period(ledger, job.engine, since=job.since, until=job.until, progress=progress)
-            if job.found.is_complete:
-                job.state = "done"
+            job.state = "done" if job.found.is_complete else "cancelled"
         except PointsmanError as error:
             job.state, job.error = "failed", error.message
         except Exception:
