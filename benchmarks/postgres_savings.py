@@ -19,7 +19,7 @@ from pathlib import Path
 import psycopg
 
 from pointsman.prices import Prices
-from pointsman.reports.savings import savings_by
+from pointsman.reports.savings import SavingsCalculator
 from pointsman.stores.ledger.postgres import PostgresLedger
 from pointsman.stores.ledger.postgres._connection import Database
 from pointsman.stores.ledger.postgres._schema import Partitions
@@ -123,7 +123,9 @@ def main() -> None:
         ledger = PostgresLedger(url)
         measured(f"totals of {DAYS} days", ledger, ledger.totals)
         measured(f"totals of {DAYS} days, zone +2", ledger, lambda: ledger.totals(zone=2))
-        measured("savings per day", ledger, lambda: savings_by(ledger.totals(), "day", MODELS, "large"))
+        measured(
+            "savings per day", ledger, lambda: SavingsCalculator(MODELS, "large").by(ledger.totals(), "day")
+        )
         measured("totals of the last day", ledger, lambda: ledger.totals(since=END - DAY))
         ledger.close()
 

@@ -85,8 +85,11 @@ def test_an_agent_runs_through_a_gateway_of_its_own(home: Path, monkeypatch: pyt
     configure(home, **{'text = "off"': f'text = "off"\npath = "{place}"'})
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-the-provider")
     before = sorted(home.rglob(".claude*"))
-    done = CliRunner().invoke(app, ["claude", "-p", "--config", "x", "-h"])
-    assert done.exit_code == 7, done.output
+    saved: list[str] = []
+    for _ in range(2):  # the second one does not count the first one's request, of the same hour
+        done = CliRunner().invoke(app, ["claude", "-p", "--config", "x", "-h"])
+        assert done.exit_code == 7, done.output
+        saved += [line for line in done.output.splitlines() if line.startswith("This session: saved $")]
     told = given(home)
     assert told["arguments"] == ["--model", "auto", "-p", "--config", "x", "-h"]
     environment = told["environment"]
@@ -94,13 +97,15 @@ def test_an_agent_runs_through_a_gateway_of_its_own(home: Path, monkeypatch: pyt
     assert environment["ANTHROPIC_AUTH_TOKEN"] == "any"
     assert "ANTHROPIC_API_KEY" not in environment, "Claude Code would complain of both"
     assert "ANTHROPIC_BASE_URL" not in os.environ
+    assert len(saved) == 2
+    assert saved[0] == saved[1]
     assert "Requests: 1\n" in done.output
     assert "cost $" in done.output
     assert "Stuck sessions: 0" in done.output
     assert f"gateway at {told['base']} until claude ends" in done.output
     [ledger] = (home / "state").glob("shop-*/ledger.sqlite")
     with closing(SqliteLedger(ledger, text="off", retention=Retention(None, None))) as store:
-        assert len(list(store.decisions())) == 1
+        assert len(list(store.decisions())) == 2
     assert load(home / "config/pointsman/pointsman.toml").ledger.path == ledger, "as every command reads it"
     assert sorted(home.rglob(".claude*")) == before
 

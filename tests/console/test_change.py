@@ -7,6 +7,7 @@ import re
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 from pointsman.cli import app
 from pointsman.stores.ledger import SqliteLedger
+from pointsman.stores.ledger.port import PolicyText
 from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer
 from support.consoles import Browser, console_gateway
@@ -61,6 +63,35 @@ def test_a_dearer_hour_is_explained_and_its_decisions_are_a_link_away(file: Path
         assert {row["id"] for row in listed} == {f"d-{number}" for number in range(11, 20, 2)}
         assert browser.get(f"/console/change?from={FIRST}&to={FIRST}").status == 400
         assert browser.get("/console/change?to=yesterday").status == 400
+
+
+def test_each_hour_is_counted_at_the_prices_then_in_force(file: Path) -> None:
+    later = "".join(
+        f"[models.demo-{size}]\ninput_per_million = {price}\noutput_per_million = {price}\n"
+        for size, price in (("small", 7), ("large", 70))
+    )
+    with closing(SqliteLedger(file)) as ledger:
+        for number, (policy, text) in enumerate(
+            (("before", "[models]"), ("after", later), ("odd", "models"))
+        ):
+            at = FIRST + (number + 2) * HOUR
+            made = replace(
+                a_decision(f"p-{number}", at=at, session="p"), policy=policy, chain=("demo-small",)
+            )
+            ledger.append(PolicyText(version=policy, text=text))
+            ledger.append(made)
+            ledger.append(an_answer(made.id, model="demo-small"))
+    with closing(SqliteLedger(file)) as ledger, closing(Browser(console_gateway(ledger=ledger))) as browser:
+
+        def prices(hour: int) -> dict[str, Any]:
+            path = f"/console/change.json?from={FIRST + 2 * HOUR:.0f}&to={FIRST + hour * HOUR:.0f}"
+            found = browser.get(path).json()
+            return next(each for each in found["contributions"] if each["name"] == "prices")
+
+        assert prices(3)["amount"] > 0
+        assert prices(3)["detail"].endswith(", then $7/$7")
+        assert prices(3)["detail"].startswith("demo-small $")
+        assert (prices(4)["amount"], prices(4)["detail"]) == (0.0, "the same in both periods")
 
 
 def test_the_terminal_says_the_same(file: Path) -> None:

@@ -15,7 +15,7 @@ from pointsman.gateway.build import demo_config
 from pointsman.guidance import Arm, Firing, FollowUp, GuidanceDecision, Rung
 from pointsman.reports.guidance_report import guidance_report
 from pointsman.reports.quality import router_quality
-from pointsman.reports.savings import savings, usual_baseline
+from pointsman.reports.savings import SavingsCalculator, usual_baseline
 from pointsman.stores.ledger import MemoryLedger, Outcome
 from pointsman.testing import a_decision
 from pointsman.tiers.projects import Cell, ProjectPolicy, Projects, cell_name
@@ -52,7 +52,7 @@ def test_savings_are_those_of_the_report(browser: Browser) -> None:
     browser.chat("Hello!")
     browser.chat("Prove this theorem step by step, and then prove it again formally.")
     models = demo_config().models
-    expected = savings(_ledger(browser).totals(), models, "demo-large").to_json()
+    expected = SavingsCalculator(models, "demo-large").total(_ledger(browser).totals()).to_json()
     found = browser.get("/console/savings.json").json()
     assert found["total"] == expected
     assert found["total"]["net"] > 0

@@ -17,7 +17,7 @@ from pointsman.orchestrator import Agent, Application
 from pointsman.orchestrator._tiered_model import TieredModel
 from pointsman.orchestrator.langgraph import build_graph, new_turn
 from pointsman.orchestrator.machine import Limits
-from pointsman.reports.savings import savings
+from pointsman.reports.savings import SavingsCalculator
 from pointsman.stores.ledger.runs import RunUsage, run_record, usage_by_run
 from pointsman.testing import ScriptedModel
 from pointsman.vocabulary import AgentRole, ModelSpec, Prompt, Tier
@@ -174,7 +174,7 @@ def test_the_questions_of_a_run_count_in_the_savings(start: Start) -> None:
         name: ModelSpec(name, "main", name, input_per_million=price, output_per_million=price)
         for name, price in (("small", 1.0), ("large", 10.0))
     }
-    found = savings(pointsman.runtime.ledger.totals(), models, "large")
+    found = SavingsCalculator(models, "large").total(pointsman.runtime.ledger.totals())
     assert (found.turns, found.counted, found.no_usage) == (3, 3, 0)
     assert found.at_baseline == pytest.approx(3 * 150 * 10 / 1e6)
 

@@ -13,7 +13,7 @@ from pointsman.decision.decision import Decision, Injection
 from pointsman.decision.input import RequestInput
 from pointsman.errors import PointsmanError
 from pointsman.prices import dollars
-from pointsman.reports.savings import Savings, savings, savings_by
+from pointsman.reports.savings import Savings, SavingsCalculator
 from pointsman.stores.ledger import Attempt, Owner, Record, Retention, SqliteLedger, Totals
 from pointsman.stores.ledger.turns import rows_of, totals_of
 from pointsman.testing import a_decision
@@ -73,7 +73,9 @@ def totals(*tries: list[dict[str, Any]]) -> Totals:
 
 
 def total(records: list[Record], question: float | None = 0.0) -> Savings:
-    return savings(totals_of(rows_of(records)), MODELS, "large", question=question, verifier="local")
+    return SavingsCalculator(MODELS, "large", question=question, verifier="local").total(
+        totals_of(rows_of(records))
+    )
 
 
 def test_a_cheaper_answer_saves_the_difference() -> None:
@@ -134,7 +136,7 @@ def test_a_cache_that_has_expired_anyway_is_not_lost_to_a_switch(kept: float | N
     first, second = turns([a_try("large", (M, 0, 0))], [a_try("small", (2 * M, 0, 0))])
     asked = msgspec.structs.replace(second.decision.input, arrived_at=300.0)
     second = msgspec.structs.replace(second, decision=msgspec.structs.replace(second.decision, input=asked))
-    found = savings(totals_of(rows_of((first, second))), models, "large")
+    found = SavingsCalculator(models, "large").total(totals_of(rows_of((first, second))))
     assert found.baseline_cache == pytest.approx(saved)
 
 
@@ -143,11 +145,13 @@ def test_a_turn_without_usage_keeps_the_cache_of_the_baseline_alive(middle: list
     """Its lifetime is counted from the last request, not from the last one with usage: here 2 seconds."""
     models = {**MODELS, "large": msgspec.structs.replace(MODELS["large"], cache_seconds=1.0)}
     records = turns([a_try("large", (M, 0, 0))], middle, [a_try("small", (M, 0, 0))])
-    assert savings(totals_of(rows_of(records)), models, "large").baseline_cache == pytest.approx(9.0)
+    assert SavingsCalculator(models, "large").total(
+        totals_of(rows_of(records))
+    ).baseline_cache == pytest.approx(9.0)
 
 
 def test_a_baseline_without_a_price_of_cached_input_is_named() -> None:
-    found = savings(totals([a_try("small", (M, 0, 0))]), MODELS, "free")
+    found = SavingsCalculator(MODELS, "free").total(totals([a_try("small", (M, 0, 0))]))
     assert found.to_json()["baseline_caches"] is False
     assert 'unknown: "free" has no cached_input_per_million' in "\n".join(found.lines())
     assert "unknown" not in "\n".join(total([]).lines())
@@ -161,11 +165,11 @@ def test_writing_to_a_cache_is_a_bound_beside_the_net() -> None:
         "large": msgspec.structs.replace(MODELS["large"], cache_write_per_million=12.5),
     }
     tried = [a_try("small", (M, 0, 0), status=500), a_try("small", (2 * M, M, 0))]
-    found = savings(totals(tried), models, "large")
+    found = SavingsCalculator(models, "large").total(totals(tried))
     assert found.writes == pytest.approx(0.5)
     assert found.to_json()["net_after_writes"] == pytest.approx(found.net - 0.5)
     assert "writing to prompt caches, at most $0.50; saved then $8.40" in "\n".join(found.lines())
-    own = savings(totals([a_try("large", (M, 0, 0))]), models, "large")
+    own = SavingsCalculator(models, "large").total(totals([a_try("large", (M, 0, 0))]))
     assert own.writes == 0.0  # the baseline would have written the same
 
 
@@ -236,7 +240,7 @@ def test_a_cache_is_lost_to_a_model_without_a_price_too() -> None:
 
 def test_the_baseline_must_have_a_price() -> None:
     with pytest.raises(PointsmanError, match='price of "local" is unknown'):
-        savings(totals_of([]), MODELS, "local")
+        SavingsCalculator(MODELS, "local").total(totals_of([]))
 
 
 def test_an_empty_ledger_saves_nothing() -> None:
@@ -247,16 +251,16 @@ def test_an_empty_ledger_saves_nothing() -> None:
 
 def test_the_baseline_must_be_known() -> None:
     with pytest.raises(PointsmanError, match='no model "huge"'):
-        savings(totals_of([]), MODELS, "huge")
+        SavingsCalculator(MODELS, "huge").total(totals_of([]))
 
 
 def test_savings_are_divided_and_their_parts_are_the_whole() -> None:
     found = totals(
         [a_try("small", (M, None, 0))], [a_try("large", (M, 0, 0), status=500)], [a_try("gone", (1, 0, 1))]
     )
-    whole = savings(found, MODELS, "large")
+    whole = SavingsCalculator(MODELS, "large").total(found)
     for by, keys in (("day", {"1970-01-01"}), ("tier", {""}), ("model", {"", "small", "gone"})):
-        parts = savings_by(found, by, MODELS, "large")  # type: ignore[arg-type]
+        parts = SavingsCalculator(MODELS, "large").by(found, by)  # type: ignore[arg-type]
         assert set(parts) == keys
         assert sum(each.net for each in parts.values()) == pytest.approx(whole.net)
         assert sum(each.turns for each in parts.values()) == whole.turns == 3

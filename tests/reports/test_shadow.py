@@ -11,7 +11,7 @@ from pointsman.cli import app
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import Verdict
 from pointsman.decision.input import RequestInput
-from pointsman.reports.savings import savings
+from pointsman.reports.savings import SavingsCalculator
 from pointsman.reports.shadow import shadow_report
 from pointsman.stores.ledger import Attempt, Record, ShadowAnswer, ShadowDecision, SqliteLedger
 from pointsman.stores.ledger.turns import rows_of, totals_of
@@ -136,8 +136,8 @@ def test_how_the_model_does() -> None:
 def test_what_it_costs_is_taken_from_what_was_saved() -> None:
     alone = [Record(r.decision, r.attempts, (), None) for r in RECORDS]
     without, with_it = (
-        savings(totals_of(rows_of(alone)), MODELS, "large"),
-        savings(totals_of(rows_of(RECORDS)), MODELS, "large"),
+        SavingsCalculator(MODELS, "large").total(totals_of(rows_of(alone))),
+        SavingsCalculator(MODELS, "large").total(totals_of(rows_of(RECORDS))),
     )
     assert (with_it.trials, with_it.shadow) == (4, 6.0)
     assert with_it.net == without.net - 6.0

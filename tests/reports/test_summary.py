@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from pointsman.cli import app
 from pointsman.guidance import Arm, Firing, GuidanceDecision, Rung
-from pointsman.reports.savings import savings, savings_by
+from pointsman.reports.savings import SavingsCalculator
 from pointsman.reports.summary import all_totals, now, priced, usage_by_model
 from pointsman.stores.ledger import DecisionFilter, Ledger, MemoryLedger, Retention, SqliteLedger
 from pointsman.testing import a_decision
@@ -104,8 +104,8 @@ def test_the_command_line_prints_what_a_page_shows(
     config.write_text(CONFIG)
     ledger = SqliteLedger(path, retention=Retention(None, None))
     filled(ledger)
-    page = savings(ledger.totals(), MODELS, "large")
-    days = savings_by(ledger.totals(), "day", MODELS, "large")
+    page = SavingsCalculator(MODELS, "large").total(ledger.totals())
+    days = SavingsCalculator(MODELS, "large").by(ledger.totals(), "day")
     ledger.close()
     if upgraded:
         unsummarized: Callable[[SqliteLedger], int] = lambda _: 1  # noqa: E731

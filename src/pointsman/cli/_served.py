@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Final
 
@@ -18,7 +18,10 @@ from pointsman.gateway.build import Builder
 from pointsman.gateway.parts import Metrics
 from pointsman.gateway.request_feed import RequestFeed
 from pointsman.gateway.request_log import ServedRequest
-from pointsman.stores.ledger.turns import answered
+from pointsman.stores.ledger.port import Search
+from pointsman.stores.ledger.reading import MOST_ROWS, DecisionFilter, DecisionRow, Position
+from pointsman.stores.ledger.reading import Totals as LedgerTotals
+from pointsman.stores.ledger.turns import answered, totals_of
 from pointsman.telemetry import EndedRequest
 from pointsman.telemetry.tracing import is_configured, open_tracing
 
@@ -70,7 +73,14 @@ def wants_lines(requests: bool | None, log_format: LogFormat) -> bool:
     return (log_format is LogFormat.JSON or is_terminal()) if requests is None else requests
 
 
-def print_summary(config: Config, totals: Totals, since: float, *, demo: bool) -> None:
+def print_summary(
+    config: Config,
+    totals: Totals,
+    since: float,
+    *,
+    demo: bool = False,
+    sessions: Collection[str] | None = None,
+) -> None:
     """Print the sums over all requests, and the savings.
 
     Args:
@@ -78,29 +88,44 @@ def print_summary(config: Config, totals: Totals, since: float, *, demo: bool) -
         totals: Of this process.
         since: When it began to serve, seconds since the epoch.
         demo: Whether the demo was served.
+        sessions: Count the savings of these sessions alone, exactly from ``since`` on; None: of all requests,
+            from the whole hour before.
     """
-    echo("\n" + "\n".join([*totals.lines(config.ledger.place, demo=demo), *_saved(config, since, demo=demo)]))
+    saved = _saved(config, since, sessions, demo=demo)
+    echo("\n" + "\n".join([*totals.lines(config.ledger.place, demo=demo), *saved]))
 
 
-def _saved(config: Config, since: float, *, demo: bool) -> Iterator[str]:
+def _saved(config: Config, since: float, sessions: Collection[str] | None, *, demo: bool) -> Iterator[str]:
     """The saving by the ledger, which knows the baseline's cache too. A database is not asked."""
     from pointsman.cli.ledgers import open_file
-    from pointsman.factory import build_policy, question_price
-    from pointsman.reports.savings import savings, usual_baseline
+    from pointsman.factory import build_policy
+    from pointsman.reports.savings import SavingsCalculator
 
-    path, policy = config.ledger.path, build_policy(config)
-    baseline = usual_baseline(policy.models)
-    if config.ledger.place != str(path) or not baseline:
+    path = config.ledger.path
+    if config.ledger.place != str(path):
         return
     hour = since // _HOUR * _HOUR
     with suppress(PointsmanError), closing(open_file(path)) as store:
-        verifier = policy.verify.model if policy.verify else ""
-        totals, question = store.totals(since=hour), question_price(policy)
-        found = savings(totals, policy.models, baseline, question=question, verifier=verifier)
+        money = SavingsCalculator.of(build_policy(config))
+        totals = store.totals(since=hour) if sessions is None else _totals_of(store, since, sessions)
+        found = money.total(totals)
         if found.turns:
-            began = time.strftime("%H:%M", time.localtime(hour))
+            began = f"Since {time.strftime('%H:%M', time.localtime(hour))}"
             report = "pointsman report savings" + (" --demo" if demo else "")
-            yield f"Since {began}: {found.headline()} ({report})"
+            yield f"{began if sessions is None else 'This session'}: {found.headline()} ({report})"
+
+
+def _totals_of(store: Search, since: float, sessions: Collection[str]) -> LedgerTotals:
+    def rows() -> Iterator[DecisionRow]:
+        before: Position | None = None
+        while True:
+            page = store.search(DecisionFilter(since=since), before=before, limit=MOST_ROWS)
+            yield from (row for row in page.rows if row.session in sessions)
+            before = page.next
+            if before is None:
+                return
+
+    return totals_of(rows())
 
 
 def _log(builder: Builder, stack: ExitStack) -> Tell:

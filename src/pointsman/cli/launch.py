@@ -156,19 +156,27 @@ def _own_gateway(name: str, file: Path) -> Iterator[str]:
     from pointsman.gateway.app import Gateway
     from pointsman.gateway.build import Builder
     from pointsman.gateway.listening import address, bound
+    from pointsman.gateway.request_log import ServedRequest
     from pointsman.gateway.serve import Server
 
     log = state_file("gateway.log")
     log.parent.mkdir(parents=True, exist_ok=True)
     log_to_stderr("warning", handler=RotatingFileHandler(log, maxBytes=_LOG_BYTES, backupCount=1, delay=True))
     totals, began = Totals(), time.time()
+    sessions: set[str] = set()  # bounded by the agent's own: a gateway of one agent
+
+    def tell(served: ServedRequest) -> None:
+        totals.add(served, builder.config.models)
+        if served.decision is not None:
+            sessions.add(served.decision.input.session)
+
     with ExitStack() as stack:
         builder = stack.enter_context(
             closing(Builder(lambda: listening_on(load(file), "127.0.0.1", 0), file))
         )
         gateway = Gateway(builder())
         listening = stack.enter_context(bound("127.0.0.1", 0))
-        server = Server(gateway, tell=lambda served: totals.add(served, builder.config.models))
+        server = Server(gateway, tell=tell)
         url = f"http://{address(*listening.getsockname()[:2])}"
         serving = threading.Thread(target=server.run, args=([listening],), name="gateway", daemon=True)
         serving.start()
@@ -179,7 +187,7 @@ def _own_gateway(name: str, file: Path) -> Iterator[str]:
             server.should_exit = True
             serving.join()
             builder.flush()
-            print_summary(builder.config, totals, began, demo=False)
+            print_summary(builder.config, totals, began, sessions=sessions)
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:

@@ -29,7 +29,7 @@ from pointsman.cli.report_change import report_change
 from pointsman.config import AnyKey, Config, load
 from pointsman.encoders.learned_routers import load_learned_router
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
-from pointsman.factory import build_policy, question_price
+from pointsman.factory import build_policy
 from pointsman.integrations.hooks import HookState
 from pointsman.prices import dollars
 from pointsman.printable import Column, TextTable
@@ -41,9 +41,9 @@ from pointsman.reports.guidance_report import GuidanceReport, guidance_report
 from pointsman.reports.judge import judged_in
 from pointsman.reports.roles import KindRow, kinds_of
 from pointsman.reports.roles import roles as add_up
-from pointsman.reports.savings import savings, usual_baseline
+from pointsman.reports.savings import SavingsCalculator
 from pointsman.reports.shadow import shadow_report
-from pointsman.reports.spending import SpendingRow, priced_spenders, spending_by
+from pointsman.reports.spending import SpendingRow, spending_by
 from pointsman.reports.summary import all_totals
 from pointsman.tiers.escalation import ENOUGH_RUNS
 
@@ -354,19 +354,11 @@ def saved(
         for name, model in policy.models.items()
         if model.is_priced
     }
-    against = _configured_name(baseline, loaded) if baseline else usual_baseline(policy.models)
-    verifier = policy.verify.model if policy.verify else ""
+    money = SavingsCalculator.of(policy, _configured_name(baseline, loaded) if baseline else "")
     with opened(ledger, config, demo=demo) as store:
-        found = savings(
-            all_totals(store), policy.models, against, question=question_price(policy), verifier=verifier
-        )
-        spenders = priced_spenders(
-            store.spenders(since=-math.inf, until=math.inf) if by else {},
-            policy.models,
-            against,
-            question=question_price(policy),
-            verifier=verifier,
-        )
+        found = money.total(all_totals(store))
+        spent = store.spenders(since=-math.inf, until=math.inf) if by else {}
+        spenders = {spender: money.total(totals) for spender, totals in spent.items()}
     rows = spending_by(by.value, spenders) if by else ()
     if as_json:
         divided = {"by": {by.value: [row.to_json() for row in rows]}} if by else {}

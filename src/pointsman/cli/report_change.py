@@ -13,9 +13,8 @@ from pointsman.cli.options import ConfigOption, DemoOption, JsonOption, LedgerOp
 from pointsman.cli.output import config_file, print_report
 from pointsman.config import AnyKey, load
 from pointsman.errors import PointsmanError
-from pointsman.factory import build_policy, question_price
-from pointsman.reports.change import Side, change, side_of
-from pointsman.reports.savings import savings, usual_baseline
+from pointsman.factory import build_policy
+from pointsman.reports.change import change_between
 
 __all__ = ["report_change"]
 
@@ -46,7 +45,8 @@ def report_change(
     """Report why a period cost more than another: requests, model mix, tokens, cache share, prices.
 
     The contributions add up to the difference. Times are those of this machine's zone; a period begins with a
-    whole hour. Both periods are counted at the configured prices.
+    whole hour. Each period is counted at the prices of the policy then in force if the ledger has it, else
+    at the configured prices.
     """
     from pointsman.gateway.build import demo_config  # loads the gateway
 
@@ -57,21 +57,9 @@ def report_change(
     before = _hour(since.timestamp()) if since else after - length
     if before == after:
         raise PointsmanError("both periods begin with the same hour", hint="--from and --to are two hours")
-    baseline = usual_baseline(policy.models)
-    if not baseline:
-        raise PointsmanError(
-            "no model has a price, so no cost can be compared",
-            hint="set input_per_million and output_per_million under [models]",
-        )
-    verifier = policy.verify.model if policy.verify else ""
     with opened(ledger, config, demo=demo) as store:
-        sides: list[Side] = []
-        for at in (before, after):
-            totals = store.totals(since=at, until=at + length)
-            question = question_price(policy)
-            money = savings(totals, policy.models, baseline, question=question, verifier=verifier)
-            sides.append(side_of(totals, policy.models, money, at, at + length))
-    print_report(change(*sides), as_json=as_json)
+        found = change_between(store, policy, before, after, length)
+    print_report(found, as_json=as_json)
 
 
 def _hour(seconds: float) -> float:

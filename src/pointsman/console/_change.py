@@ -9,9 +9,8 @@ from typing import Final, NamedTuple
 from pointsman.console._filters import time_of
 from pointsman.console._spending import Spending
 from pointsman.console._view import GatewayView, Page, Table, Unusable, Visit
-from pointsman.factory import question_price
-from pointsman.reports.change import Side, change, side_of
-from pointsman.reports.savings import Savings, savings, usual_baseline
+from pointsman.reports.change import change_between
+from pointsman.reports.savings import SavingsCalculator, usual_baseline
 from pointsman.reports.spending import DIVISIONS, Division, spending_by
 
 __all__ = ["Changes"]
@@ -56,8 +55,8 @@ class Changes:
         baseline = usual_baseline(view.config.models)
         if not baseline:
             raise Unusable("no model has a price, so no cost can be compared")
-        found = change(*(_side(view, baseline, at) for at in (before, after)))
-        moved = self._moved(view, baseline, before, after)
+        found = change_between(view.ledger, view.engine.policy, before, after, _HOUR)
+        moved = self._moved(view, before, after)
         context = {
             "found": found,
             "most": max((abs(each.amount) for each in found.contributions), default=0.0) or 1.0,
@@ -72,12 +71,9 @@ class Changes:
         data = {**found.to_json(), "by": {by: [each._asdict() for each in of] for by, of in moved.items()}}
         return Page("change.html", context, data, Table(_COLUMNS, rows))
 
-    def _moved(
-        self, view: GatewayView, baseline: str, before: float, after: float
-    ) -> Mapping[Division, list[_Moved]]:
-        parts = [
-            self._spending.read(view, baseline, [(at, at + _HOUR)], 0.0).parts[0] for at in (before, after)
-        ]
+    def _moved(self, view: GatewayView, before: float, after: float) -> Mapping[Division, list[_Moved]]:
+        money = SavingsCalculator.of(view.engine.policy)
+        parts = [self._spending.read(view, money, [(at, at + _HOUR)], 0.0).parts[0] for at in (before, after)]
         found: dict[Division, list[_Moved]] = {}
         for by in DIVISIONS:
             then, now = ({row.key: row for row in spending_by(by, part)} for part in parts)
@@ -97,13 +93,3 @@ class Changes:
 def _hour(asked: float | None, usual: float) -> float:
     """The first second of an hour."""
     return (usual if asked is None else asked) // _HOUR * _HOUR
-
-
-def _side(view: GatewayView, baseline: str, at: float) -> Side:
-    policy = view.engine.policy
-    totals = view.ledger.totals(since=at, until=at + _HOUR)
-    verifier = policy.verify.model if policy.verify else ""
-    money: Savings = savings(
-        totals, view.config.models, baseline, question=question_price(policy), verifier=verifier
-    )
-    return side_of(totals, view.config.models, money, at, at + _HOUR)

@@ -11,8 +11,7 @@ from pointsman.console._now import client_lines
 from pointsman.console._spending import Chunk, Spending, Spent
 from pointsman.console._svg import Money, MoneyBars, money_bars
 from pointsman.console._view import GatewayView, Page, Table, Unusable, Visit
-from pointsman.factory import question_price
-from pointsman.reports.savings import Savings, savings, savings_by, usual_baseline
+from pointsman.reports.savings import Savings, SavingsCalculator, usual_baseline
 from pointsman.reports.spending import DIVISIONS, Division, SpendingRow, merged, spending_by
 from pointsman.stores.ledger import Spender, Totals
 
@@ -58,7 +57,7 @@ class Home:
         if asked and asked not in HOME_PERIODS:
             raise Unusable(f'"last" must be one of {", ".join(HOME_PERIODS)}')
         baseline = usual_baseline(view.config.models)
-        found = self._found(view, baseline, asked) if baseline else None
+        found = self._found(view, asked) if baseline else None
         is_empty = view.ledger.count() == 0
         shown: dict[Division, Sequence[SpendingRow]] = (
             {by: spending_by(by, found.sums) for by in DIVISIONS} if found else {}
@@ -82,8 +81,8 @@ class Home:
         ]
         return Page("home.html", context, _plain(found, shown) if found else {}, Table(_COLUMNS, rows))
 
-    def _found(self, view: GatewayView, baseline: str, asked: str) -> _Found:
-        at = time.time()
+    def _found(self, view: GatewayView, asked: str) -> _Found:
+        at, money = time.time(), SavingsCalculator.of(view.engine.policy)
         period, totals = asked or _USUAL, None
         if not asked:
             since, until = _bounds(period, at)
@@ -93,12 +92,12 @@ class Home:
         since, until = _bounds(period, at)
         if totals is None:
             totals = view.ledger.totals(since=since, until=until)
-        spent = self._spending.read(view, baseline, _chunks(since, until, period), _PATIENCE)
+        spent = self._spending.read(view, money, _chunks(since, until, period), _PATIENCE)
         if period == "24h":
-            total, bars = _priced(view, baseline, totals), _hours(spent, since)
+            total, bars = money.total(totals), _hours(spent, since)
         else:
-            total, bars = _days(view, baseline, totals, since, until)
-        before = _priced(view, baseline, view.ledger.totals(since=2 * since - until, until=since))
+            total, bars = _days(money, totals, since, until)
+        before = money.total(view.ledger.totals(since=2 * since - until, until=since))
         sums = merged(spent.parts)
         return _Found(period, since, until, total, before, bars, sums, spent.missing)
 
@@ -120,25 +119,15 @@ def _chunks(since: float, until: float, period: str) -> list[Chunk]:
     ]
 
 
-def _priced(view: GatewayView, baseline: str, totals: Totals) -> Savings:
-    policy = view.engine.policy
-    verifier = policy.verify.model if policy.verify else ""
-    return savings(totals, view.config.models, baseline, question=question_price(policy), verifier=verifier)
-
-
 def _days(
-    view: GatewayView, baseline: str, totals: Totals, since: float, until: float
+    money: SavingsCalculator, totals: Totals, since: float, until: float
 ) -> tuple[Savings, tuple[Money, ...]]:
-    policy = view.engine.policy
-    verifier = policy.verify.model if policy.verify else ""
-    found = savings_by(
-        totals, "day", view.config.models, baseline, question=question_price(policy), verifier=verifier
-    )
-    total = Savings(baseline)
+    found = money.by(totals, "day")
+    total = Savings(money.baseline)
     for each in found.values():
         total.add(each)
     days = [(at, datetime.fromtimestamp(at, UTC).date().isoformat()) for at, _ in _chunks(since, until, "")]
-    return total, tuple(_money(at, found.get(day, Savings(baseline))) for at, day in days)
+    return total, tuple(_money(at, found.get(day, Savings(money.baseline))) for at, day in days)
 
 
 def _hours(spent: Spent, since: float) -> tuple[Money, ...]:

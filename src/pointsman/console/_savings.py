@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pointsman.console._filters import PERIODS, period_of
-from pointsman.console._view import GatewayView, Page, Table, Unusable, Visit
+from pointsman.console._view import Page, Table, Unusable, Visit
+from pointsman.decision.policy import Policy
 from pointsman.errors import PointsmanError
-from pointsman.factory import question_price
-from pointsman.reports.savings import By, Savings, savings, savings_by, usual_baseline
+from pointsman.reports.savings import Savings, SavingsCalculator, usual_baseline
 from pointsman.reports.summary import UsageRow, usage_by_model
 from pointsman.stores.ledger import Totals
 from pointsman.stores.ledger.reading import PartTotals, TurnTotals
-from pointsman.vocabulary import ModelSpec, Tier
+from pointsman.vocabulary import Tier
 
 __all__ = ["savings_page"]
 
@@ -55,7 +55,7 @@ def savings_page(visit: Visit) -> Page:
         if not baseline:
             raise Unusable("no model has a price, so no saving can be counted", hint=_PRICES)
         zone = _zone(visit)
-        found = _found(view, baseline, _totals(visit, zone), view.config.models)
+        found = _found(view.engine.policy, baseline, _totals(visit, zone))
     except PointsmanError as mistake:
         if mistake.status == 503:
             raise
@@ -79,19 +79,14 @@ def savings_page(visit: Visit) -> Page:
     return Page("savings.html", context, data, Table(_COLUMNS, rows), 400 if error and models else 200)
 
 
-def _found(view: GatewayView, baseline: str, totals: Totals, models: Mapping[str, ModelSpec]) -> _Found:
-    policy = view.engine.policy
-    question, verifier = question_price(policy), policy.verify.model if policy.verify else ""
-
-    def by(what: By) -> dict[str, Savings]:
-        return savings_by(totals, what, models, baseline, question=question, verifier=verifier)
-
-    days = by("day")
+def _found(policy: Policy, baseline: str, totals: Totals) -> _Found:
+    money = SavingsCalculator.of(policy, baseline)
+    days = money.by(totals, "day")
     totals = _without_days(totals)
-    total = savings(totals, models, baseline, question=question, verifier=verifier)
-    tiers = by("tier")
+    tiers = money.by(totals, "tier")
     ranked = {name: tiers[name] for name in sorted(tiers, key=["", *Tier].index)}
-    return _Found(total, days, ranked, by("model"), usage_by_model(totals, models))
+    by_model = money.by(totals, "model")
+    return _Found(money.total(totals), days, ranked, by_model, usage_by_model(totals, policy.models))
 
 
 def _without_days(found: Totals) -> Totals:

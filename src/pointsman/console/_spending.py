@@ -8,9 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pointsman.console._view import GatewayView
-from pointsman.factory import question_price
-from pointsman.reports.savings import Savings
-from pointsman.reports.spending import priced_spenders
+from pointsman.reports.savings import Savings, SavingsCalculator
 from pointsman.stores.ledger import Spender
 
 __all__ = ["Chunk", "Spending", "Spent"]
@@ -50,12 +48,14 @@ class Spending:
         self._kept: Final[dict[Chunk, _Kept]] = {}
         self._of: tuple[object, str] = (None, "")  # configuration and baseline, whose prices were taken
 
-    def read(self, view: GatewayView, baseline: str, chunks: Iterable[Chunk], seconds: float) -> Spent:
+    def read(
+        self, view: GatewayView, money: SavingsCalculator, chunks: Iterable[Chunk], seconds: float
+    ) -> Spent:
         """Read the parts of a period, the newest first, one at least.
 
         Args:
             view: The gateway.
-            baseline: Configured name of the model to compare with.
+            money: Counts the savings.
             chunks: The parts, the oldest first.
             seconds: After which no further part is begun.
         """
@@ -63,9 +63,9 @@ class Spending:
         parts: list[Part] = []
         missing = 0
         with self._lock:
-            if self._of[0] is not view.config or self._of[1] != baseline:
+            if self._of[0] is not view.config or self._of[1] != money.baseline:
                 self._kept.clear()
-                self._of = view.config, baseline
+                self._of = view.config, money.baseline
             for chunk in reversed(list(chunks)):
                 known = self._kept.get(chunk)
                 if known is not None and known.until > time.monotonic():
@@ -73,20 +73,14 @@ class Spending:
                 elif parts and time.monotonic() > end:
                     missing += 1
                 else:
-                    parts.append(self._read(view, baseline, chunk))
+                    parts.append(self._read(view, money, chunk))
         return Spent(parts[::-1], missing)
 
-    def _read(self, view: GatewayView, baseline: str, chunk: Chunk) -> Part:
+    def _read(self, view: GatewayView, money: SavingsCalculator, chunk: Chunk) -> Part:
         since, until = chunk
-        policy = view.engine.policy
         began = time.monotonic()
-        part = priced_spenders(
-            view.ledger.spenders(since=since, until=until),
-            view.config.models,
-            baseline,
-            question=question_price(policy),
-            verifier=policy.verify.model if policy.verify else "",
-        )
+        found = view.ledger.spenders(since=since, until=until)
+        part = {spender: money.total(totals) for spender, totals in found.items()}
         now = time.monotonic()
         stays = _SETTLED if until < time.time() - _HOUR else _FACTOR * (now - began)
         if len(self._kept) >= _KEPT:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from math import factorial
 from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from pointsman.prices import dollars
+from pointsman.decision.policy import Policy
+from pointsman.prices import Prices, dollars
 from pointsman.printable import Block, Column, TextTable
-from pointsman.reports.savings import Savings
+from pointsman.reports.savings import SavingsCalculator
 from pointsman.reports.usage import PRICED
-from pointsman.stores.ledger import Totals
+from pointsman.stores.ledger.port import Search
 from pointsman.vocabulary import ModelSpec
 
-__all__ = ["Change", "Contribution", "ModelUse", "Side", "change", "side_of"]
+__all__ = ["Change", "Contribution", "ModelUse", "Side", "change", "change_between"]
 
 #: What the cost of answers depends on.
 Factor = Literal["requests", "model mix", "tokens per request", "cache share", "prices"]
@@ -153,18 +156,27 @@ class Change(msgspec.Struct, frozen=True):
         yield TextTable(columns, [*rows, ("= difference", _signed(self.difference), "")])
 
 
-def side_of(
-    found: Totals, models: Mapping[str, ModelSpec], money: Savings, since: float, until: float
-) -> Side:
-    """Return the usage of a period.
+def change_between(ledger: Search, policy: Policy, before: float, after: float, length: float) -> Change:
+    """Compare two periods of equal length, each at the prices in force in it.
 
     Args:
-        found: Its sums (``Ledger.totals``).
-        models: With their prices.
-        money: Its savings against any baseline: what was paid beside the answers.
-        since: Its first second, since the epoch.
-        until: The second after it.
+        ledger: The ledger that has them.
+        policy: In force now; its prices count where the ledger has no policy of a period.
+        before: First second of the one period, since the epoch.
+        after: First second of the other one.
+        length: Seconds of each.
+
+    Raises:
+        PointsmanError: no model has a price.
+        StoreUnavailable: the ledger cannot be read.
     """
+    return change(*(_side(ledger, policy, at, at + length) for at in (before, after)))
+
+
+def _side(ledger: Search, policy: Policy, since: float, until: float) -> Side:
+    found = ledger.totals(since=since, until=until)
+    models = _models_in_force(ledger, policy.models, since, until)
+    money = SavingsCalculator.of(replace(policy, models=models)).total(found)
     used: dict[str, ModelUse] = {}
     for turn in found.turns:
         spec = models.get(turn.model)
@@ -175,6 +187,30 @@ def side_of(
         used[turn.model] = ModelUse(*sums, spec)
     turns = sum(turn.turns for turn in found.turns)
     return Side(since, until, used, money.paid - money.answers, turns)
+
+
+def _models_in_force(
+    ledger: Search, configured: Mapping[str, ModelSpec], since: float, until: float
+) -> Mapping[str, ModelSpec]:
+    """The configured models, with the prices of the latest policy that decided in a period."""
+    uses = [use for use in ledger.policies() if use.first < until and use.last >= since and use.has_text]
+    text = ledger.policy(max(uses, key=lambda use: use.first).version) if uses else None
+    try:
+        tables = tomllib.loads(text or "").get("models", {})
+        found = {
+            name: msgspec.convert({field: tables[name].get(field) for field in _PRICES}, Prices)
+            for name in configured.keys() & tables.keys()
+        }
+    except (AttributeError, tomllib.TOMLDecodeError, msgspec.ValidationError):  # not by this version
+        return configured
+    return {
+        name: msgspec.structs.replace(spec, **msgspec.structs.asdict(found[name])) if name in found else spec
+        for name, spec in configured.items()
+    }
+
+
+#: Fields of a model that are prices.
+_PRICES: Final = tuple(field for field in Prices.__struct_fields__ if field.endswith("_per_million"))
 
 
 def change(before: Side, after: Side) -> Change:
@@ -260,7 +296,7 @@ def _detail(factor: Factor, before: Side, after: Side) -> str:
         case "cache share":
             return f"{_share(before)}, then {_share(after)} of the input from caches"
         case "prices":
-            return "those of the configuration, for both" if _same_prices(before, after) else "they changed"
+            return _price_changes(before, after)
         case "model mix":
             return f"{_mix(before)}, then {_mix(after)}"
 
@@ -285,9 +321,17 @@ def _mix(side: Side) -> str:
     return " ".join([*named, "…"] if len(ranked) > len(named) else named)
 
 
-def _same_prices(before: Side, after: Side) -> bool:
-    both = before.models.keys() & after.models.keys()
-    return all(before.models[name].spec == after.models[name].spec for name in both)
+def _price_changes(before: Side, after: Side) -> str:
+    both = sorted(before.models.keys() & after.models.keys())
+    specs = [(name, before.models[name].spec, after.models[name].spec) for name in both]
+    changed = [f"{name} {_prices(then)}, then {_prices(now)}" for name, then, now in specs if then != now]
+    return "; ".join(changed) or "the same in both periods"
+
+
+def _prices(spec: ModelSpec) -> str:
+    """Prices of a million tokens of input, of cached input if known, and of output."""
+    prices = spec.input_per_million, spec.cached_input_per_million, spec.output_per_million
+    return "/".join(f"${each:g}" for each in prices if each is not None)
 
 
 def _signed(amount: float) -> str:

@@ -9,14 +9,16 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final, Literal
 
+from pointsman.decision.policy import Policy
 from pointsman.errors import PointsmanError
+from pointsman.factory import question_price
 from pointsman.prices import dollars
 from pointsman.reports.usage import PRICED, Usage, cost, writing
 from pointsman.stores.ledger import Totals
 from pointsman.stores.ledger.reading import GAPS, PartTotals, TurnTotals
 from pointsman.vocabulary import ModelSpec
 
-__all__ = ["By", "Savings", "savings", "savings_by", "usual_baseline"]
+__all__ = ["By", "Savings", "SavingsCalculator", "usual_baseline"]
 
 #: By what savings are divided.
 By = Literal["day", "tier", "model"]
@@ -179,58 +181,6 @@ def usual_baseline(models: Mapping[str, ModelSpec]) -> str:
     return max(costs, key=lambda name: (costs[name], name)) if costs else ""
 
 
-def savings(
-    found: Totals,
-    models: Mapping[str, ModelSpec],
-    baseline: str,
-    *,
-    question: float | None = 0.0,
-    verifier: str = "",
-) -> Savings:
-    """Add up savings.
-
-    The baseline is taken to have read all of the turn before from its cache, unless that has expired, or the
-    baseline itself answered both: the most it could have, so that the saving is not overstated, whatever the
-    upstream that answered reports of its own cache. A turn of which anything was served by a model without a
-    price is left out as a whole.
-
-    Args:
-        found: Of the period (``Ledger.totals``).
-        models: With their prices, by configured name.
-        baseline: Name of the model that would have served everything.
-        question: Maximum cost of verifying one tier; None if unknown.
-        verifier: Name of the model that verifies tiers.
-
-    Raises:
-        PointsmanError: the baseline is not configured, or has no price.
-    """
-    prices = _Prices(models, baseline, question, verifier)
-    return prices.add_up(found.turns, found.parts)
-
-
-def savings_by(
-    found: Totals,
-    by: By,
-    models: Mapping[str, ModelSpec],
-    baseline: str,
-    *,
-    question: float | None = 0.0,
-    verifier: str = "",
-) -> dict[str, Savings]:
-    """Add up savings by each day, tier or model that answered, in the order of their names.
-
-    A day is one of the zone that the totals were read for, written ``2026-01-31``. Raises as ``savings``.
-    """
-    prices = _Prices(models, baseline, question, verifier)
-    turns: dict[str, list[TurnTotals]] = {}
-    parts: dict[str, list[PartTotals]] = {}
-    for turn in found.turns:
-        turns.setdefault(_key(turn, by), []).append(turn)
-    for part in found.parts:
-        parts.setdefault(_key(part, by), []).append(part)
-    return {key: prices.add_up(turns[key], parts.get(key, ())) for key in sorted(turns)}
-
-
 def _key(group: TurnTotals | PartTotals, by: By) -> str:
     if by == "day":
         return _day(group.hour)
@@ -244,23 +194,69 @@ def _day(hour: int) -> str:
     return (begins + timedelta(hours=12)).date().isoformat()
 
 
-class _Prices:
-    """Multiplies sums of tokens by prices."""
+class SavingsCalculator:
+    """Counts savings at the prices of a configuration, against a baseline model."""
 
     def __init__(
-        self, models: Mapping[str, ModelSpec], baseline: str, question: float | None, verifier: str
+        self,
+        models: Mapping[str, ModelSpec],
+        baseline: str,
+        *,
+        question: float | None = 0.0,
+        verifier: str = "",
     ) -> None:
+        """Take the prices.
+
+        Args:
+            models: With their prices, by configured name.
+            baseline: Name of the model that would have served everything.
+            question: Maximum cost of verifying one tier, in US dollars; None if unknown.
+            verifier: Name of the model that verifies tiers.
+
+        Raises:
+            PointsmanError: the baseline is not configured, or has no price.
+        """
         _check_baseline(models, baseline)
-        self._models: Final = models
-        self._name: Final = baseline
-        self._baseline: Final = models[baseline]
+        self.models: Final = models
+        self.baseline: Final = baseline
+        self._spec: Final = models[baseline]
         self._question: Final = question
         self._verifier: Final = verifier
         self._lacking: Final[dict[tuple[str, str, bool], frozenset[str]]] = {}  # models without a price
 
+    @classmethod
+    def of(cls, policy: Policy, baseline: str = "") -> SavingsCalculator:
+        """The prices of a policy; without a baseline, against ``usual_baseline``. Raises as the class."""
+        verifier = policy.verify.model if policy.verify else ""
+        named = baseline or usual_baseline(policy.models)
+        return cls(policy.models, named, question=question_price(policy), verifier=verifier)
+
+    def total(self, found: Totals) -> Savings:
+        """Add up the savings of a period.
+
+        The baseline is taken to have read all of the turn before from its cache, unless that has expired, or
+        the baseline itself answered both: the most it could have, so that the saving is not overstated,
+        whatever the upstream that answered reports of its own cache. A turn of which anything was served by a
+        model without a price is left out as a whole.
+        """
+        return self.add_up(found.turns, found.parts)
+
+    def by(self, found: Totals, division: By) -> dict[str, Savings]:
+        """Add up savings by each day, tier or model that answered, in the order of their names.
+
+        A day is one of the zone that the totals were read for, written ``2026-01-31``.
+        """
+        turns: dict[str, list[TurnTotals]] = {}
+        parts: dict[str, list[PartTotals]] = {}
+        for turn in found.turns:
+            turns.setdefault(_key(turn, division), []).append(turn)
+        for part in found.parts:
+            parts.setdefault(_key(part, division), []).append(part)
+        return {key: self.add_up(turns[key], parts.get(key, ())) for key in sorted(turns)}
+
     def add_up(self, turns: Iterable[TurnTotals], parts: Iterable[PartTotals]) -> Savings:
         """Return the sum of turns and of their extra usage."""
-        found = Savings(self._name, self._baseline.cached_input_per_million is not None)
+        found = Savings(self.baseline, self._spec.cached_input_per_million is not None)
         for turn in turns:
             self._add(found, turn)
         for part in parts:
@@ -297,12 +293,12 @@ class _Prices:
 
     def _without_price(self, beside: str, model: str, asked: bool) -> Iterator[str]:
         used = [*(beside.split("\n") if beside else []), *([model] if model else [])]
-        yield from (name for name in used if name not in self._models or not self._models[name].is_priced)
+        yield from (name for name in used if name not in self.models or not self.models[name].is_priced)
         if asked and self._question is None:
             yield self._verifier
 
     def _add_part(self, found: Savings, part: PartTotals) -> None:
-        model, used = self._models[part.part_model], Usage(part.input, part.cached, part.output)
+        model, used = self.models[part.part_model], Usage(part.input, part.cached, part.output)
         spent = cost(model, used) or 0.0
         found.writes += writing(model, used)
         if part.kind == "retry":
@@ -311,20 +307,20 @@ class _Prices:
             found.shadow += spent
 
     def _add_answers(self, found: Savings, turn: TurnTotals) -> None:
-        model, used = self._models[turn.model], Usage(turn.input, turn.cached, turn.output)
-        at_baseline = cost(self._baseline, used) or 0.0
+        model, used = self.models[turn.model], Usage(turn.input, turn.cached, turn.output)
+        at_baseline = cost(self._spec, used) or 0.0
         found.counted += turn.turns
         found.switches += turn.switches
         found.answers += cost(model, used) or 0.0
         found.at_baseline += at_baseline
-        found.hints += cost(self._baseline, Usage(turn.added, 0, 0)) or 0.0
-        if turn.own == self._name:
+        found.hints += cost(self._spec, Usage(turn.added, 0, 0)) or 0.0
+        if turn.own == self.baseline:
             return  # the baseline itself: what it reports is what it would have had
         found.writes += writing(model, used)
-        kept = self._baseline.cache_seconds
+        kept = self._spec.cache_seconds
         if turn.gap < 0 or (kept is not None and GAPS[turn.gap] >= kept):
             return
-        as_cached = cost(self._baseline, used._replace(cached=turn.reused)) or 0.0
+        as_cached = cost(self._spec, used._replace(cached=turn.reused)) or 0.0
         found.baseline_cache += at_baseline - as_cached
         found.assumed += turn.assumed
 

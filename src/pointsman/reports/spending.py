@@ -7,11 +7,10 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from pointsman.reports.savings import Savings, savings
-from pointsman.stores.ledger import Spender, Totals
-from pointsman.vocabulary import ModelSpec
+from pointsman.reports.savings import Savings
+from pointsman.stores.ledger import Spender
 
-__all__ = ["DIVISIONS", "Division", "SpendingRow", "merged", "priced_spenders", "spending_by"]
+__all__ = ["DIVISIONS", "Division", "SpendingRow", "merged", "spending_by"]
 
 #: By what spending is divided.
 Division = Literal["project", "client", "person", "role"]
@@ -37,21 +36,6 @@ class SpendingRow(msgspec.Struct, frozen=True):
     def to_json(self) -> dict[str, object]:
         """Plain values."""
         return {"key": self.key, "name": self.name, **self.money.to_json()}
-
-
-def priced_spenders(
-    found: Mapping[Spender, Totals],
-    models: Mapping[str, ModelSpec],
-    baseline: str,
-    *,
-    question: float | None = 0.0,
-    verifier: str = "",
-) -> dict[Spender, Savings]:
-    """Price the sums of each spender; arguments and errors as of ``savings``."""
-    return {
-        spender: savings(totals, models, baseline, question=question, verifier=verifier)
-        for spender, totals in found.items()
-    }
 
 
 def merged(parts: Iterable[Mapping[Spender, Savings]]) -> dict[Spender, Savings]:
