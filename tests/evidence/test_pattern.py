@@ -78,7 +78,7 @@ def test_refused(pattern: str, reason: str) -> None:
     ("pattern", "reason"),
     [
         (r"(?:\ba)+", "has \\b inside a repeat"),
-        (r"^\b-", "cannot match: no character can match beside its \\b"),
+        (r"^\b-", "cannot match: no character can match next to its \\b"),
         (r"a\bb", "cannot match"),
         ("".join([r"(?:\ba|b\b|c\bd)"] * 6), "too many alternatives"),
     ],

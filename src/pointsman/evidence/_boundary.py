@@ -33,7 +33,7 @@ def without_boundaries(node: Node, pattern: str) -> Node:
     paths = _paths(node, pattern)
     resolved = [whole for path in paths for whole in _resolve(path)]
     if not resolved:
-        raise LexiconError(f"pattern {pattern!r} cannot match: no character can match beside its \\b")
+        raise LexiconError(f"pattern {pattern!r} cannot match: no character can match next to its \\b")
     return Alt(tuple(Seq(path) for path in resolved))
 
 

@@ -1,7 +1,7 @@
 r"""Sets of characters, as ranges of code points, and the classes that patterns name.
 
 One definition for every engine: what ``\s``, ``\d``, ``\w``, ``.`` and a word boundary mean does not depend
-on whose regular expressions are installed.
+on the installed library of regular expressions.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def intersect(one: CharSet, other: CharSet) -> CharSet:
 
 
 def complement(chars: CharSet, universe: CharSet = EVERYTHING) -> CharSet:
-    """Characters in none of the ranges."""
+    """Characters outside the ranges."""
     gaps: list[tuple[int, int]] = []
     start = 0
     for first, last in chars:
@@ -119,7 +119,7 @@ _CAPITALS: Final = sorted(_LOWER)
 
 
 def lowered(chars: CharSet) -> CharSet:
-    """The set with the lower case of each of its letters added: what it matches in a lower-cased text."""
+    """The set with the lower case of each of its letters added, for matches in a lower-cased text."""
     lower = [
         (_LOWER[code], _LOWER[code])
         for first, last in chars

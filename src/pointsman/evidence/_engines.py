@@ -20,14 +20,14 @@ _ENGINES: Final = ("hyperscan", "re2")
 
 
 class Keep(Protocol):
-    """Where compiled patterns are kept between processes."""
+    """Storage of compiled patterns between processes."""
 
     def get(self, key: str, /) -> bytes | None:
-        """Return what was kept under a key, or None."""
+        """Return the stored bytes of a key, or None."""
         ...
 
     def put(self, key: str, compiled: bytes, /) -> None:
-        """Keep something under a key; failing to is no error."""
+        """Store bytes under a key; a failure is no error."""
         ...
 
 
@@ -40,9 +40,9 @@ def build_matcher(patterns: PatternSet, *, engine: str = "", keep: Keep | None =
     """Make the patterns ready for an engine.
 
     Args:
-        patterns: What to look for.
+        patterns: The patterns of the matcher.
         engine: "hyperscan" or "re2"; empty for the fastest installed.
-        keep: Where to look for a compiled form, and to leave one. A form of other patterns, of another
+        keep: Storage of the compiled form, read and written. A form of other patterns, of another
             library or for another processor is not taken up; the patterns are compiled again.
 
     Raises:

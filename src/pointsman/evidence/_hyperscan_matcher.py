@@ -55,11 +55,11 @@ class HyperscanMatcher:
 
     @staticmethod
     def cache_key(patterns: PatternSet) -> str:
-        """Name under which the compiled form may be kept: other patterns or another library, another name."""
+        """Name of the compiled form in a cache; it differs for other patterns or another library."""
         return f"{patterns.digest}-hyperscan-{version('hyperscan')}"
 
     def serialize(self) -> bytes:
-        """The compiled form, to be kept."""
+        """The compiled form, for a cache."""
         compiled: bytes = hyperscan.dumpb(self._database)
         return compiled
 

@@ -2,7 +2,7 @@
 
 "prove theorem lemma" behind a question asks for nothing. Where three keywords or more, with commas or nothing
 between them, are a whole sentence or quotation beside others, they do not count, nor does their length. With
-nothing between them at the end of a sentence, they count as the first of them. What was chosen on which data:
+nothing between them at the end of a sentence, they count as the first of them. Data of each choice:
 docs/notebook/0168.
 """
 
@@ -113,7 +113,7 @@ class KeywordLists:
             yield _Row(row)
 
     def _keyword(self, words: list[str], at: int) -> int:
-        """Tokens of the keyword that begins here; 0 where none does."""
+        """Tokens of the keyword that begins here; 0 without a keyword."""
         word = words[at]
         for phrase in self._phrases.get(word, ()):
             if len(phrase) == 1 or tuple(words[at : at + len(phrase)]) == phrase:

@@ -25,7 +25,7 @@ class Engine(Matcher, Protocol):
     """A matcher that compiles a ``PatternSet``."""
 
     def find(self, data: bytes, /) -> Sequence[int]:
-        """Return which sources occur in framed text: matching alone, without what is done to the text."""
+        """Return which sources occur in framed text: matching alone, without normalisation of the text."""
         ...
 
 

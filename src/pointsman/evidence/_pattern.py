@@ -96,7 +96,7 @@ _GROUPS: Final = {
 
 
 def literal(text: str) -> Seq:
-    """The tree of a text that stands for itself, lower-cased.
+    """The tree of a literal text, lower-cased.
 
     Raises:
         LexiconError: it holds one of the control characters that mark up every text.
@@ -287,7 +287,7 @@ class _Parser:
         return self._literal(self._escaped(char, start))
 
     def _escaped(self, char: str, start: int) -> str:
-        """The character that an escape stands for."""
+        """The character of an escape."""
         if char in _CONTROLS:
             return _CONTROLS[char]
         if char in _HEX:

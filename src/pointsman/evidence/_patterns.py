@@ -16,7 +16,7 @@ __all__ = ["PatternSet", "framed"]
 
 
 class PatternSet:
-    """Sources for an engine; source *i* stands for the signals in ``masks[i]``.
+    """Sources for an engine; source *i* represents the signals in ``masks[i]``.
 
     Several lexicons name the same word: it is looked for once, and one hit sets the bits of all of them.
     """

@@ -34,9 +34,9 @@ class _Dialect(msgspec.Struct, frozen=True):
 
 
 def tree(signal: Signal) -> Node:
-    """What a signal looks for.
+    """The pattern of a signal.
 
-    A word is bounded only where its own edge belongs to a word: "c++" may be followed by anything, and a
+    A word is bounded only at edges that are characters of a word: "c++" may be followed by anything, and a
     literal of a script without spaces matches anywhere.
 
     Raises:

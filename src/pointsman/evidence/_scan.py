@@ -87,9 +87,9 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 class Scanner:
     """Turns the user's words into evidence, once for each text. May be shared between threads.
 
-    Agents resend the same user message with every tool iteration; what was found in it is kept. The cache has
-    two generations: when the young one is full it becomes the old one, whose entries are dropped at the next
-    turn unless they were asked for again. Every step is one operation on a dict, so no lock is needed, and
+    Agents resend the same user message with every tool iteration; its evidence is cached. The cache has
+    two generations: when the young one is full it becomes the old one. Its entries are dropped at the
+    next turn unless they were read again. Every step is one operation on a dict, so no lock is needed, and
     the count of bytes cannot drift, for it starts again with each generation.
     """
 
@@ -107,8 +107,8 @@ class Scanner:
         Args:
             table: names the signals.
             matcher: finds them.
-            reading: what of a text's form is undone before; None scans it as it is written.
-            cache_entries: texts kept, in each of two generations.
+            reading: normalisation of a text before the scan; None scans it as written.
+            cache_entries: texts in each of the two generations.
             cache_bytes: of those texts.
         """
         self._reading: Final = reading
@@ -121,7 +121,7 @@ class Scanner:
         self._young_bytes = 0
 
     def scan(self, text: str) -> Evidence:
-        """Scan one text, or return what is known of it. Evidence is immutable."""
+        """Scan one text, or return its cached evidence. Evidence is immutable."""
         known = self._young.get(text)
         if known is not None:
             return known
@@ -260,7 +260,7 @@ class Reading:
 
         Args:
             table: of all signals.
-            lexicon: whose words are corrected, and are not looked for in quotations.
+            lexicon: its words are corrected, and quotations are not searched for them.
             lowering: its groups that no list is made of, because they raise nothing.
         """
         own = [signal for signal in table.signals if signal.lexicon == lexicon]
@@ -272,13 +272,13 @@ class Reading:
         self._own = sum(table.bit(signal) for signal in own)
 
     def plain(self, text: str) -> str:
-        """The text with look-alike letters and loose spacing undone: what is measured."""
+        """The text with look-alike letters and loose spacing undone, for the measures."""
         if len(text) > READ or (text.isascii() and not _may_be_loose(text)):
             return text
         return spaced(without_lookalikes(text))
 
     def hits(self, lowered: str, match: Callable[[str], int]) -> tuple[int, str]:
-        """The signals of a lower-cased text, and the lists of keywords that are no part of what it says.
+        """The signals of a lower-cased text, and the lists of keywords that are not part of its message.
 
         The lexicon's own signals are those outside quotations and lists, words corrected.
         """

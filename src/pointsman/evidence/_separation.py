@@ -72,7 +72,7 @@ def separated(text: str) -> str:
 def for_separated(node: Node) -> Node | None:
     """A pattern without boundaries, as it is looked for in separated text.
 
-    Separators stand between ``APART`` and other characters only. So a match without ``APART`` in it is the
+    Separators occur only between ``APART`` and other characters. So a match without ``APART`` in it is the
     same in both texts; and where its first or last character may be anything ``APART``, a separator is found
     in its place.
 

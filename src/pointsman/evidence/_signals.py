@@ -1,7 +1,7 @@
 """Signals: the patterns that classifiers match, as data.
 
 A lexicon (a tier profile, a set of domains, a user's file) declares signals; a ``SignalTable`` gives all of
-them one total order, so that what a scan found is one integer.
+them one total order, so that the result of a scan is one integer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEPT_IDS: Final = 4_096
 
 
 class Kind(StrEnum):
-    """How a pattern is to be read. Text and patterns are lower-cased before they meet."""
+    """How a pattern is read. Text and patterns are lower-cased before they meet."""
 
     SUBSTRING = "substring"  # a literal, anywhere: for profile `seed`, and for scripts without spaces
     WORD = "word"  # a literal between word boundaries of its own script
@@ -66,7 +66,7 @@ class SignalTable:
         return self._bits[signal]
 
     def mask(self, lexicon: str, group: str) -> int:
-        """The mask of a whole group; 0 when the table has none of it."""
+        """The mask of a whole group; 0 if the table does not contain it."""
         return self._masks.get((lexicon, group), 0)
 
     def of(self, hits: int) -> Iterator[Signal]:

@@ -1,7 +1,7 @@
 """The checks behind ``pointsman lexicon check``.
 
 They find terms that a loader accepts because they are valid, only useless or costly: terms that are there
-twice, terms that fire whenever another does, patterns that cannot match, and what each costs.
+twice, terms that fire whenever another does, patterns that cannot match, and the cost of each.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What looking for one pattern alone costs."""
+    """The cost of one pattern alone."""
 
     signal: Signal
     ns_per_byte: float
@@ -64,7 +64,7 @@ def check(lexicons: Sequence[Lexicon], clock: Callable[[], float], *, sample: st
     """Check lexicons one by one and against each other.
 
     Args:
-        lexicons: What would be used together.
+        lexicons: The lexicons in combination.
         clock: Returns CPU seconds, such as ``time.process_time``.
         sample: Text to measure costs on; without one, the terms themselves in running order, repeated.
     """

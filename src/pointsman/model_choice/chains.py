@@ -52,16 +52,16 @@ def model_chain(
 ) -> Chain:
     """The models for a tier: in the order of its list, but of equal prices the native format first.
 
-    When none of the fallback chain can serve, lower tiers are tried, nearest first, then those above the
-    chain; ``skipped`` says so. Models against which nothing but the estimate of tokens speaks are tried when
-    there is nothing better: their own error says more than a refusal of ours.
+    If no model of the fallback chain can serve, lower tiers are tried, nearest first, then tiers above the
+    chain; ``skipped`` lists them. Models that only the estimate of tokens excludes are tried last, because
+    an error of the provider is more precise than a refusal by Pointsman.
 
     Args:
         tier: The tier decided.
         tier_models: The models of each tier.
         models: The configured models, by name.
-        needed: What the request asks of a model.
-        forced: The caller named the tier: its models serve, or, where it has none, those of a higher one.
+        needed: The requirements of the request.
+        forced: The caller named the tier: its models serve, or the models of a higher tier if it is empty.
     """
     of = pools(tier_models)
     if not of:
@@ -114,7 +114,7 @@ class _Judge:
         """Of models with the same prices, put those first that speak the request's format natively.
 
         Translation costs them cache markers and signed reasoning, and buys nothing. Where a weight draws the
-        first choice, it stands.
+        first choice, that choice is final.
         """
         spoken = self._needed.format
         if spoken is None or len(pool) < 2 or is_weighted(pool):

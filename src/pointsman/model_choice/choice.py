@@ -2,7 +2,7 @@
 
 Whether a model fits a request is judged by ``fitness.lacks`` alone: a model that cannot read the images is no
 choice, however cheap. The tier then bounds the price: nothing more expensive than its fallback chain is tried
-while anything else can serve. Changing the model throws away what the provider has cached of the
+while anything else can serve. A change of model discards the provider's cache of the
 conversation, and inside a tool loop the model's own thinking signatures, so a change must save more than that
 (``settle``). Source: docs/explanation/tiers.md, "From the tier to a model".
 """
@@ -45,7 +45,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Load(msgspec.Struct, frozen=True, gc=False):
-    """What the coming turns are expected to send and receive, in tokens."""
+    """Expected tokens of the coming turns, sent and received."""
 
     context: int  # the conversation so far: what a cache holds
     fresh: int = 0  # new input a turn
@@ -99,12 +99,12 @@ class ModelChooser:
 
         Args:
             tier: The tier decided.
-            needed: What the request asks of a model.
+            needed: The requirements of the request.
             in_use: None for a new session and for a forced tier.
             session: Draws the first choice where a tier's models have weights.
             forced: The caller named the tier.
-            begins: The conversation has had no model yet. Only then is the draw said with its chances: a
-                model that was in use before may equal what is drawn, and was not given by this draw.
+            begins: The conversation has had no model yet. Only then are the chances of the draw recorded: a
+                model in use before may equal the drawn one without being the result of this draw.
         """
         chain = self._chain(tier, needed, forced=forced)
         names, skipped = chain.models, chain.skipped
@@ -134,7 +134,7 @@ class ModelChooser:
         )
 
     def next_up(self, tier: Tier) -> Tier:
-        """The next tier whose first model is another, or is called otherwise; the highest if none is."""
+        """The next tier with another first model or another name; the highest if there is none."""
         here = _first(self._pools.get(tier))
         higher = [step for step in Tier if step.rank > tier.rank and step in self._pools]
         return next((step for step in higher if _first(self._pools[step]) != here), Tier.REASONING)
@@ -180,7 +180,7 @@ def settle(
         proposed: the first model of this turn's chain.
         rise: by how many tiers the proposed model is higher; negative: lower.
         in_tool_loop: whether this request answers tool calls rather than a person.
-        load: what the saving is counted on.
+        load: expected tokens, for the saving.
         idle: seconds since the last request to the model in use.
         able: whether the model in use can serve this request at all.
     """
@@ -222,5 +222,5 @@ def _weighed(in_use: ModelSpec, proposed: ModelSpec, load: Load, idle: float, *,
 
 
 def _turn(model: ModelSpec, load: Load) -> float | None:
-    """What a turn costs once the cache is warm, in US dollars; None if unknown."""
+    """Cost of a turn with a warm cache, in US dollars; None if unknown."""
     return model.cost(load.context + load.fresh, load.context, load.output)

@@ -46,7 +46,7 @@ class Barred:
 
 
 class Requirements(msgspec.Struct, frozen=True, gc=False):
-    """What a request asks of a model."""
+    """Requirements of a request."""
 
     tokens: int = 0  # estimate of everything sent, plus the room asked for the answer
     features: frozenset[str] = frozenset()  # of "tools", "vision", "structured"
@@ -55,12 +55,12 @@ class Requirements(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, size: int, features: Iterable[str], wire: WireFormat) -> Requirements:
-        """What a request of ``size`` bytes asks of a model."""
+        """Return the requirements of a request of ``size`` bytes."""
         return cls(size // BYTES_PER_TOKEN, frozenset(features), wire)
 
 
 def lacks(model: ModelSpec, needed: Requirements) -> Iterator[Reason]:
-    """Why a model cannot serve. What is not known of a model is not held against it."""
+    """Why a model cannot serve. Unknown properties of a model do not exclude it."""
     if needed.barred is not None and (why := needed.barred.reasons.get(model.name)):
         yield why
     if model.context_window is not None and needed.tokens > model.context_window:
@@ -75,8 +75,8 @@ def lacks(model: ModelSpec, needed: Requirements) -> Iterator[Reason]:
 def is_too_long(request: AgentRequest, models: Iterable[ModelSpec]) -> bool:
     """Whether the texts of a request alone are longer than the context window of every model.
 
-    Images and files do not count: what is known of them is the length of their encoding. Reads the whole
-    conversation, so it is for requests whose size does not fit by the usual estimate.
+    Images and files do not count: only the length of their encoding is known. Reads the whole conversation,
+    so it is for requests that exceed the window by the usual estimate.
     """
     windows = [model.context_window for model in models]
     largest = max((window for window in windows if window is not None), default=0)
@@ -87,9 +87,9 @@ def is_too_long(request: AgentRequest, models: Iterable[ModelSpec]) -> bool:
 
 
 def tokens_with_images(request: AgentRequest) -> int:
-    """Estimate the tokens of a request with images, whose bytes say nothing of what a model reads.
+    """Estimate the tokens of a request with images: their bytes do not indicate the number of tokens.
 
-    Reads the whole conversation, so it is for requests whose size does not fit by the usual estimate.
+    Reads the whole conversation, so it is for requests that exceed the window by the usual estimate.
     """
     texts = [request.system]
     images = 0

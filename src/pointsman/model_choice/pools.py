@@ -37,14 +37,14 @@ class TierModel(Parameters, frozen=True, kw_only=True, omit_defaults=True):
     ] = None
 
     def __post_init__(self) -> None:
-        """Refuse what is right value by value and not together."""
+        """Refuse combinations of values that are valid one by one."""
         if self.weight is not None and not 0 < self.weight < math.inf:
             raise ValueError('"weight" must be a positive, finite number')
         super().__post_init__()
 
     @property
     def parameters(self) -> Parameters | None:
-        """The parameters alone; None where there are none."""
+        """The parameters alone; None without parameters."""
         given = {name: getattr(self, name) for name in Parameters.__struct_fields__}
         return Parameters(**given) if any(value is not None for value in given.values()) else None
 
@@ -119,8 +119,8 @@ def _salt(model: str) -> bytes:
 def drawn(pools: Iterable[Shares], session: str) -> tuple[str, ...]:
     """Return the models of several pools in the order that a session draws, each once.
 
-    A session draws the same in every process and at any time. Each model draws a number of its own, and the
-    smallest is first (weighted rendezvous hashing): a model that is missing moves its own sessions alone.
+    A session draws the same in every process and at any time. Each model draws a number, and the smallest is
+    first (weighted rendezvous hashing): a missing model moves only the sessions that it served.
     """
     word = session.encode("utf-8", "surrogatepass")
     return tuple(dict.fromkeys(chain.from_iterable(_order(pool, word) for pool in pools)))

@@ -1,4 +1,4 @@
-"""What a configuration's tiers cannot serve: kinds of requests that fall to a lower tier, or to none."""
+"""Requests that the tiers of a configuration cannot serve: they fall to a lower tier, or fail."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _FEATURES: Final = ("", "tools", "vision", "structured")
 def shortfalls(tier_models: TierModels, models: Mapping[str, ModelSpec]) -> list[str]:
     """Return a line for each kind of request that a lower tier serves, or no model at all.
 
-    A kind is a tier, a feature and the wire formats for which the same is true. A format whose plain requests
-    fall already is not told again for each feature.
+    A kind is a tier, a feature and the wire formats for which the same is true. A format with plain
+    requests that already fall is not listed again for each feature.
     """
     of = pools(tier_models)
     if not of:

@@ -309,7 +309,7 @@ def _without_system(text: str, system: str, rules: list[str]) -> str:
 
 
 def _last_speaker(text: str, rules: list[str]) -> str:
-    """What the user said last, where a message is a transcript from its first line on; else nothing."""
+    """The user's last message of a transcript that begins at the first line of a message; else nothing."""
     if ":" not in text[:_LONGEST_LABEL] or not _SPEAKER.match("\n" + text[:_LONGEST_LABEL]):
         return ""
     pieces = _SPEAKER.split("\n" + text)  # "", name, words, name, words, …

@@ -169,7 +169,7 @@ _OPENING: Final = re.compile(r"<([a-z][a-z0-9]*+(?:[_-][a-z0-9]++)++)>")
 
 
 class _Line(NamedTuple):
-    """A line, or a block between tags, which is known by its tag: what stands inside changes."""
+    """A line, or a block between tags, identified by its tag because its content changes."""
 
     name: str  # what it is compared by; empty for a blank line
     text: str
@@ -187,7 +187,7 @@ def edge_lines(text: str) -> frozenset[int]:
 
 
 def without_lines(text: str, system: str) -> str:
-    """Leave out the lines at the edges of a message that stand in the system prompt too.
+    """Leave out the lines at the edges of a message that the system prompt contains too.
 
     Args:
         text: The message.
@@ -216,7 +216,7 @@ def without_repeated(text: str, repeated: frozenset[int]) -> str:
 
 
 def _lines(text: str, read: Callable[[Sequence[str]], Iterable[_Line]]) -> Iterator[_Line]:
-    """Yield the lines at both edges; the middle of a long text is one piece, which is known to nobody."""
+    """Yield the lines at both edges; the middle of a long text is one piece without a name."""
     head = text.split("\n", _LINES)
     if len(head) <= _LINES:
         yield from read(head)
