@@ -87,7 +87,8 @@ dist: $(DIST_VENV)/.ready
 	    --output-reproducible --of JSON -o dist/pointsman.cdx.json
 	$(DIST_VENV)/bin/python scripts/provenance.py dist
 
-# The wheel as its users install it: uvx, uv tool install and pipx run, each in a home of its own. Needs an index or a cache.
+# The wheel as its users install it: uvx, uv tool install and pipx run, each in a home of its own, and every line of README.md
+# and of the tutorial as printed (port 4747). Needs an index or a cache.
 INSTALLERS_VENV := .venv-installers
 one-line: $(INSTALLERS_VENV)/.ready $(VENV)/.ready-dev
 	PATH="$(CURDIR)/$(INSTALLERS_VENV)/bin:$$PATH" $(PY) -m pytest -q -n 0 tests/wheel $(ARGS)

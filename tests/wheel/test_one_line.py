@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,42 +18,9 @@ from pathlib import Path
 import pytest
 
 from pointsman import __version__
+from support.homes import PATIENCE, environment
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
-
-ROOT = Path(__file__).parents[2]
-#: How long an installation, or a start, may take before it counts as stuck, in seconds.
-PATIENCE = 120
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("uv") is None:
-        pytest.skip("uv is not installed: make one-line")
-    to = tmp_path_factory.mktemp("dist")
-    subprocess.run(["uv", "build", "-q", "--wheel", "-o", to, ROOT], check=True, timeout=PATIENCE)
-    [built] = to.glob("pointsman-*.whl")
-    return built
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    (tmp_path / "home" / "work").mkdir(parents=True)
-    return tmp_path / "home"
-
-
-def environment(home: Path) -> dict[str, str]:
-    """Of somebody who has just logged in. What an installer has fetched before is not fetched again."""
-    hidden = ("XDG_", "PYTHON", "POINTSMAN_", "VIRTUAL_ENV", "COV_")
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(hidden) and not name.endswith("_API_KEY")
-    }
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    for name, folder in (("UV_CACHE_DIR", "uv"), ("PIP_CACHE_DIR", "pip")):
-        kept.setdefault(name, str(cache / folder))
-    return kept | {"HOME": str(home), "UV_PYTHON": sys.executable, "PIPX_DEFAULT_PYTHON": sys.executable}
 
 
 def run(home: Path, *command: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
