@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pointsman.domains import DomainMemory, DomainTracker, default_domains
 from pointsman.domains.data import LEXICON
 from pointsman.factory import build_engine, default_policy
+from pointsman.tiers import TierScorer
 from pointsman.vocabulary import Evidence
 
 LENGTH, TEXTS, ROUNDS = 200, 500, 15
@@ -53,6 +54,7 @@ class Bench:
     def __init__(self) -> None:
         policy = default_policy()
         self.plain = build_engine(dataclasses.replace(policy, domains=None))
+        self.scorer = TierScorer(policy.profile, self.plain.scanner.table)
         self.full = build_engine(policy)
         self.tracker = DomainTracker(default_domains(), self.full.scanner.table)
         self.texts: dict[str, list[str]] = {}  # a scanner keeps what it has seen, so each work has its own
@@ -64,7 +66,7 @@ class Bench:
 
     def scan_and_tier(self) -> None:
         for text in self.texts["tier"]:
-            self.plain.scorer.by_rules(self.plain.scanner.scan(text))
+            self.scorer.by_rules(self.plain.scanner.scan(text))
 
     def scan_without(self) -> None:
         for text in self.texts["plain"]:

@@ -1,6 +1,7 @@
 """The four answers put together, and what happens when one of them fails."""
 
 from collections.abc import Callable
+from operator import attrgetter
 
 import msgspec
 import pytest
@@ -153,8 +154,8 @@ class BrokenMatcher:
 
 
 def test_a_failing_scan_abstains_and_never_stops_the_request() -> None:
-    broken = engine()
-    broken.scanner = Scanner(broken.scanner.table, BrokenMatcher())
+    whole = engine()
+    broken = Engine(whole.policy, Scanner(whole.scanner.table, BrokenMatcher()))
     decision = decide(request_from_text("anything at all"), by=broken)
     assert decision.chain
     assert [(reason.code, reason.detail) for reason in decision.abstained] == [
@@ -182,7 +183,7 @@ def guided(monkeypatch: pytest.MonkeyPatch, part: str, method: str) -> Engine:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("broken for the test")
 
-    monkeypatch.setattr(getattr(built, part), method, fail)
+    monkeypatch.setattr(attrgetter(part)(built), method, fail)
     return built
 
 
@@ -191,7 +192,7 @@ def guided(monkeypatch: pytest.MonkeyPatch, part: str, method: str) -> Engine:
     [
         ("_guide", "read", "guidance.failed"),
         ("_tracker", "decide", "domains.failed"),
-        ("scorer", "by_rules", "tiers.failed"),
+        ("_tiers.scorer", "by_rules", "tiers.failed"),
         ("scanner", "scan", "evidence.failed"),
     ],
 )
@@ -257,7 +258,7 @@ def test_a_failed_search_for_the_words_is_not_remembered(monkeypatch: pytest.Mon
     messages = [{"role": "user", "content": "fix the build"}, *[{"role": "tool", "content": "done"}] * 30]
     agent_request = read_request(WireFormat.CHAT, {"messages": messages}, session="s")
     with monkeypatch.context() as broken:
-        broken.setattr("pointsman.decision.engine.extract", lambda *_: 1 / 0)
+        broken.setattr("pointsman.decision.reader.extract", lambda *_: 1 / 0)
         after = drive(engine().decide(agent_request, Memory(), "d-1"), nobody)
     assert after.decision.abstained
     assert after.memory.searched == Memory().searched

@@ -3,8 +3,8 @@
 import pytest
 
 from pointsman.domains import Compound, DomainMemory, DomainSet, DomainTracker, Part
-from pointsman.domains.momentum import TRANSITIONS, Insistence, Strength, Subject, remember
 from pointsman.domains.scoring import Reading
+from pointsman.domains.tracker import TRANSITIONS, Insistence, Strength, Subject, remember
 from pointsman.domains.values import MomentumStep, Pair
 from pointsman.evidence import Scanner
 

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from pointsman.decision.engine import Engine
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.decision.summary import summary
 from pointsman.domains import default_domains
@@ -114,7 +115,8 @@ class BrokenMatcher:
 def test_a_part_that_fails_is_logged_once_and_counted_each_time(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     running = runtime()
-    running.engine.scanner = Scanner(running.engine.scanner.table, BrokenMatcher())
+    broken = Scanner(running.engine.scanner.table, BrokenMatcher())
+    running = running.with_policy(Engine(running.engine.policy, broken))
     decisions = [running.decide_sync(request_from_text("anything")) for _ in range(3)]
     assert [[reason.code for reason in each.abstained] for each in decisions] == [["evidence.failed"]] * 3
     [record] = caplog.records

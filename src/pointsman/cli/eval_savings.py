@@ -16,7 +16,7 @@ from pointsman.cli.fit_policy_models import NamedModels, served_models
 from pointsman.cli.options import JsonOption, LearnedRouterOption, OutcomesOption, StrongOption, WeakOption
 from pointsman.cli.output import echo, needs_extra, print_json, print_table, read_lines
 from pointsman.config import AnyKey, Config, load
-from pointsman.decision.engine import ANSWER
+from pointsman.decision.choosing import ANSWER
 from pointsman.encoders.learned_routers import load_scorer
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.learning.datasets import Graded, PromptOutcome, read_graded

@@ -14,7 +14,7 @@ from pointsman.cli.options import JsonOption, OutcomesOption, StrongOption, Weak
 from pointsman.cli.output import FAILED, echo, needs_extra, print_json, save, writable
 from pointsman.config import AnyKey, Config, load
 from pointsman.config.edit import write_file
-from pointsman.decision.engine import ANSWER
+from pointsman.decision.choosing import ANSWER
 from pointsman.encoders.learned_routers import load_learned_router
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.factory import build_policy, read_profile

@@ -16,9 +16,9 @@ import msgspec
 from pointsman.domains import MOMENTUM_THRESHOLD, SECONDARY_MIN_SIGNALS
 from pointsman.domains.data import Concept, Domain, DomainSet, disabled_domains
 from pointsman.domains.enrichment import plan_enrichment, primary_text, secondary_text
-from pointsman.domains.momentum import remember
 from pointsman.domains.parsing import default_domains
 from pointsman.domains.scoring import Reading, pick_secondary
+from pointsman.domains.tracker import remember
 from pointsman.domains.values import (
     CONVERSATION,
     Compound,

@@ -10,8 +10,8 @@ import msgspec
 from pointsman.catalogue import ANY, installed
 from pointsman.config import Config
 from pointsman.config.load import provider
+from pointsman.decision.choosing import ANSWER
 from pointsman.decision.decision import Decision
-from pointsman.decision.engine import ANSWER
 from pointsman.decision.permission import is_permitted
 from pointsman.model_choice.choice import BYTES_PER_TOKEN
 from pointsman.upstreams.port import UpstreamSpec

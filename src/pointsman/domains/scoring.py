@@ -14,11 +14,9 @@ from typing import Final
 import msgspec
 
 from pointsman.domains.data import CUE_GROUP, LEXICON, Domain, DomainSet
-from pointsman.domains.values import Compound, DomainClass, Part
+from pointsman.domains.values import Compound, DomainClass, Part, Source
 from pointsman.evidence import SignalTable
-from pointsman.vocabulary import Evidence
-
-__all__ = ["SECONDARY_MIN_SHARE", "SECONDARY_MIN_SIGNALS", "Reading", "Scorer", "pick_secondary"]
+from pointsman.vocabulary import Encoder, Evidence
 
 #: A secondary domain needs at least this many signals.
 #: Source: docs/sources/compound-domains.md, "Step 1: score all domains".
@@ -27,6 +25,13 @@ SECONDARY_MIN_SIGNALS: Final = 1
 #: ... and at least one signal for every this many of the primary: one stray phrase in a long message is no
 #: second subject.
 SECONDARY_MIN_SHARE: Final = 3
+
+#: Least cosine with the nearest example where memory has no task, and where it has one.
+NEAR: Final = 0.4
+VERY_NEAR: Final = 0.6
+
+#: Least lead over the nearest example of any other domain.
+LEAD: Final = 0.05
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):
@@ -111,3 +116,42 @@ def _found(listeners: tuple[_Listener, ...], hits: int) -> list[Part]:
 
 
 _confidence: Final = attrgetter("confidence")
+
+
+class ExampleMatcher:
+    """Compares messages with the example utterances of a domain set.
+
+    Examples of the null domain ("that sounds good") filter small talk: a message nearest to one of them is
+    nothing else.
+    """
+
+    def __init__(self, domains: DomainSet, encoder: Encoder) -> None:
+        """Encode the examples once. Domains without examples are never found here."""
+        self._encoder = encoder
+        self._examples = [(domain, text) for domain in domains for text in domain.examples]
+        self._vectors = encoder.encode([text for _, text in self._examples])
+
+    def read(self, text: str, *, carrying: bool) -> Reading | None:
+        """Read one message that has no signal.
+
+        Args:
+            text: the user's words.
+            carrying: memory has a task that the message would continue.
+
+        Returns:
+            A reading of one domain with one signal, the example; None when no example is near enough.
+        """
+        if not self._examples:
+            return None
+        similarities = (self._vectors @ self._encoder.encode([text])[0]).tolist()
+        best, nearest = max((similarity, -index) for index, similarity in enumerate(similarities))
+        domain, example = self._examples[-nearest]
+        rival = max(
+            (s for s, (other, _) in zip(similarities, self._examples, strict=True) if other is not domain),
+            default=0.0,
+        )
+        near_enough = best >= (VERY_NEAR if carrying else NEAR) and best - rival >= LEAD
+        if domain.kind is DomainClass.NULL or not near_enough:
+            return None
+        part = Part(domain.name, 1, (f"like: {example}",), source=Source.EXAMPLES)
+        return Reading((part,), Compound(part))

@@ -13,8 +13,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.tiers._compiled import CompiledDimension
-from pointsman.tiers._scorer import KEYWORDS_UNUSED, TierScorer
+from pointsman.tiers._scorer import KEYWORDS_UNUSED, CompiledDimension, TierScorer
 from pointsman.tiers.decision import TierDecision
 from pointsman.vocabulary import Evidence, Stage, Tier
 
