@@ -1,5 +1,6 @@
 """The SQLite ledger when its file is shared, old, foreign, locked, full, broken or too big."""
 
+import hashlib
 import sqlite3
 import stat
 import threading
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
@@ -20,6 +23,7 @@ from pointsman.stores.ledger import (
     Retention,
     ShadowDecision,
     SqliteLedger,
+    _decoders,
 )
 from pointsman.stores.ledger import (
     _retention as retention,
@@ -282,6 +286,32 @@ def test_an_older_ledger_is_brought_up_to_date_to_be_read(path: Path) -> None:
     ledger = SqliteLedger(path)
     assert [(record.decision.id, record.shadows) for record in ledger.records()] == [("d", ())]
     ledger.close()
+
+
+def test_bodies_are_compressed_and_read_back(path: Path) -> None:
+    decision = a_decision("d")
+    with closing(SqliteLedger(path, text="full")) as ledger:
+        ledger.append(decision)
+        assert ledger.get("d") == decision
+    plain = msgspec.json.encode(decision)
+    with closing(raw(path)) as connection:
+        [body] = connection.execute("SELECT body FROM decisions").fetchone()
+    assert len(body) < len(plain) / 2
+    assert _decoders.read_decision(body, 3) == _decoders.read_decision(plain, 3) == decision
+    for damaged in (body[:-5], body[:20], body[1:], b"", b"{"):
+        with pytest.raises(StoreUnavailable, match="damaged"):
+            _decoders.read_decision(damaged, 3)
+
+
+@given(st.binary(max_size=20_000))
+def test_any_object_is_packed_without_loss(content: bytes) -> None:
+    plain = b"{" + content
+    assert _decoders._unpacked(_decoders.packed(plain)) == plain
+
+
+def test_the_dictionary_of_bodies_never_changes() -> None:
+    # Rows that were written with another one could not be read.
+    assert hashlib.sha256(_decoders._DICTIONARY).hexdigest().startswith("1fb004a9fc0e9a83")
 
 
 def fill(ledger: SqliteLedger, decisions: list[Decision]) -> None:

@@ -20,6 +20,7 @@ from pointsman.stores._sqlite_file import SqliteFile, insert
 from pointsman.stores.ledger._decoders import (
     encode,
     grouped,
+    packed,
     read_attempt,
     read_decision,
     read_outcome,
@@ -388,7 +389,7 @@ class SqliteLedger(QueuedLedger):
         match entry:
             case Decision():
                 asked = entry.input
-                body = encode(kept_decision(entry, self._row_mode))
+                body = packed(encode(kept_decision(entry, self._row_mode)))
                 return entry.id, asked.session, asked.arrived_at, body, SHAPE, asked.caller
             case Attempt():
                 return entry.decision, entry.number, entry.started_at, encode(entry)

@@ -12,8 +12,15 @@ from typing import Final
 import msgspec
 
 from pointsman.decision.decision import Decision
+from pointsman.errors import StoreUnavailable
 from pointsman.stores._sqlite_file import insert
-from pointsman.stores.ledger._earlier import decision_in
+from pointsman.stores.ledger._decoders import (
+    encode,
+    read_attempt,
+    read_decision,
+    read_outcome,
+    read_shadow,
+)
 from pointsman.stores.ledger._hour_values import hour_of
 from pointsman.stores.ledger._other_writers import next_turns, previous_turns, reported
 from pointsman.stores.ledger._statements import ATTEMPTS_OF, OUTCOMES_OF, SHADOWS_OF
@@ -29,7 +36,7 @@ from pointsman.stores.ledger._summaries import (
     row_in,
 )
 from pointsman.stores.ledger._sums import Sums, gone_until
-from pointsman.stores.ledger.port import Attempt, Entry, Outcome, Shadow
+from pointsman.stores.ledger.port import Entry
 from pointsman.stores.ledger.reading import DecisionRow
 from pointsman.stores.ledger.turns import REMEMBERED, Before, Belonging, Turns, TurnSummary, goes_on
 
@@ -47,10 +54,6 @@ _EARLIER: Final = (
 _BODY: Final = "SELECT body, shape FROM decisions WHERE id = ?"
 _MARK: Final = "INSERT OR IGNORE INTO dirty (hour) VALUES {rows}"
 
-_encode: Final = msgspec.json.Encoder().encode
-_attempt: Final = msgspec.json.Decoder(Attempt).decode
-_outcome: Final = msgspec.json.Decoder(Outcome).decode
-_shadow: Final = msgspec.json.Decoder(Shadow).decode
 _before: Final = msgspec.json.Decoder(Before).decode
 
 
@@ -286,18 +289,18 @@ def _decision_of(connection: sqlite3.Connection, wanted: str) -> Decision | None
 
 def _readable(body: bytes, shape: int) -> Decision | None:
     """A decision in a row; None for a damaged one, which no list shows."""
-    try:
-        return decision_in(body, shape)
-    except (msgspec.DecodeError, UnicodeError):
-        return None
+    with suppress(StoreUnavailable):
+        return read_decision(body, shape)
+    return None
 
 
 def _belonging(connection: sqlite3.Connection, wanted: Iterable[str]) -> dict[str, list[Belonging]]:
     """Read what belongs to decisions, by their ids."""
     found: dict[str, list[Belonging]] = {each: [] for each in wanted}
-    ids = _encode(list(found)).decode()
-    for query, decode in ((ATTEMPTS_OF, _attempt), (OUTCOMES_OF, _outcome), (SHADOWS_OF, _shadow)):
+    ids = encode(list(found)).decode()
+    readers = ((ATTEMPTS_OF, read_attempt), (OUTCOMES_OF, read_outcome), (SHADOWS_OF, read_shadow))
+    for query, read in readers:
         for owner, body in connection.execute(query, (ids,)):
-            with suppress(msgspec.DecodeError, UnicodeError):  # a damaged row: reading it alone says so
-                found[owner].append(decode(body))
+            with suppress(StoreUnavailable):  # a damaged row: reading it alone says so
+                found[owner].append(read(body))
     return found
