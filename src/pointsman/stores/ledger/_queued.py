@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import math
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
+from math import isfinite
 from typing import Final
 
 from pointsman.decision.decision import Decision, TextMode
@@ -253,11 +253,10 @@ class QueuedLedger(ABC):
         return False
 
 
-def policies_used(entries: Iterable[Entry]) -> list[tuple[str, float, float, int]]:
+def policies_used(decisions: Iterable[Decision]) -> list[tuple[str, float, float, int]]:
     """The policies of decisions: since when and until when they decided, and how often."""
     times: defaultdict[str, list[float]] = defaultdict(list)
-    for entry in entries:
-        if type(entry) is Decision:
-            at = entry.input.arrived_at
-            times[entry.policy].append(at if math.isfinite(at) else 0.0)
+    for decision in decisions:
+        at = decision.input.arrived_at
+        times[decision.policy].append(at if isfinite(at) else 0.0)
     return [(version, min(found), max(found), len(found)) for version, found in times.items()]

@@ -67,7 +67,6 @@ from pointsman.stores.ledger.port import (
     Shadow,
     ShadowAnswer,
     ShadowDecision,
-    belongs,
 )
 from pointsman.stores.ledger.reading import (
     NO_PRICES,
@@ -77,6 +76,7 @@ from pointsman.stores.ledger.reading import (
     Position,
     Spender,
     Totals,
+    belongs,
 )
 from pointsman.stores.ledger.redact import kept_decision, kept_step, kept_text
 from pointsman.stores.schema_version import Schema, SchemaState
@@ -367,6 +367,7 @@ class SqliteLedger(QueuedLedger):
             except (TypeError, ValueError, RecursionError):  # counted below: there is no row of it
                 continue
             kept.append(entry)
+        decisions = [entry for entry in kept if type(entry) is Decision]
         try:
             connection = self._file.writer()
             self._remove_some(connection)
@@ -374,8 +375,8 @@ class SqliteLedger(QueuedLedger):
             with connection:
                 for statement, values in rows.items():
                     insert(connection, statement, values)
-                insert(connection, POLICY_USED, policies_used(kept))
-                self._summarizer.write(connection, kept)
+                insert(connection, POLICY_USED, policies_used(decisions))
+                self._summarizer.write(connection, kept, decisions)
         except BaseException as error:
             self._summarizer.clear()  # it remembers what was not written
             if not isinstance(error, sqlite3.Error):

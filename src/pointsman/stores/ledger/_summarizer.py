@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import operator
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -54,6 +55,7 @@ _EARLIER: Final = (
 _BODY: Final = "SELECT body, shape FROM decisions WHERE id = ?"
 _MARK: Final = "INSERT OR IGNORE INTO dirty (hour) VALUES {rows}"
 
+_id_of: Final = operator.attrgetter("id")
 _before: Final = msgspec.json.Decoder(Before).decode
 
 
@@ -80,15 +82,20 @@ class Summarizer:
         self._sums.clear()
         self._connection = None
 
-    def write(self, connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
-        """Write the summaries of what entries say, in the transaction in which they are written."""
+    def write(
+        self, connection: sqlite3.Connection, entries: Sequence[Entry], decisions: Sequence[Decision]
+    ) -> None:
+        """Write the summaries of what entries say, in the transaction in which they are written.
+
+        ``decisions`` are those among the entries.
+        """
         self._check(connection)
         if not self.is_shared:
             self._recall(connection, self._turns, math.inf)
         self._loaded_now.clear()
         turns: dict[str, TurnSummary] = {}
         early: dict[str, list[Belonging]] = {}  # what stands before its decision
-        begun = {entry.id for entry in entries if type(entry) is Decision}
+        begun = set(map(_id_of, decisions))
         for entry in entries:
             if type(entry) is Decision:
                 turns[entry.id] = self._turns.begin(entry, early.pop(entry.id, ()))

@@ -21,7 +21,6 @@ from pointsman.stores.ledger.reading import (
     Spender,
     Totals,
 )
-from pointsman.vocabulary import OF_SUBAGENT, AgentRole
 from pointsman.wire.format import CompletionSummary
 
 __all__ = [
@@ -49,7 +48,6 @@ __all__ = [
     "ShadowDecision",
     "Upkeep",
     "Writes",
-    "belongs",
 ]
 
 #: Characters of a prompt that are kept at most. the user's words are shorter in all but pasted files, and
@@ -255,14 +253,6 @@ class Record(msgspec.Struct, frozen=True):
     shadows: tuple[Shadow, ...] = ()
 
 
-def belongs(decision: Decision, session: str) -> bool:
-    """Whether a decision is of a session, or of a sub-agent whose session is named after it."""
-    asked = decision.input
-    if asked.session == session:
-        return True
-    return asked.role is AgentRole.SUBAGENT and asked.session.startswith(session + OF_SUBAGENT)
-
-
 class Writes(Protocol):
     """Where entries are appended. Append never blocks and never raises: what is not stored is counted."""
 
@@ -311,7 +301,7 @@ class Search(Protocol):
     ) -> Iterator[Decision]:
         """Yield decisions by time of arrival; all when ``limit`` is None.
 
-        With a session, its own and those of its sub-agents (``belongs``).
+        With a session, its own and those of its sub-agents (``reading.belongs``).
         """
         ...
 

@@ -7,7 +7,9 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from pointsman.decision.decision import Decision
 from pointsman.prices import Prices
+from pointsman.vocabulary import OF_SUBAGENT, AgentRole
 
 __all__ = [
     "FIRED",
@@ -25,6 +27,7 @@ __all__ = [
     "Spender",
     "Totals",
     "TurnTotals",
+    "belongs",
 ]
 
 NO_PRICES: Final[Mapping[str, Prices]] = {}
@@ -211,3 +214,11 @@ class Spender(NamedTuple):
     client: str  # the program
     caller: str  # name of the key; empty: none was asked for
     role: str
+
+
+def belongs(decision: Decision, session: str) -> bool:
+    """Whether a decision is of a session, or of a sub-agent whose session is named after it."""
+    asked = decision.input
+    if asked.session == session:
+        return True
+    return asked.role is AgentRole.SUBAGENT and asked.session.startswith(session + OF_SUBAGENT)

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from pointsman.decision.decision import Decision
+from pointsman.guidance import Firing
 from pointsman.stores.ledger.port import (
     COMPARED,
     Attempt,
@@ -172,7 +173,7 @@ class TurnSummary:
         answer = answered(tries)
         used = usage(answer)
         first = "".join(decision.chain[:1])
-        guidance, domains = decision.guidance, decision.domains
+        domains, firings = decision.domains, decision.guidance.firings if decision.guidance else ()
         gap, reused, own, switched = self._beside_before(answer, used)
         return DecisionRow(
             id=decision.id,
@@ -189,8 +190,10 @@ class TurnSummary:
             status=tries[-1].status if tries else 0,
             attempts=len(tries),
             domains=tuple(filter(None, domains.effective.domains)) if domains else (),
-            signals=(*asked.signals, *_marks(decision)),
-            stuck=bool(guidance and guidance.firings),
+            signals=(*asked.signals, *_marks(decision, firings))
+            if firings or decision.capabilities
+            else asked.signals,
+            stuck=bool(firings),
             downgraded=bool(answer and first and answer.model != first and not _is_agreed(tries))
             or any(reason.code == _LOWER for reason in decision.reasons),
             abstained=bool(decision.abstained),
@@ -232,13 +235,12 @@ class TurnSummary:
         return gap, max(used.cached, sent), own, before.model not in {"", answer.model}
 
 
-def _marks(decision: Decision) -> Iterator[str]:
+def _marks(decision: Decision, firings: Iterable[Firing]) -> Iterator[str]:
     """The classifiers that fired, and the capabilities selected anew.
 
     Names of tools that a request offers are left out: they are the callers' words, of which there is no end.
     """
-    if decision.guidance:
-        yield from dict.fromkeys(FIRED + each.classifier for each in decision.guidance.firings)
+    yield from dict.fromkeys(FIRED + each.classifier for each in firings)
     if (chosen := decision.capabilities) and not (chosen.continued or chosen.bypass):
         tools = {tool.name for tool in chosen.offered}
         names = [SELECTED + name for name in chosen.selected if name not in tools]

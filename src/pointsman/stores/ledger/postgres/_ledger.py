@@ -32,7 +32,6 @@ from pointsman.stores.ledger.port import (
     Record,
     RunEntry,
     Shadow,
-    belongs,
 )
 from pointsman.stores.ledger.postgres._connection import Database, Reader
 from pointsman.stores.ledger.postgres._entries import (
@@ -71,6 +70,7 @@ from pointsman.stores.ledger.reading import (
     Position,
     Spender,
     Totals,
+    belongs,
 )
 from pointsman.stores.schema_version import Schema, SchemaState
 from pointsman.vocabulary import OF_SUBAGENT

@@ -121,27 +121,29 @@ class BatchCopier:
             except (TypeError, ValueError, RecursionError):  # counted: there is no row of it
                 continue
             kept.append(entry)
+        decisions = [entry for entry in kept if type(entry) is Decision]
         connection = self._database.writer()
         self._partitions.ensure(connection, rows.days)
         self._number += 1
         self._unsure = self._number
         with connection.transaction():
-            removed = self._removed(connection, kept, careful=careful)
+            removed = self._removed(connection, decisions, careful=careful)
             rows.copy(connection)
             self._summarizer.write(connection, kept, removed, careful=careful)
-            count_policies(connection, policies_used(kept))
+            count_policies(connection, policies_used(decisions))
             connection.execute(_NOTE, (self._id, self._number, len(part), self._clock()))
         self._unsure = 0
         return len(part) - len(kept)
 
-    def _removed(self, connection: Connection, kept: Sequence[Entry], *, careful: bool) -> dict[str, float]:
+    def _removed(
+        self, connection: Connection, decisions: Sequence[Decision], *, careful: bool
+    ) -> dict[str, float]:
         """Take out decisions that are written anew; return when they arrived, by id."""
         old = self._clock() - _NEW
         again = [
-            clean(entry.id)
-            for entry in kept
-            if type(entry) is Decision
-            and (careful or stored_at(entry.input.arrived_at) < old or self._summarizer.remembers(entry.id))
+            clean(each.id)
+            for each in decisions
+            if careful or stored_at(each.input.arrived_at) < old or self._summarizer.remembers(each.id)
         ]
         return dict(connection.execute(_REMOVE, (again,)).fetchall()) if again else {}
 
