@@ -28,11 +28,37 @@ def test_is_a_sequence_of_messages() -> None:
         history[-4]
 
 
-@pytest.mark.parametrize("item", [b"7", b"{", b'{"role":"user","content":"\xff"}', b"[" * 100_000, b""])
+@pytest.mark.parametrize("item", [b"7", b"{", b"[" * 100_000, b""])
 def test_bytes_that_cannot_be_read_are_an_empty_message(item: bytes) -> None:
     history = JsonHistory(CHAT, [item])
     assert history[0] == Message(Role.TOOL)
     assert history.role(0) is Role.TOOL
+
+
+@pytest.mark.parametrize("padding", ["", "x" * 3_000])
+@pytest.mark.parametrize(
+    ("wire", "item"),
+    [
+        (CHAT, '{"role": "user", "content": "hi", "seed": 1e999, "note": "PADDING"}'),
+        (
+            CHAT,
+            '{"seed": 1e999, "role": "user", "content": [{"type": "text", "text": "hi"}], "note": "PADDING"}',
+        ),
+        (RESPONSES, '{"type": "message", "role": "user", "content": "hi", "at": -1e999, "note": "PADDING"}'),
+        (MESSAGES, '{"role": "user", "content": "hi", "at": [1e999], "note": "PADDING"}'),
+    ],
+)
+def test_a_member_that_cannot_be_decoded_hides_no_other(wire: WireFormat, item: str, padding: str) -> None:
+    """A number out of range is JSON, and is relayed: the role does not depend on the size of the item."""
+    history = JsonHistory(wire, [item.replace("PADDING", padding).encode()])
+    assert history.role(0) is Role.USER
+    assert history[0] == Message(Role.USER, ("hi",))
+
+
+def test_a_text_that_is_no_utf8_leaves_the_role() -> None:
+    history = JsonHistory(CHAT, [b'{"role":"user","content":"\xff"}'])
+    assert history.role(0) is Role.USER
+    assert history[0] == Message(Role.USER)
 
 
 @pytest.mark.parametrize(
