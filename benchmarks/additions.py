@@ -23,8 +23,7 @@ from pointsman.factory import build_engine, default_policy
 from pointsman.gateway._injections import injections
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS, Body
-from pointsman.wire.history import JsonHistory
-from pointsman.wire.request import read_request
+from pointsman.wire.request import JsonHistory, read_request
 
 ROUNDS = 60
 WIRE = FORMATS[WireFormat.CHAT]

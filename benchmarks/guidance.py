@@ -35,7 +35,7 @@ from pointsman.guidance import (
 )
 from pointsman.trajectory import ToolInvoked, ToolResult, TrajectoryBuilder
 from pointsman.vocabulary import ToolCall, WireFormat
-from pointsman.wire.history import JsonHistory
+from pointsman.wire.request import JsonHistory
 
 ROUNDS = 15
 CLASSIFIERS: tuple[Callable[[], object], ...] = (

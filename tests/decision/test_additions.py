@@ -8,7 +8,7 @@ from pointsman.decision.additions import MOST_CHARACTERS, MOST_PLACES, Additions
 from pointsman.decision.decision import Injection, StandingInjection
 from pointsman.text.extract import fingerprint
 from pointsman.vocabulary import Message, WireFormat
-from pointsman.wire.history import JsonHistory
+from pointsman.wire.request import JsonHistory
 
 HINT, DOMAIN = Injection("guidance", "look at the error"), Injection("domains", "Domain: bugfix")
 

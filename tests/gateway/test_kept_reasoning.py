@@ -3,8 +3,8 @@
 from pointsman.gateway._kept_reasoning import KeptReasoning
 from pointsman.vocabulary import Role, WireFormat
 from pointsman.wire.conversation import Call, Conversation, Message, Part, Result, Text, Thinking
-from pointsman.wire.signed_turns import SignedTurn, said_before, signed_turn, with_reasoning
-from pointsman.wire.tool_names import call_id
+from pointsman.wire.reasoning import SignedTurn, said_before, signed_turn, with_reasoning
+from pointsman.wire.tools import call_id
 
 NOW = 1_000.0
 

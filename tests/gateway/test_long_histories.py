@@ -5,8 +5,7 @@ import json
 import pytest
 
 from pointsman.vocabulary import AgentRequest, WireFormat
-from pointsman.wire.history import JsonHistory
-from pointsman.wire.request import read_request
+from pointsman.wire.request import JsonHistory, read_request
 from pointsman.wire.request import session_fingerprint as fingerprint
 
 

@@ -32,7 +32,7 @@ from pointsman.guidance._ladder import FollowUp, follow_up_of
 from pointsman.guidance.memory import Spoken, Thread
 from pointsman.trajectory import TrajectoryBuilder
 from pointsman.vocabulary import ModelReply, WireFormat
-from pointsman.wire.history import JsonHistory
+from pointsman.wire.request import JsonHistory
 from support.agent_runs import events, run
 
 ON = GuidancePolicy(mode=Mode.ON)

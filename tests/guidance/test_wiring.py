@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pointsman.guidance import GuidanceMemory, GuidancePolicy, Guide, Mode, without_models
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS
-from pointsman.wire.history import JsonHistory
-from pointsman.wire.insertion import append_text, mark
+from pointsman.wire.items import append_text, mark
+from pointsman.wire.request import JsonHistory
 from support.stuck_agents import CHAT, MESSAGES, RESPONSES, call, requests, say
 
 GUIDE = Guide(GuidancePolicy(mode=Mode.ON))

@@ -22,7 +22,7 @@ from pointsman.orchestrator.langgraph import build_graph, new_turn
 from pointsman.stores.ledger import Ledger
 from pointsman.upstreams.port import DEMO_URL
 from pointsman.vocabulary import AgentRole, WireFormat
-from pointsman.wire.insertion import mark
+from pointsman.wire.items import mark
 from support.requests_by_format import answer, post
 from support.servers import Asked, ScriptedUpstream, gateway, reply
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pointsman.vocabulary import Message, Role, WireFormat
-from pointsman.wire.history import JsonHistory
+from pointsman.wire.request import JsonHistory
 from pointsman.wire.responses._request import PASSED
 
 CHAT, RESPONSES, MESSAGES = WireFormat

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS, Format
-from pointsman.wire.insertion import append_text, insertion, mark
+from pointsman.wire.items import append_text, insertion, mark
 
 CHAT, RESPONSES, MESSAGES = (FORMATS[name] for name in WireFormat)
 TEXT = 'look "here" – \n now'

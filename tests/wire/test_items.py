@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pointsman.vocabulary import Message
 from pointsman.wire import FORMATS, Format
-from pointsman.wire._items import read_item
+from pointsman.wire.items import read_item
 
 FIELDS = [
     *("role", "type", "content", "text", "tool_calls", "function", "function_call", "arguments", "output"),

@@ -13,7 +13,7 @@ from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS, Body, Format
 from pointsman.wire import body as reading
-from pointsman.wire.insertion import insertion
+from pointsman.wire.items import insertion
 from pointsman.wire.request import read_request
 
 SPACE = st.text(" \t\r\n", max_size=2)

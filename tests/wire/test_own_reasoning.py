@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS, Body
-from pointsman.wire.own_reasoning import Thought, own_reasoning, removals, spans
-from pointsman.wire.signed_turns import head
+from pointsman.wire.reasoning import Thought, head, own_reasoning, removals, spans
 
 MESSAGES, RESPONSES = WireFormat.MESSAGES, WireFormat.RESPONSES
 

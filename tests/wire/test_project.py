@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from pointsman.vocabulary import AgentRequest, WireFormat
-from pointsman.wire.history import JsonHistory
 from pointsman.wire.project import client_of, folder_name, project_key, read_project, working_directory
+from pointsman.wire.request import JsonHistory
 
 
 def asked(system: str = "", *messages: Any) -> AgentRequest:

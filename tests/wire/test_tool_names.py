@@ -2,7 +2,7 @@
 
 import pytest
 
-from pointsman.wire.tool_names import MAX_NAME, flat_name, wrapped
+from pointsman.wire.tools import MAX_NAME, flat_name, wrapped
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from pointsman.vocabulary import Role, WireFormat
 from pointsman.wire import _restored as _custom_input
 from pointsman.wire._restored import CustomInput
-from pointsman.wire.chat import _translation_read_stream as _open_call
+from pointsman.wire.chat import translation as _open_call
 from pointsman.wire.chat._translation_answer import is_whole
-from pointsman.wire.chat._translation_read_stream import OpenCall
 from pointsman.wire.chat.translation import CODEC as CHAT
+from pointsman.wire.chat.translation import OpenCall
 from pointsman.wire.conversation import Call, Message, Opaque, Part, Result, Text
 from pointsman.wire.messages import _translation_answer, _translation_parts
 from pointsman.wire.messages._translation_writing import with_unique_ids

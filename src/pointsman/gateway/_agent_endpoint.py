@@ -39,7 +39,7 @@ from pointsman.model_choice.chains import LOWER_TIER
 from pointsman.offload import offload
 from pointsman.vocabulary import LARGE, AgentRequest
 from pointsman.wire import Body
-from pointsman.wire.own_reasoning import own_reasoning
+from pointsman.wire.reasoning import own_reasoning
 from pointsman.wire.request import of_caller
 from pointsman.wire.responses.stored_conversation import continues, is_stored
 

@@ -48,7 +48,7 @@ from pointsman.stores.ledger.port import NOT_ASKED, Attempt
 from pointsman.upstreams.port import Exchange
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Fault, Usage, sse
-from pointsman.wire.signed_turns import SignedTurn
+from pointsman.wire.reasoning import SignedTurn
 from pointsman.wire.translate import Translated, TranslatedAnswer, translate_answer
 
 __all__ = ["RunningAttempt", "UpstreamResponse", "ask_once", "event_sent", "first_answer", "hold_event",

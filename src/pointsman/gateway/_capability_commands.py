@@ -21,7 +21,7 @@ from pointsman.text.extract import persons_words
 from pointsman.vocabulary import LARGE, AgentRequest, Role
 from pointsman.wire import Body
 from pointsman.wire.body import Edit, Span
-from pointsman.wire.history import JsonHistory
+from pointsman.wire.request import JsonHistory
 
 __all__ = ["Taken", "answer_switch", "may_hold_command", "take_commands"]
 

@@ -11,7 +11,7 @@ from pointsman.decision.decision import Decision, Injection
 from pointsman.wire import Body, Format
 from pointsman.wire.body import Edit
 from pointsman.wire.format import Insertion
-from pointsman.wire.insertion import insertion, mark, with_texts
+from pointsman.wire.items import insertion, mark, with_texts
 from pointsman.wire.tools import only_tools
 
 __all__ = ["injections", "kept_tools"]

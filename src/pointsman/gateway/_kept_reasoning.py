@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 from pointsman.gateway._bounded import Bounded
 from pointsman.upstreams.port import UpstreamSpec
 from pointsman.wire.body import Body
-from pointsman.wire.own_reasoning import Origin, OwnReasoning, Thought
-from pointsman.wire.signed_turns import Placed, Recall, SignedTurn
+from pointsman.wire.reasoning import Origin, OwnReasoning, Placed, Recall, SignedTurn, Thought
 
 __all__ = ["KeptReasoning", "Watch"]
 

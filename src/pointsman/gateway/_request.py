@@ -31,9 +31,8 @@ from pointsman.upstreams.relayed_headers import HeaderNames, goes_up
 from pointsman.vocabulary import LARGE, AgentRequest, ModelSpec, Parameters
 from pointsman.wire import FORMATS, Body, Format, Usage
 from pointsman.wire.body import Edit, Span
-from pointsman.wire.own_reasoning import Cleaned, OwnReasoning
+from pointsman.wire.reasoning import Cleaned, OwnReasoning, SignedTurn
 from pointsman.wire.responses.stored_conversation import previous_response, with_items
-from pointsman.wire.signed_turns import SignedTurn
 from pointsman.wire.translate import Translated, translate_request, upstream_format
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Final
 
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import UpstreamError
-from pointsman.wire.signed_turns import SignedTurn
+from pointsman.wire.reasoning import SignedTurn
 from pointsman.wire.translate import StreamTranslation, Translated
 
 __all__ = ["KEPT", "OnWhole", "Translating", "translating"]

@@ -24,7 +24,7 @@ from pointsman.model_calls import AskingThread, ask_nobody
 from pointsman.model_choice.chains import FALLBACK_CHAIN
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS
-from pointsman.wire.insertion import mark, with_texts
+from pointsman.wire.items import mark, with_texts
 
 __all__ = ["TIMEOUT", "Host", "added_texts", "chosen_model", "session_name", "stop_text", "with_added_texts"]
 

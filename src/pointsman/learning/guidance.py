@@ -34,7 +34,7 @@ from pointsman.trajectory import (
     steps_of,
 )
 from pointsman.vocabulary import ModelQuery, ModelReply, WireFormat
-from pointsman.wire.history import JsonHistory
+from pointsman.wire.request import JsonHistory
 
 __all__ = ["BASELINES", "POLICY", "GuidanceRow", "Replayed", "Run", "Summary", "events_in", "replay"]
 

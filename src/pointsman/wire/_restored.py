@@ -26,7 +26,7 @@ from pointsman.wire.conversation import (
     Stop,
     Tool,
 )
-from pointsman.wire.tool_names import flat_name
+from pointsman.wire.tools import flat_name
 
 __all__ = ["Offered", "RestoringStream", "offered_tools", "restored"]
 

@@ -221,11 +221,7 @@ class Codec(NamedTuple):
     stream_writer: Callable[[str], StreamWriter]  # given the model's name as the caller is to see it
     #: The same codec with ``write_answer`` and ``stream_writer`` that know the request they answer, where the
     #: format needs it: Responses gives custom tools and namespaces back as the caller offered them.
-    for_request: Callable[[Conversation], Codec] | None = None
-
-    def answering(self, request: Conversation) -> Codec:
-        """Return the codec whose answers are answers to this request."""
-        return self.for_request(request) if self.for_request else self
+    for_request: Callable[[Conversation], Codec]
 
 
 @dataclass(frozen=True, kw_only=True)

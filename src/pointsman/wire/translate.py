@@ -33,7 +33,7 @@ from pointsman.wire.conversation import (
 )
 from pointsman.wire.format import Codec, Fault, StreamReader, StreamWriter
 from pointsman.wire.masking import masked_text
-from pointsman.wire.signed_turns import (
+from pointsman.wire.reasoning import (
     Recall,
     SignedTurn,
     TurnCollector,
@@ -229,7 +229,7 @@ def translate_request(
         upstream,
         conversation.model,
         tuple(report.changed),
-        own.answering(conversation),
+        own.for_request(conversation),
         offered_tools(conversation.tools),
         created,
         len(conversation.messages) if len(conversation.messages) > 1 else 0,

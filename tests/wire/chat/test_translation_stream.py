@@ -372,9 +372,9 @@ def test_a_whole_stream_as_the_official_client_reads_it() -> None:
 def test_usage_is_written_only_for_a_caller_that_asked_for_it() -> None:
     events: list[Event] = [START, REPORT, Stop(StopReason.END)]
     asked = Conversation(model="m", stream=True)
-    assert b'"usage"' in CODEC.answering(asked).stream_writer("m").write(events)
+    assert b'"usage"' in CODEC.for_request(asked).stream_writer("m").write(events)
     unasked = Conversation(model="m", stream=True, stream_usage=False)
-    assert b'"usage"' not in CODEC.answering(unasked).stream_writer("m").write(events)
+    assert b'"usage"' not in CODEC.for_request(unasked).stream_writer("m").write(events)
 
 
 def test_a_stream_that_was_cut_has_no_closing_mark() -> None:

@@ -22,7 +22,7 @@ from pointsman.wire.conversation import (
     Usage,
 )
 from pointsman.wire.messages.translation import CODEC
-from pointsman.wire.tool_names import call_id
+from pointsman.wire.tools import call_id
 
 MESSAGES = WireFormat.MESSAGES
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.vocabulary import Role
-from pointsman.wire.constructs import CONSTRUCTS, Report, Untranslatable
+from pointsman.wire.constructs import CONSTRUCT_OF, CONSTRUCTS, NEUTRAL, Report, Untranslatable
 from pointsman.wire.conversation import (
     Call,
     Conversation,
@@ -22,7 +22,6 @@ from pointsman.wire.conversation import (
     Tool,
     ToolChoice,
 )
-from pointsman.wire.members import CONSTRUCT_OF, NEUTRAL
 from pointsman.wire.messages.translation import CODEC
 from support.messages_codec import MESSAGES, OBJECT, RESPONSES, raw, written
 

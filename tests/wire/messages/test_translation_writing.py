@@ -22,7 +22,7 @@ from pointsman.wire.conversation import (
     Tool,
     ToolChoice,
 )
-from pointsman.wire.tool_names import call_id
+from pointsman.wire.tools import call_id
 from support.messages_codec import CHAT, HI, MESSAGES, OBJECT, RESPONSES, content, raw, read, written
 
 

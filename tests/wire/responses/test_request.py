@@ -4,7 +4,7 @@ import pytest
 
 from pointsman.vocabulary import Message, Role, ToolCall, ToolResult, WireFormat
 from pointsman.wire import FORMATS
-from pointsman.wire._items import read_item
+from pointsman.wire.items import read_item
 
 WIRE = FORMATS[WireFormat.RESPONSES]
 

@@ -25,7 +25,7 @@ from pointsman.wire.conversation import (
     Usage,
 )
 from pointsman.wire.responses.translation import CODEC
-from pointsman.wire.tool_names import MAX_NAME, flat_name, wrapped
+from pointsman.wire.tools import MAX_NAME, flat_name, wrapped
 from support.examples import share
 
 RESPONSE: TypeAdapter[Response] = TypeAdapter(Response)
@@ -207,7 +207,7 @@ def test_a_call_comes_back_as_the_tool_was_offered() -> None:
         Call("c2", "mcp__docs__search", '{"q":1}'),
         Call("c3", "plain", '{"input":"x"}'),
     )
-    answering = CODEC.answering(REQUEST)
+    answering = CODEC.for_request(REQUEST)
     completion = restored(Completion(id="1", model="m", parts=calls), offered_tools(REQUEST.tools))
     body = msgspec.json.decode(answering.write_answer(completion))
     custom, namespaced, plain = body["output"]

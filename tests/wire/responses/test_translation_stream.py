@@ -245,7 +245,7 @@ def test_bytes_of_any_kind_are_survived(payloads: list[bytes]) -> None:
 
 def write(events: Iterable[Event], tools: tuple[Tool, ...] = ()) -> bytes:
     told = RestoringStream(offered_tools(tools)).events(events)
-    return CODEC.answering(Conversation(model="m", tools=tools)).stream_writer("shown").write(told)
+    return CODEC.for_request(Conversation(model="m", tools=tools)).stream_writer("shown").write(told)
 
 
 def decoded(stream: bytes) -> list[dict[str, Any]]:

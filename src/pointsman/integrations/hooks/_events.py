@@ -16,7 +16,7 @@ from pointsman.errors import MalformedRequest
 from pointsman.guidance import DecisionPoint, GuidanceDecision, GuidancePolicy, Moment
 from pointsman.trajectory import Event, ToolInvoked, ToolResult, UserSpoke
 from pointsman.vocabulary import OF_SUBAGENT, AgentRole, Purpose
-from pointsman.wire.insertion import mark
+from pointsman.wire.items import mark
 
 #: Further events, for providers of these decision points.
 _EVENTS_OF: Final = {

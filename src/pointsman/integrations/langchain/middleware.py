@@ -28,7 +28,7 @@ from pointsman.drivers import drive, drive_async, no_model
 from pointsman.guidance import GuidanceDecision, GuidanceMemory, GuidancePolicy, Guide, Mode
 from pointsman.model_calls import AskingThread, ask_nobody
 from pointsman.vocabulary import Message, ModelQuery, ModelReply, Role, ToolCall, ToolResult
-from pointsman.wire.insertion import mark
+from pointsman.wire.items import mark
 
 __all__ = ["GuidanceMiddleware", "GuidanceState", "read_message", "thread_id"]
 

@@ -10,8 +10,8 @@ import msgspec
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import Role, WireFormat
-from pointsman.wire._items import as_json
 from pointsman.wire.conversation import Call, Media, Message, Opaque, Part, Refusal, Result, Text, Thinking
+from pointsman.wire.items import as_json
 
 __all__ = ["KnownMessage", "WireCall", "WireMessage", "read_call", "read_messages", "reasoning"]
 

@@ -15,8 +15,8 @@ from pointsman.decoding import UNREADABLE, why_unreadable, without_halves
 from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import Role
 from pointsman.wire.chat._translation_messages import KnownMessage, WireMessage, read_messages
+from pointsman.wire.constructs import unknown_members
 from pointsman.wire.conversation import Conversation, Message, Shape, Text, Tool, ToolChoice
-from pointsman.wire.members import unknown_members
 
 __all__ = ["PARTICIPANT", "WEB_SEARCH", "read_request"]
 

@@ -10,7 +10,7 @@ import msgspec
 from pointsman.vocabulary import Role, WireFormat
 from pointsman.wire.chat._translation_read_request import PARTICIPANT, WEB_SEARCH
 from pointsman.wire.client_tools import described, portable_tools
-from pointsman.wire.constructs import Report
+from pointsman.wire.constructs import Report, foreign_members
 from pointsman.wire.conversation import (
     Call,
     Conversation,
@@ -26,7 +26,6 @@ from pointsman.wire.conversation import (
     Tool,
     ToolChoice,
 )
-from pointsman.wire.members import foreign_members
 from pointsman.wire.models import (
     is_openai,
     is_openai_reasoning,
@@ -34,7 +33,7 @@ from pointsman.wire.models import (
     openai_sampling,
     openai_user,
 )
-from pointsman.wire.tool_names import flat_name, short, wrapped
+from pointsman.wire.tools import flat_name, short, wrapped
 
 __all__ = ["write_request"]
 

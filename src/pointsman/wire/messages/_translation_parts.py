@@ -10,9 +10,9 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE, without_halves
 from pointsman.vocabulary import WireFormat
+from pointsman.wire.constructs import YES
 from pointsman.wire.conversation import Call, Media, Opaque, Part, Result, StopReason, Text, Thinking
 from pointsman.wire.format import ABSENT
-from pointsman.wire.members import YES
 
 __all__ = [
     "STOP_REASONS",

@@ -11,6 +11,7 @@ import msgspec
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import Role
+from pointsman.wire.constructs import YES, Known, unknown_members
 from pointsman.wire.conversation import (
     Call,
     Conversation,
@@ -24,7 +25,6 @@ from pointsman.wire.conversation import (
     ToolChoice,
 )
 from pointsman.wire.format import ABSENT
-from pointsman.wire.members import YES, Known, unknown_members
 from pointsman.wire.messages._translation_parts import (
     Block,
     Content,

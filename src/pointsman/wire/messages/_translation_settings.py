@@ -11,11 +11,10 @@ from msgspec.structs import replace
 
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.client_tools import described, portable_tools
-from pointsman.wire.constructs import Report
+from pointsman.wire.constructs import Report, foreign_members
 from pointsman.wire.conversation import Conversation, Tool
-from pointsman.wire.members import foreign_members
 from pointsman.wire.models import effort_of_budget, thinks_adaptively, thinks_harder
-from pointsman.wire.tool_names import flat_name
+from pointsman.wire.tools import flat_name
 
 __all__ = [
     "DEFAULT_MAX_TOKENS",

@@ -29,7 +29,7 @@ from pointsman.wire.conversation import (
 )
 from pointsman.wire.messages import _translation_settings as settings
 from pointsman.wire.messages._translation_settings import Written
-from pointsman.wire.tool_names import call_id, flat_name, joined_name
+from pointsman.wire.tools import call_id, flat_name, joined_name
 
 __all__ = ["write_request"]
 

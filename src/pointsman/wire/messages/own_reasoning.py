@@ -9,8 +9,7 @@ from typing import Final
 import msgspec
 
 from pointsman.wire.body import Body, Edit
-from pointsman.wire.own_reasoning import Cleaned, Origin, OwnReasoning, Thought, removals, spans
-from pointsman.wire.signed_turns import head
+from pointsman.wire.reasoning import Cleaned, Origin, OwnReasoning, Thought, head, removals, spans
 
 __all__ = ["OWN_REASONING"]
 

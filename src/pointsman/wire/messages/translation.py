@@ -2,245 +2,297 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Literal, TypeAlias
+import re
+from typing import Final
 
 import msgspec
 
+from pointsman.decoding import UNREADABLE
 from pointsman.wire import sse
 from pointsman.wire.conversation import (
     ArgumentsDelta,
-    Call,
     CallEnd,
     CallStart,
+    Conversation,
     Event,
     Failed,
     SignatureDelta,
     Start,
     Stop,
+    StopReason,
     TextDelta,
     ThinkingDelta,
     Usage,
     UsageReport,
 )
 from pointsman.wire.format import Codec
-from pointsman.wire.messages._answer import STATUS, TYPES
+from pointsman.wire.messages._answer import STATUS, ReportedUsage, usage_of
 from pointsman.wire.messages._translation_answer import (
+    CUT,
+    MessagesWriter,
     read_answer,
-    stop_reason,
+    stop_beside,
     write_answer,
-    write_message,
-    write_usage,
+)
+from pointsman.wire.messages._translation_parts import (
+    STOP_REASONS,
+    Block,
+    arguments_of,
+    decoded,
 )
 from pointsman.wire.messages._translation_request import read_request
-from pointsman.wire.messages._translation_stream_reader import MessagesReader
-from pointsman.wire.messages._translation_writing import call_block, write_request
+from pointsman.wire.messages._translation_writing import write_request
 
-__all__ = ["CODEC"]
-
-
-# A streamed answer of the Messages format, written from events.
-_encode: Final = msgspec.json.encode
-_Kind: TypeAlias = Literal["text", "thinking", "call"]
+__all__ = ["MessagesReader"]
 
 
-class _Block(msgspec.Struct, gc=False):
-    index: int
-    kind: _Kind
-    start: Mapping[str, Any]  # as it begins: empty
-    held: list[bytes] = []  # written once it is its turn
-    is_open: bool = False
-    ended: bool = False
-    filled: bool = False  # arguments have come
-    custom: bool = False
+class _Started(msgspec.Struct, gc=False):
+    id: str | None = None
+    model: str | None = None
+    usage: ReportedUsage | None = None
 
 
-class MessagesWriter:
-    """Writes one stream. One block is open at a time; what belongs to a later one waits for its end."""
+class _Delta(msgspec.Struct, gc=False):
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    partial_json: str | None = None
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
 
-    __slots__ = ("_blank", "_blocks", "_calls", "_count", "_head", "_id", "_model", "_over", "_started",
-                 "_usage")  # fmt: skip
 
-    def __init__(self, model: str) -> None:
-        self._model = model
-        self._blocks: deque[_Block] = deque()  # the first is the open one
-        self._calls: dict[int, _Block] = {}
+class _Error(msgspec.Struct, gc=False):
+    type: str | None = None
+    message: str | None = None
+
+
+class _Event(msgspec.Struct, gc=False):
+    type: str = ""
+    index: int = 0
+    message: _Started | None = None
+    content_block: Block | None = None
+    delta: _Delta | None = None
+    usage: ReportedUsage | None = None
+    error: _Error | str | None = None
+
+
+class _Typed(msgspec.Struct, gc=False):
+    type: str = ""
+
+
+class _Head(msgspec.Struct, gc=False):
+    """What kind of event it is, where the rest of it is of no shape that is known."""
+
+    type: str = ""
+    content_block: msgspec.Raw = msgspec.Raw()
+    delta: msgspec.Raw = msgspec.Raw()
+    error: msgspec.Raw = msgspec.Raw()
+
+
+class _OpenCall(msgspec.Struct, gc=False):
+    index: int  # of the form
+    arguments: str  # whole, as the block began with them; empty once fragments arrive
+
+
+_decode: Final = msgspec.json.Decoder(_Event).decode
+_decode_head: Final = msgspec.json.Decoder(_Head).decode
+_decode_typed: Final = msgspec.json.Decoder(_Typed).decode
+_UNKNOWN: Final = _Event()
+#: Data that says nothing: of a comment, and the end of a stream of chat, which proxies write into any.
+_NO_EVENT: Final = (b"", b"[DONE]")
+_KINDS: Final = frozenset(
+    {
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+        "error",
+    }
+)
+#: Types of blocks and of deltas; the delta of a ``message_delta`` has none.
+_READ: Final = frozenset(
+    {
+        "",
+        "text",
+        "thinking",
+        "redacted_thinking",
+        "tool_use",
+        "text_delta",
+        "thinking_delta",
+        "signature_delta",
+        "input_json_delta",
+    }
+)
+#: A block of one event with one line of data.
+_ONE: Final = re.compile(rb"(?:event: ?[^\r\n]*+\n)?+data: ?([^\r\n]*+)\n\n")
+
+
+class MessagesReader:
+    """Reads one stream. Nothing is read behind its end or its error."""
+
+    __slots__ = (
+        "_calls",
+        "_closed",
+        "_count",
+        "_over",
+        "_reason",
+        "_sequence",
+        "_splitter",
+        "_started",
+        "_usage",
+    )
+
+    def __init__(self) -> None:
+        self._splitter = sse.Splitter()
+        self._calls: dict[int, _OpenCall] = {}  # by the index of the block
         self._count = 0
-        self._blank = self._id = ""
+        self._closed: int | None = None  # call whose block was closed last
         self._usage: Usage | None = None
+        self._reason: StopReason = StopReason.END
+        self._sequence = ""
         self._started = self._over = False
-        self._head = b""  # of a delta, while the one block that is open is a text
 
-    def write(self, events: Iterable[Event]) -> bytes:
-        """Return the server-sent events for these."""
-        out: list[bytes] = []
-        for event in events:
-            if self._head and type(event) is TextDelta:  # as nearly every event of a stream is
-                if event.text:
-                    out.append(self._head + _encode(event.text) + b"}}\n\n")
-                continue
+    def feed(self, block: bytes) -> list[Event]:
+        """Return what a block of events says; half an event is kept until the rest arrives.
+
+        An empty block reports that the connection ended well: the last event may lack its blank line. Raises
+        ``UNREADABLE`` for an event that cannot be read: what it said is lost.
+        """
+        block = block or b"\n\n"
+        found = None if self._splitter.pending or self._over else _ONE.fullmatch(block)
+        if found:  # as nearly every block is: taken apart by one pattern
+            return self._read(_event(found[1]))
+        events: list[Event] = []
+        for single in sse.events(self._splitter.feed(block)):
             if self._over:
                 break
-            if isinstance(event, Failed):
-                self._over = True
-                self._head = b""
-                out.append(_failed(event))
-                break
-            if not self._started:
-                self._start(event, out)
-            _HANDLERS[type(event)](self, event, out)
-        return b"".join(out)
+            events += self._read(_event(sse.data(single)))
+        return events
 
-    def _start(self, event: Event, out: list[bytes]) -> None:
+    def _read(self, event: _Event) -> list[Event]:
+        if event.error is not None or event.type == "error":
+            self._over = True
+            return [_failed(event.error)]
+        if event.type == "content_block_delta" and event.delta:
+            return self._begun(self._delta(event.index, event.delta))
+        if event.type == "message_start":
+            return self._start(event.message or _Started())
+        if event.type == "content_block_start" and event.content_block:
+            return self._begun(self._open(event.index, event.content_block))
+        if event.type == "content_block_stop":
+            return self._close(event.index)
+        if event.type == "message_delta":
+            return self._begun(self._ending(event))
+        return self._begun(self._stop()) if event.type == "message_stop" else []
+
+    def _start(self, message: _Started) -> list[Event]:
+        self._usage = usage_of(message.usage, self._usage)
+        if self._started:
+            return []
         self._started = True
-        started = event if isinstance(event, Start) else Start("", "")
-        self._id = started.id
-        self._usage = started.usage
-        message = write_message(started.id, self._model, [], started.usage)
-        out.append(_event("message_start", message=message))
+        return [Start(message.id or "", message.model or "", self._usage)]
 
-    def _text(self, event: TextDelta, out: list[bytes]) -> None:
-        """White space waits for words: a block without any would be refused when it is sent back."""
-        text = event.text
-        if not self._blocks or self._blocks[-1].kind != "text":
-            text = self._blank + text
-            if not text or text.isspace():
-                self._blank = text
-                return
-        if text:
-            block = self._last("text", _EMPTY_TEXT, out)
-            self._put(block, b"text_delta", b"text", _encode(text), out)
-            if block.is_open:
-                self._head = _DELTA % (block.index, b"text_delta", b"text")
+    def _begun(self, events: list[Event]) -> list[Event]:
+        """A stream of which the first event never came begins with the second."""
+        if self._started or not events:
+            return events
+        return [*self._start(_Started()), *events]
 
-    def _thinking(self, event: ThinkingDelta, out: list[bytes]) -> None:
-        if event.text:
-            block = self._last("thinking", _EMPTY_THINKING, out)
-            self._put(block, b"thinking_delta", b"thinking", _encode(event.text), out)
+    def _open(self, index: int, block: Block) -> list[Event]:
+        closed = self._close(index)  # a block that reuses the number of one which was never closed
+        closed += self._end_call()
+        if block.type == "tool_use":
+            call = _OpenCall(self._count, "" if _is_empty(block.input) else arguments_of(block.input))
+            self._calls[index] = call
+            self._count += 1
+            return [*closed, CallStart(call.index, block.id or "", block.name or "")]
+        if block.type == "redacted_thinking":
+            return [*closed, SignatureDelta(encrypted=block.data or "")]
+        thoughts: list[Event] = [ThinkingDelta(block.thinking)] if block.thinking else []
+        if block.signature:
+            thoughts.append(SignatureDelta(block.signature))
+        words: list[Event] = [TextDelta(block.text)] if block.text and block.type == "text" else []
+        return closed + thoughts + words
 
-    def _signature(self, event: SignatureDelta, out: list[bytes]) -> None:
-        """A signature ends its block. Encrypted content of another provider is of no use to this caller."""
-        if event.signature:
-            block = self._last("thinking", _EMPTY_THINKING, out)
-            self._put(block, b"signature_delta", b"signature", _encode(event.signature), out)
-            self._end(block, out)
+    def _delta(self, index: int, delta: _Delta) -> list[Event]:
+        if delta.text:
+            return [TextDelta(delta.text)]
+        if delta.thinking:
+            return [ThinkingDelta(delta.thinking)]
+        if delta.signature:
+            return [SignatureDelta(delta.signature)]
+        call = self._calls.get(index)
+        if call is None or not delta.partial_json:
+            return []
+        call.arguments = ""
+        return [ArgumentsDelta(call.index, delta.partial_json)]
 
-    def _call(self, event: CallStart, out: list[bytes]) -> None:
-        identifier = event.id or f"{self._id}_{self._count}"  # some servers send none
-        start = call_block(Call(identifier, event.name, ""))
-        block = self._calls[event.index] = self._add("call", start, out)
-        block.custom = event.custom
-        if event.custom:  # free text becomes the one string of an object
-            self._put_json(block, '{"input":"', out)
-            block.filled = True
+    def _close(self, index: int) -> list[Event]:
+        """Close a block. Whether a call is whole is known from the next one, or from the stop reason."""
+        call = self._calls.pop(index, None)
+        if call is None:
+            return []
+        before = self._end_call()
+        self._closed = call.index
+        return [*before, ArgumentsDelta(call.index, call.arguments)] if call.arguments else before
 
-    def _arguments(self, event: ArgumentsDelta, out: list[bytes]) -> None:
-        block = self._calls.get(event.index)
-        if block is None or block.ended or not event.text:
-            return
-        block.filled = block.filled or not event.text.isspace()
-        text = _encode(event.text)[1:-1].decode() if block.custom else event.text
-        self._put_json(block, text, out)
+    def _end_call(self, *, is_cut: bool = False) -> list[Event]:
+        """End the call whose block was closed last, if that was not told yet."""
+        index, self._closed = self._closed, None
+        return [] if index is None else [CallEnd(index, is_cut)]
 
-    def _call_end(self, event: CallEnd, out: list[bytes]) -> None:
-        block = self._calls.get(event.index)
-        if block is not None:
-            self._end(block, out)
+    def _ending(self, event: _Event) -> list[Event]:
+        if event.delta and event.delta.stop_reason:
+            self._reason = STOP_REASONS.get(event.delta.stop_reason, StopReason.END)
+            self._sequence = event.delta.stop_sequence or ""
+        ended = self._end_call(is_cut=self._reason in CUT)
+        if event.usage is None:
+            return ended
+        self._usage = usage_of(event.usage, self._usage) or Usage()
+        return [*ended, UsageReport(self._usage)]
 
-    def _report(self, event: UsageReport, out: list[bytes]) -> None:  # noqa: ARG002 - said at the end
-        self._usage = event.usage
-
-    def _stop(self, event: Stop, out: list[bytes]) -> None:
+    def _stop(self) -> list[Event]:
         self._over = True
-        for block in list(self._blocks):
-            self._end(block, out)
-        delta = {
-            "stop_reason": stop_reason(event.reason, calls=bool(self._calls)),
-            "stop_sequence": event.sequence or None,
-        }
-        out.append(_event("message_delta", delta=delta, usage=write_usage(self._usage or Usage())))
-        out.append(_event("message_stop"))
-
-    def _last(self, kind: _Kind, start: Mapping[str, Any], out: list[bytes]) -> _Block:
-        """The last block, if words of this kind may still go into it, or else a new one."""
-        last = self._blocks[-1] if self._blocks else None
-        return last if last and last.kind == kind and not last.ended else self._add(kind, start, out)
-
-    def _add(self, kind: _Kind, start: Mapping[str, Any], out: list[bytes]) -> _Block:
-        """Queue a block. Words end where something else begins; a call ends when it says so."""
-        if self._blocks and self._blocks[-1].kind != "call":
-            self._end(self._blocks[-1], out)
-        self._blank = ""
-        self._head = b""
-        block = _Block(self._count, kind, start)
-        self._count += 1
-        self._blocks.append(block)
-        self._advance(out)
-        return block
-
-    def _put_json(self, block: _Block, text: str, out: list[bytes]) -> None:
-        self._put(block, b"input_json_delta", b"partial_json", _encode(text), out)
-
-    def _put(self, block: _Block, kind: bytes, member: bytes, value: bytes, out: list[bytes]) -> None:
-        written = _DELTA % (block.index, kind, member) + value + b"}}\n\n"
-        (out if block.is_open else block.held).append(written)
-
-    def _end(self, block: _Block, out: list[bytes]) -> None:
-        if block.ended:
-            return
-        self._head = b""
-        if block.kind == "call" and (block.custom or not block.filled):
-            self._put_json(block, '"}' if block.custom else "{}", out)
-        block.ended = True
-        self._advance(out)
-
-    def _advance(self, out: list[bytes]) -> None:
-        """Close the first block if it has ended, open the next one, and so on."""
-        while self._blocks:
-            block = self._blocks[0]
-            if not block.is_open:
-                block.is_open = True
-                out.append(_event("content_block_start", index=block.index, content_block=block.start))
-                out += block.held
-                block.held = []
-            if not block.ended:
-                return
-            out.append(_event("content_block_stop", index=block.index))
-            self._blocks.popleft()
+        closed = [event for index in list(self._calls) for event in self._close(index)]
+        closed += self._end_call(is_cut=self._reason in CUT)
+        return [*closed, Stop(stop_beside(self._reason, calls=self._count > 0), self._sequence)]
 
 
-_DELTA: Final = (
-    b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
-)
-_EMPTY_TEXT: Final = {"type": "text", "text": ""}
-_EMPTY_THINKING: Final = {"type": "thinking", "thinking": "", "signature": ""}
+def _event(data: bytes) -> _Event:
+    """Decode one event. Raises ``UNREADABLE`` for one that is of a known kind, or of nobody knows which."""
+    try:
+        return decoded(_decode, data)
+    except UNREADABLE:
+        if data.strip() in _NO_EVENT or _is_of_another_kind(_decode_head(data)):
+            return _UNKNOWN
+        raise
 
 
-def _event(kind: str, **members: Any) -> bytes:
-    return sse.event(_encode({"type": kind, **members}), kind)
+def _is_of_another_kind(head: _Head) -> bool:
+    """Whether an event, its block or its delta is of a kind that is not read, whatever it holds."""
+    if head.type not in _KINDS:
+        return bool(head.type) and not bytes(head.error)
+    part = bytes(head.content_block) or bytes(head.delta)
+    return bool(part) and _decode_typed(part).type not in _READ
 
 
-def _failed(event: Failed) -> bytes:
-    kind = event.kind if event.kind in STATUS else TYPES.get(event.status, "api_error")
-    return _event("error", error={"type": kind, "message": event.message})
+def _is_empty(raw: msgspec.Raw) -> bool:
+    return bytes(raw).translate(None, b" \r\n\t") in {b"", b"{}", b"null", b'""'}
 
 
-def _nothing(writer: MessagesWriter, event: Event, out: list[bytes]) -> None:
-    """``Start`` is written by whatever comes first."""
+def _failed(error: _Error | str | None) -> Failed:
+    if not isinstance(error, _Error):
+        return Failed(error or "the upstream reported an error")
+    kind = error.type or "api_error"
+    return Failed(error.message or "the upstream reported an error", kind, STATUS.get(kind, 502))
 
 
-_HANDLERS: Final[Mapping[type, Callable[[MessagesWriter, Any, list[bytes]], None]]] = {
-    Start: _nothing,
-    TextDelta: MessagesWriter._text,
-    ThinkingDelta: MessagesWriter._thinking,
-    SignatureDelta: MessagesWriter._signature,
-    CallStart: MessagesWriter._call,
-    ArgumentsDelta: MessagesWriter._arguments,
-    CallEnd: MessagesWriter._call_end,
-    UsageReport: MessagesWriter._report,
-    Stop: MessagesWriter._stop,
-}
+def _answering(_: Conversation) -> Codec:
+    """Its answers need nothing of the request."""
+    return CODEC
 
 
 CODEC: Final = Codec(
@@ -250,4 +302,5 @@ CODEC: Final = Codec(
     write_answer=write_answer,
     stream_reader=MessagesReader,
     stream_writer=MessagesWriter,
+    for_request=_answering,
 )

@@ -1,30 +1,63 @@
-"""A Responses request: its members, and one of its items."""
+"""A Responses request: its members, one of its items, and items that are no part of the conversation.
+
+For its newest models Codex leaves ``tools`` out and offers them by an item of type ``additional_tools``, and
+repeats the effort in one of type ``configuration_update``: so the beginning of a request stays the same, and
+cached, when they change.
+
+With OpenAI's base URL Codex sends ``compaction_trigger`` as the last item and expects one item of type
+``compaction`` in return, whose content only its provider can read. A model of another provider is asked for a
+summary instead. The item holds it, marked as the gateway's, and is read as a user's message when it comes
+back (docs/notebook/0128).
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import History, Message, Role, ToolCall, ToolResult
-from pointsman.wire._items import (
+from pointsman.wire.format import Insertion, Item, Member, Members
+from pointsman.wire.items import (
     Head,
     as_json,
+    before_quote,
     leading_system,
     mapping,
     mappings,
     message_role,
+    new_item,
     read_content,
     read_role,
     read_texts,
     string,
 )
-from pointsman.wire.format import Insertion, Item, Member, Members
-from pointsman.wire.insertion import before_quote, new_item
-from pointsman.wire.responses._settings_items import SETTINGS
 
-__all__ = ["MEMBERS", "PASSED", "place", "read_item", "role_of", "system", "write_body"]
+__all__ = [
+    "ASK",
+    "MEMBERS",
+    "NO_SETTINGS",
+    "PASSED",
+    "SETTINGS",
+    "Settings",
+    "additional_tools",
+    "begins_with_settings",
+    "compaction_item",
+    "holds_settings",
+    "place",
+    "read_item",
+    "role_of",
+    "said",
+    "system",
+    "take_settings",
+    "user_message",
+    "write_body",
+]
+
 
 _ASSISTANT: Final = Role.ASSISTANT  # by plain name: see ``items``
 
@@ -125,3 +158,136 @@ def _output(item: Mapping[str, Any]) -> Message:
     text = "\n".join(texts) if texts or images else as_json(output)
     result = ToolResult(string(item.get("call_id")), text, is_error)
     return Message(Role.TOOL, results=(result,), images=images)
+
+
+_TOOLS: Final = "additional_tools"
+_UPDATE: Final = "configuration_update"
+#: Types of these items.
+SETTINGS: Final = frozenset({_TOOLS, _UPDATE})
+_TRIGGER: Final = "compaction_trigger"
+_COMPACTION: Final = "compaction"
+_MARKS: Final = tuple(f'"{kind}"'.encode() for kind in (_TOOLS, _UPDATE, _TRIGGER, _COMPACTION))
+
+
+class _Reasoning(msgspec.Struct, gc=False):
+    effort: str | None = None
+
+
+class _Item(msgspec.Struct, gc=False):
+    type: str | None = None
+    tools: list[msgspec.Raw] = []
+    reasoning: _Reasoning | None = None
+    encrypted_content: str | None = None
+
+
+class Settings(msgspec.Struct, frozen=True, gc=False):
+    """What such items hold, and the conversation without them."""
+
+    rest: msgspec.Raw  # of ``input``
+    tools: tuple[msgspec.Raw, ...] = ()
+    effort: str = ""  # of the last that names one
+    compacts: bool = False  # the answer is to be a compaction
+
+
+NO_SETTINGS: Final = Settings(msgspec.Raw())
+
+
+class _Type(msgspec.Struct, gc=False):
+    type: str | None = None
+
+
+class _Offer(msgspec.Struct, gc=False):
+    tools: msgspec.Raw = msgspec.Raw()
+
+
+_decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_type: Final = msgspec.json.Decoder(_Type).decode
+_decode_item: Final = msgspec.json.Decoder(_Item).decode
+_decode_offer: Final = msgspec.json.Decoder(_Offer).decode
+#: Bytes at the beginning of an item among which its type is looked for.
+_HEAD: Final = 200
+
+
+def begins_with_settings(given: msgspec.Raw) -> bool:
+    """Whether the first item of ``input`` may be one: Codex sends its tools there."""
+    return _MARKS[0] in bytes(memoryview(given)[:_HEAD])
+
+
+def holds_settings(given: bytes) -> bool:
+    """Whether ``input`` may hold such items: a search of 0.1 ms in 70 kB, for what cannot be read quickly."""
+    return any(mark in given for mark in _MARKS)
+
+
+def additional_tools(first: msgspec.Raw) -> msgspec.Raw | None:
+    """The list of tools in the first item of ``input``; None where it offers none."""
+    if _MARKS[0] not in bytes(memoryview(first)[:_HEAD]):
+        return None
+    try:
+        return _decode_offer(first).tools
+    except UNREADABLE:
+        return None
+
+
+def take_settings(given: msgspec.Raw) -> Settings:
+    """Read these items out of ``input``, which is left as it is where it cannot be read."""
+    rest: list[bytes] = []
+    tools: list[msgspec.Raw] = []
+    effort, compacts = "", False
+    try:
+        for raw in _decode_items(given):
+            kind = _decode_type(raw).type
+            if kind in SETTINGS:
+                item = _decode_item(raw)
+                tools += item.tools
+                effort = (item.reasoning and item.reasoning.effort) or effort
+            else:
+                compacts = compacts or kind == _TRIGGER
+                rest.append(_said(raw, kind))
+    except UNREADABLE:
+        return Settings(given)
+    return Settings(msgspec.Raw(b"[" + b",".join(rest) + b"]"), tuple(tools), effort, compacts)
+
+
+def _said(raw: msgspec.Raw, kind: str | None) -> bytes:
+    """An item, or the message that stands for a compaction or for asking for one."""
+    if kind == _TRIGGER:
+        return user_message(ASK)
+    if kind == _COMPACTION:
+        return said(_decode_item(raw).encrypted_content or "") or bytes(raw)
+    return bytes(raw)
+
+
+_MARK: Final = "pointsman-summary:"
+#: What the model is asked in place of the trigger.
+ASK: Final = (
+    "Write a summary of this conversation for a model that continues the task without seeing it. State what "
+    "the user wants, what has been done and decided, what was found out (files, commands, values), and what "
+    "is left to do. Answer with the summary alone and call no tools."
+)
+_BEFORE: Final = "Summary of the conversation before this point, written by the model that had it:\n\n"
+
+
+def compaction_item(suffix: str, summary: str) -> dict[str, Any]:
+    """Return the item that stands for a conversation."""
+    content = base64.b64encode(summary.encode("utf-8", "surrogatepass")).decode()
+    return {"type": "compaction", "id": f"cmp_{suffix}", "encrypted_content": _MARK + content}
+
+
+def user_message(text: str) -> bytes:
+    """Return a user's message as an item."""
+    return msgspec.json.encode({"type": "message", "role": "user", "content": text})
+
+
+def said(encrypted: str) -> bytes | None:
+    """Return the message that an item's content stands for; None when the gateway did not write it."""
+    summary = _summary(encrypted)
+    return None if summary is None else user_message(summary)
+
+
+def _summary(encrypted: str) -> str | None:
+    if not encrypted.startswith(_MARK):
+        return None
+    try:
+        return _BEFORE + base64.b64decode(encrypted.removeprefix(_MARK), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None

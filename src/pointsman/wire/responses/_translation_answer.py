@@ -23,8 +23,7 @@ from pointsman.wire.conversation import (
     Usage,
 )
 from pointsman.wire.responses._answer import read_usage, snapshot, write_part
-from pointsman.wire.responses._built_in import action_of, call_type, id_prefix
-from pointsman.wire.responses._translation_items import read_item
+from pointsman.wire.responses._translation_items import action_of, call_type, id_prefix, read_item
 
 __all__ = [
     "TRANSLATED",

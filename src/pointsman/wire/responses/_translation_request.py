@@ -10,9 +10,9 @@ import msgspec
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import Role
+from pointsman.wire.constructs import unknown_members
 from pointsman.wire.conversation import Conversation, Message, Shape, Text, Tool, ToolChoice
-from pointsman.wire.members import unknown_members
-from pointsman.wire.responses._settings_items import (
+from pointsman.wire.responses._request import (
     NO_SETTINGS,
     Settings,
     begins_with_settings,

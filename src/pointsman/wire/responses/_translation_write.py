@@ -10,7 +10,7 @@ import msgspec
 
 from pointsman.vocabulary import Role, WireFormat
 from pointsman.wire.client_tools import portable_tools
-from pointsman.wire.constructs import Report
+from pointsman.wire.constructs import Report, foreign_members
 from pointsman.wire.conversation import (
     Call,
     Conversation,
@@ -24,10 +24,9 @@ from pointsman.wire.conversation import (
     Thinking,
     Tool,
 )
-from pointsman.wire.members import foreign_members
 from pointsman.wire.models import openai_effort_of, openai_sampling, openai_user
-from pointsman.wire.responses._built_in import action_of, call_type
-from pointsman.wire.tool_names import flat_name, short
+from pointsman.wire.responses._translation_items import action_of, call_type
+from pointsman.wire.tools import flat_name, short
 
 __all__ = ["write_request"]
 

@@ -9,9 +9,8 @@ from typing import Final
 import msgspec
 
 from pointsman.wire.body import Body
-from pointsman.wire.own_reasoning import Cleaned, Origin, OwnReasoning, Thought, removals, spans
+from pointsman.wire.reasoning import Cleaned, Origin, OwnReasoning, Thought, head, removals, spans
 from pointsman.wire.responses._translation_answer import TRANSLATED
-from pointsman.wire.signed_turns import head
 
 __all__ = ["OWN_REASONING"]
 

@@ -18,8 +18,7 @@ from pointsman.vocabulary import AgentRequest, Message, Role
 from pointsman.wire import sse
 from pointsman.wire.body import Body, Edit
 from pointsman.wire.format import Member
-from pointsman.wire.responses._compaction import said
-from pointsman.wire.responses._request import PASSED, read_item
+from pointsman.wire.responses._request import PASSED, read_item, said
 
 __all__ = [
     "StoredConversation",

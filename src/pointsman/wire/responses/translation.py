@@ -15,6 +15,7 @@ from pointsman.wire.conversation import (
     Call,
     CallEnd,
     CallStart,
+    Completion,
     Conversation,
     Event,
     Failed,
@@ -30,20 +31,66 @@ from pointsman.wire.conversation import (
     UsageReport,
 )
 from pointsman.wire.format import Codec
+from pointsman.wire.responses._answer import snapshot
+from pointsman.wire.responses._request import compaction_item
 from pointsman.wire.responses._translation_answer import (
+    NOTHING_ASKED,
     Asked,
     Response,
+    bare_id,
     parts_of,
     read_answer,
     read_usage,
     stop_of,
     write_answer,
+    write_usage,
 )
 from pointsman.wire.responses._translation_request import read_request
 from pointsman.wire.responses._translation_stream_writer import StreamWriter
 from pointsman.wire.responses._translation_write import write_request
 
-__all__ = ["CODEC"]
+__all__ = ["CODEC", "CompactionWriter", "write_compaction"]
+
+
+def write_compaction(completion: Completion, asked: Asked = NOTHING_ASKED) -> bytes:
+    """Return a whole answer that is one compaction."""
+    bare = bare_id(completion.id)
+    summary = "".join(part.text for part in completion.parts if isinstance(part, Text))
+    return msgspec.json.encode(
+        snapshot(
+            id=f"resp_{bare}",
+            model=completion.model,
+            created=completion.created,
+            status="completed",
+            output=[compaction_item(f"{bare}_0", summary)],
+            usage=write_usage(completion.usage),
+            asked=asked.repeated,
+        )
+    )
+
+
+class CompactionWriter(StreamWriter):
+    """Writes one stream whose only item is the compaction, at its end."""
+
+    def __init__(self, model: str, asked: Asked = NOTHING_ASKED) -> None:
+        super().__init__(model, asked)
+        self._summary: list[str] = []
+
+    def _text(self, event: TextDelta) -> Iterator[bytes]:
+        self._summary.append(event.text)
+        return iter(())
+
+    def _other(self, event: Event) -> Iterator[bytes]:
+        if isinstance(event, Stop):
+            yield from self._compacted()
+        if isinstance(event, Stop | UsageReport):
+            yield from super()._other(event)
+
+    def _compacted(self) -> Iterator[bytes]:
+        item = compaction_item(self._suffix(), "".join(self._summary))
+        self._output.append(item)
+        for kind in ("added", "done"):
+            yield self._event(f"response.output_item.{kind}", output_index=0, item=item)
 
 
 # A stream of the Responses format, read as events.
@@ -307,7 +354,7 @@ def _failed(error: _Error | str) -> Failed:
 def _for_request(request: Conversation) -> Codec:
     asked = Asked.of(request)
     if request.compacts:
-        from pointsman.wire.responses._compaction_writer import CompactionWriter, write_compaction
+        from pointsman.wire.responses.translation import CompactionWriter, write_compaction
 
         return CODEC._replace(
             write_answer=partial(write_compaction, asked=asked),
