@@ -31,7 +31,7 @@ from loopback.processes import Server, free_port
 from gateway import POINTSMAN, short
 from pointsman import Decision
 from pointsman.config import Config, DomainsSpec, GuidanceSpec
-from pointsman.config.ext_proc import ExtProcSpec
+from pointsman.config.serving import ExtProcSpec
 from pointsman.ext_proc.server import ExtProcServer, gateway_for
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, demo_config

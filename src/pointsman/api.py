@@ -57,8 +57,8 @@ class Pointsman:
             ledger: Where decisions are appended; by default the last 10,000 in memory.
         """
         from pointsman.drivers import no_model
-        from pointsman.factory import build_engine, build_questions, default_policy
-        from pointsman.model_calls import ask_nobody
+        from pointsman.factory import build_engine, default_policy
+        from pointsman.model_calls import ask_nobody, build_questions
         from pointsman.runtime import Runtime
         from pointsman.stores.ledger import MemoryLedger
         from pointsman.stores.sessions import MemorySessions
@@ -132,7 +132,8 @@ class Pointsman:
         """
         from copy import copy
 
-        from pointsman.factory import build_engine, build_questions
+        from pointsman.factory import build_engine
+        from pointsman.model_calls import build_questions
 
         runtime = self.runtime
         policy = runtime.engine.policy.without_changes(texts=texts)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -42,9 +42,7 @@ from pointsman.encoders import load_encoder
 from pointsman.encoders.learned_routers import encoder_of, load_kinds, load_learned_router, open_kinds
 from pointsman.errors import ConfigError
 from pointsman.guidance import GuidancePolicy, asks_models
-from pointsman.model_calls import Allowance, Ask, Questions, ask_models, ask_nobody, asked_model
-from pointsman.model_choice.choice import BYTES_PER_TOKEN
-from pointsman.model_choice.pools import pools
+from pointsman.model_calls import Ask, ask_models, ask_nobody, asked_model, build_questions
 from pointsman.plugins import load as load_plugin
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import Ledger, PolicyText, Retention, SpillFile, SqliteLedger
@@ -61,7 +59,6 @@ from pointsman.stores.sessions import (
 from pointsman.stores.workers import ALONE, Worker
 from pointsman.tiers import (
     BUILTIN_PROFILES,
-    EscalationPolicy,
     LearnedRouterPolicy,
     ProjectPolicy,
     TierProfile,
@@ -78,7 +75,6 @@ __all__ = [
     "build_asked_model",
     "build_engine",
     "build_policy",
-    "build_questions",
     "build_runtime",
     "build_shadow",
     "default_policy",
@@ -86,14 +82,10 @@ __all__ = [
     "open_ledger",
     "open_sessions",
     "policy_toml",
-    "question_price",
     "read_policy",
     "read_policy_text",
     "read_profile",
 ]
-
-#: Stands for a model that the caller of the library asks, at the caller's cost.
-_CALLERS: Final = ModelSpec("", "", "", input_per_million=0.0, output_per_million=0.0)
 
 log = logging.getLogger(__name__)
 
@@ -166,7 +158,7 @@ def build_policy(config: Config) -> Policy:
     Raises:
         ConfigError: the tier profile does not exist or is wrong.
     """
-    tiers = config.tiers
+    tiers, escalation = config.tiers, config.tiers.escalation
     profile = read_profile(tiers.profile)
     domains = _domains(config)
     _check_domain_scores(profile, domains)
@@ -181,7 +173,7 @@ def build_policy(config: Config) -> Policy:
         verify=tiers.verify,
         roles=tiers.roles,
         projects=_projects(tiers.projects),
-        escalation=_escalation(tiers.escalation),
+        escalation=None if escalation and escalation.mode is Mode.OFF else escalation,
         domains=domains,
         guidance=None if config.guidance.mode is Mode.OFF else config.guidance,
         aliases=(*config.aliases.items(), *CLIENT_ALIASES),
@@ -196,19 +188,14 @@ def _capabilities(spec: CapabilitiesSpec) -> CapabilityPolicy | None:
     if spec.effective_mode is Mode.OFF:
         return None
     settings = {name: getattr(spec, name) for name in CapabilitySettings.__struct_fields__}
-    calibration = spec.calibration
+    calibration, file = spec.calibration, spec.file
+    registry = parse_capabilities(read(file), str(file)) if file else CapabilityRegistry(())
     return CapabilityPolicy(
         **settings,
         mode=spec.effective_mode,
-        registry=_registry(spec),
+        registry=load_registry(spec.application) if spec.application else registry,
         calibration=parse_calibration(read(calibration), str(calibration)) if calibration else None,
     )
-
-
-def _registry(spec: CapabilitiesSpec) -> CapabilityRegistry:
-    if spec.application:
-        return load_registry(spec.application)
-    return parse_capabilities(read(spec.file), str(spec.file)) if spec.file else CapabilityRegistry(())
 
 
 def read_policy(file: Path, base: Policy) -> Policy:
@@ -287,50 +274,6 @@ def _profiles(config: Config, domains: DomainSet) -> dict[str, ModelProfile]:
                 log.warning("%s; all domain texts stay enabled for %s", error, name)
             break
     return found
-
-
-def build_questions(policy: Policy, worker: Worker = ALONE) -> Questions:
-    """Return the budget of a policy's verification, with nothing asked yet: this process's part of it."""
-    verify, share = policy.verify, 1 / worker.of
-    if verify is not None and verify.money_per_day is not None and not worker.is_alone:
-        verify = msgspec.structs.replace(verify, money_per_day=verify.money_per_day * share)
-    allowances = {
-        kind: each._replace(money_per_day=each.money_per_day * share)
-        for kind, each in _allowances(policy).items()
-    }
-    return Questions(verify, price=question_price(policy), allowances=allowances)
-
-
-def _allowances(policy: Policy) -> dict[str, Allowance]:
-    """What classifiers of guidance and the selection of capabilities may ask for, by kind of question."""
-    simple = next((entry.model for entry in pools(policy.tier_models).get(Tier.SIMPLE, ())), "")
-    default = policy.models.get(policy.verify.model if policy.verify else simple, _CALLERS)
-
-    def price(need: ModelQuery) -> float | None:
-        model = policy.models.get(need.model, default)
-        read = (len(need.system) + len(need.text)) / BYTES_PER_TOKEN
-        return model.cost(read, 0, need.max_tokens)
-
-    limits = {
-        "guidance": policy.guidance.money_per_day if policy.guidance else None,
-        "judge_capability": policy.capabilities.money_per_day if policy.capabilities else None,
-    }
-    return {kind: Allowance(most, price) for kind, most in limits.items() if most is not None}
-
-
-def question_price(policy: Policy) -> float | None:
-    """Return what verifying one tier costs at most, in US dollars; None where unknown."""
-    if policy.verify is None:
-        return 0.0
-    rules = policy.profile.verification
-    model = policy.models.get(policy.verify.model, _CALLERS)
-    # What goes in is the rubric and the cut text, what comes out a label.
-    read = (len(rules.rubric) + rules.cut) / BYTES_PER_TOKEN
-    return model.cost(read, 0, rules.max_tokens)
-
-
-def _escalation(spec: EscalationPolicy | None) -> EscalationPolicy | None:
-    return None if spec is None or spec.mode is Mode.OFF else spec
 
 
 def _projects(spec: ProjectsSpec | None) -> ProjectPolicy | None:

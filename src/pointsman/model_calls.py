@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from pointsman.decision.policy import Policy
 from pointsman.errors import MissingKey, UpstreamError, UpstreamUnavailable
+from pointsman.model_choice.fitness import BYTES_PER_TOKEN
+from pointsman.model_choice.pools import pools
+from pointsman.stores.workers import ALONE, Worker
 from pointsman.tiers import Spending, Verification, cache_key
 from pointsman.upstreams.chat_model_port import ChatModel, ModelAnswer, ask_metered
-from pointsman.vocabulary import ModelQuery, ModelReply, Prompt
+from pointsman.vocabulary import ModelQuery, ModelReply, ModelSpec, Prompt, Tier
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -31,7 +35,12 @@ __all__ = [
     "ask_nobody",
     "ask_together",
     "asked_model",
+    "build_questions",
+    "question_price",
 ]
+
+#: Stands for a model that the caller of the library asks, at the caller's cost.
+_CALLERS: Final = ModelSpec("", "", "", input_per_million=0.0, output_per_million=0.0)
 
 #: Answers remembered where no policy says how many.
 CACHE: Final = Verification().cache
@@ -295,3 +304,43 @@ def ask_models(models: Mapping[str, ChatModel], *, default: str = "") -> Ask:
         return ModelReply(text, elapsed_ms=elapsed, input_tokens=read, output_tokens=written)
 
     return ask
+
+
+def build_questions(policy: Policy, worker: Worker = ALONE) -> Questions:
+    """Return the budget of a policy's verification, with nothing asked yet: this process's part of it."""
+    verify, share = policy.verify, 1 / worker.of
+    if verify is not None and verify.money_per_day is not None and not worker.is_alone:
+        verify = msgspec.structs.replace(verify, money_per_day=verify.money_per_day * share)
+    allowances = {
+        kind: each._replace(money_per_day=each.money_per_day * share)
+        for kind, each in _allowances(policy).items()
+    }
+    return Questions(verify, price=question_price(policy), allowances=allowances)
+
+
+def _allowances(policy: Policy) -> dict[str, Allowance]:
+    """What classifiers of guidance and the selection of capabilities may ask for, by kind of question."""
+    simple = next((entry.model for entry in pools(policy.tier_models).get(Tier.SIMPLE, ())), "")
+    default = policy.models.get(policy.verify.model if policy.verify else simple, _CALLERS)
+
+    def price(need: ModelQuery) -> float | None:
+        model = policy.models.get(need.model, default)
+        read = (len(need.system) + len(need.text)) / BYTES_PER_TOKEN
+        return model.cost(read, 0, need.max_tokens)
+
+    limits = {
+        "guidance": policy.guidance.money_per_day if policy.guidance else None,
+        "judge_capability": policy.capabilities.money_per_day if policy.capabilities else None,
+    }
+    return {kind: Allowance(most, price) for kind, most in limits.items() if most is not None}
+
+
+def question_price(policy: Policy) -> float | None:
+    """Return what verifying one tier costs at most, in US dollars; None where unknown."""
+    if policy.verify is None:
+        return 0.0
+    rules = policy.profile.verification
+    model = policy.models.get(policy.verify.model, _CALLERS)
+    # What goes in is the rubric and the cut text, what comes out a label.
+    read = (len(rules.rubric) + rules.cut) / BYTES_PER_TOKEN
+    return model.cost(read, 0, rules.max_tokens)

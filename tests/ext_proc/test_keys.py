@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from pointsman.config import Config
-from pointsman.config.ext_proc import ExtProcSpec
+from pointsman.config.serving import ExtProcSpec
 from pointsman.errors import StoreUnavailable
 from pointsman.ext_proc.server import ExtProcServer, gateway_for
 from pointsman.gateway.app import Gateway

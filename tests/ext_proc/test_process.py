@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from pointsman import ConfigError
 from pointsman.cli import app
 from pointsman.config import Config, load
-from pointsman.config.ext_proc import ExtProcSpec
+from pointsman.config.serving import ExtProcSpec
 from pointsman.ext_proc.process import run
 from pointsman.ext_proc.server import ExtProcServer, gateway_for
 from pointsman.gateway import reloading

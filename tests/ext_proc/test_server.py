@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from pointsman import ConfigError
 from pointsman.config import Config, GuidanceSpec
-from pointsman.config.ext_proc import ExtProcSpec
+from pointsman.config.serving import ExtProcSpec
 from pointsman.ext_proc import messages as proto
 from pointsman.ext_proc.server import ExtProcServer, check_bind, gateway_for
 from pointsman.gateway.app import Gateway

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from pointsman.config import ShadowSpec, load
-from pointsman.factory import build_asked_model, build_engine, build_policy, build_questions
+from pointsman.factory import build_asked_model, build_engine, build_policy
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._shadow_model import ShadowModel, ShadowUsage
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
-from pointsman.model_calls import ask_models
+from pointsman.model_calls import ask_models, build_questions
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions

@@ -14,10 +14,11 @@ from pointsman.cli import app
 from pointsman.decision.decision import Decision
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import default_domains
-from pointsman.factory import build_engine, build_questions, default_policy
+from pointsman.factory import build_engine, default_policy
 from pointsman.guidance import DecisionPoint, GuidancePolicy, Mode, ProviderSpec
 from pointsman.integrations.hooks import HookState, read_event
 from pointsman.integrations.hooks.decisions import decide_event
+from pointsman.model_calls import build_questions
 from pointsman.reports.replay import Replay
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger

@@ -14,9 +14,9 @@ from pointsman.capabilities import CapabilityPolicy
 from pointsman.decision.decision import Decision
 from pointsman.decision.policy import Policy
 from pointsman.errors import UnknownModel, UpstreamTimeout
-from pointsman.factory import build_engine, build_questions, default_policy
+from pointsman.factory import build_engine, default_policy
 from pointsman.guidance import GuidancePolicy
-from pointsman.model_calls import Questions, ask_models
+from pointsman.model_calls import Questions, ask_models, build_questions
 from pointsman.runtime import Runtime, new_ids
 from pointsman.stores.ledger import MemoryLedger, SqliteLedger
 from pointsman.stores.sessions import MemorySessions, SqliteSessions

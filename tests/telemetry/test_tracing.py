@@ -14,7 +14,7 @@ from pointsman import ConfigError, MissingExtra
 from pointsman.cli._served import told_requests
 from pointsman.cli.log_format import LogFormat
 from pointsman.config import Config
-from pointsman.config.telemetry import TelemetrySpec
+from pointsman.config.serving import TelemetrySpec
 from pointsman.gateway import request_feed
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, demo_config

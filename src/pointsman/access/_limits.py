@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pointsman.config import KeySpec, TeamSpec
-from pointsman.config.access import Period
+from pointsman.config.serving import Period
 from pointsman.stores.budgets import Claim
 
 # Windows of the calendar, in UTC: minutes, hours, days, weeks from Monday, months.

@@ -16,7 +16,7 @@ import msgspec
 from pointsman.cli.log_format import LogFormat
 from pointsman.cli.output import echo
 from pointsman.config import Config, examine
-from pointsman.config.shapes import HASHED
+from pointsman.config.serving import HASHED
 from pointsman.errors import StoreUnavailable
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from pointsman.cli.output import FAILED, Group, config_file, echo, print_json
 from pointsman.config import Config, examine
 from pointsman.config.draft import PROVIDERS, Found, draft, find_local, find_providers, unused_keys
 from pointsman.config.edit import as_toml, plain, write_file
+from pointsman.config.files import state_file
 from pointsman.config.load import FILE_NAME
-from pointsman.config.shapes import state_file
 from pointsman.config.trust import trust
 from pointsman.errors import ConfigError, PointsmanError
 

@@ -91,7 +91,7 @@ def _pointsman(config: Path | None) -> Pointsman:
     """As configured; without a configuration the default policy, and the ledger in its usual place."""
     from pointsman.api import Pointsman
     from pointsman.config import find
-    from pointsman.config.shapes import state_file
+    from pointsman.config.files import state_file
     from pointsman.stores.ledger import SqliteLedger
 
     found = config or find()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pointsman.config.access import AccessSpec, BudgetSpec, KeySpec, Role, TeamSpec
 from pointsman.config.files import read
 from pointsman.config.load import AnyKey, Loaded, examine, find, find_named, is_profile, load
+from pointsman.config.serving import AccessSpec, BudgetSpec, KeySpec, Role, TeamSpec
 from pointsman.config.shapes import (
     CapabilitiesSpec,
     Config,

@@ -6,21 +6,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
-from pointsman import catalogue
 from pointsman.capabilities import OnFailure, Strategy, parse_calibration, parse_capabilities
 from pointsman.config._check_access import HASHED_BY, check_access
-from pointsman.config._check_plugins import check_plugins, is_plugin
+from pointsman.config._check_upstreams import check_upstreams, http_address, refused
 from pointsman.config.applications import application_at, load_class, load_registry
 from pointsman.config.convert import Problem
 from pointsman.config.files import read
-from pointsman.config.shapes import File, LearnedRouterSpec, ProjectsSpec
+from pointsman.config.shapes import SESSION_STORES, File
 from pointsman.decision.aliases import REFUSE, Target, first_of_each, follow
 from pointsman.decision.client_aliases import CLIENT_ALIASES
 from pointsman.domains import parse_domains
-from pointsman.errors import ConfigError, did_you_mean
+from pointsman.encoders import ENCODERS, is_encoder
+from pointsman.errors import did_you_mean
 from pointsman.guidance import ClassifierError, classes_of, tables_in
+from pointsman.plugins import names
 from pointsman.tiers import (
     BUILTIN_PROFILES,
     asks_to_decide,
@@ -31,9 +32,8 @@ from pointsman.tiers import (
     read_projects,
 )
 from pointsman.toml_source import KeyPath
-from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
-from pointsman.upstreams.proxies import is_loopback, parse_proxy, trust
-from pointsman.upstreams.relayed_headers import RESERVED_MEMBERS, header_problems, name_problems
+from pointsman.upstreams.port import DEMO_URL
+from pointsman.upstreams.proxies import is_loopback
 from pointsman.vocabulary import Mode, Tier, WireFormat
 from pointsman.wire import ASKABLE
 
@@ -47,7 +47,7 @@ RESERVED: Final = frozenset({"auto", *(tier.lower() for tier in Tier)})
 def check(file: File, directory: Path) -> list[Problem]:
     """Return the problems of a file that only appear between keys."""
     return [
-        *_upstreams(file),
+        *check_upstreams(file),
         *_models(file),
         *_tiers(file),
         *_aliases(file),
@@ -59,83 +59,11 @@ def check(file: File, directory: Path) -> list[Problem]:
         *_server(file),
         *_ledger(file),
         *_sessions(file),
-        *check_plugins(file),
+        *_plugins(file),
         *_shadow(file),
         *_agreement(file),
         *_telemetry(file),
     ]
-
-
-def _telemetry(file: File) -> Iterator[Problem]:
-    endpoint = file.telemetry.endpoint
-    if endpoint is not None and (endpoint == DEMO_URL or _address(endpoint) is None):
-        hint = 'the base URL of a collector: "http://localhost:4318"'
-        yield Problem(("telemetry", "endpoint"), "not an address of OTLP over HTTP", hint)
-
-
-def _upstreams(file: File) -> Iterator[Problem]:
-    for name, upstream in file.upstreams.items():
-        path = ("upstreams", name, "base_url")
-        if upstream.base_url == DEMO_URL or is_plugin(upstream.base_url):
-            continue
-        url = _address(upstream.base_url)
-        if url is None:
-            yield Problem(
-                path, f'"{upstream.base_url}" is not an http or https address', 'as in "https://host/v1"'
-            )
-        elif url.username or url.password or url.query or url.fragment:
-            yield Problem(
-                path, "the address must not carry a user, a query or a fragment", "keys go into `api_key`"
-            )
-        if not upstream.formats:
-            yield Problem(("upstreams", name, "formats"), f'upstream "{name}" speaks no format')
-        yield from _way(name, upstream)
-        if upstream.provider:
-            yield from _provider(name, upstream.provider)
-        yield from _own_fields(name, upstream)
-        yield from _forwarded(name, upstream)
-
-
-def _provider(name: str, provider: str) -> Iterator[Problem]:
-    known = {entry.provider for each in catalogue.installed() for entry in each.entries} - {catalogue.ANY}
-    if provider not in known:
-        yield _unknown(("upstreams", name, "provider"), "provider", provider, sorted(known))
-
-
-def _way(name: str, upstream: UpstreamSpec) -> Iterator[Problem]:
-    """Check how an upstream is reached: its proxy, and its certificate authorities."""
-    if upstream.proxy and (address := upstream.proxy.reveal()):
-        yield from _refused(("upstreams", name, "proxy"), lambda: parse_proxy(address, "proxy"))
-    if upstream.ca_file:
-        yield from _refused(("upstreams", name, "ca_file"), lambda: trust(upstream))
-
-
-def _own_fields(name: str, upstream: UpstreamSpec) -> Iterator[Problem]:
-    """Check the headers, query parameters and body members that are set on every request."""
-    values = {header: value.reveal() for header, value in upstream.headers.items()}
-    for header, message in header_problems(values):
-        yield Problem(("upstreams", name, "headers", header), message)
-    for key, names in (("pass_headers", upstream.pass_headers), ("return_headers", upstream.return_headers)):
-        for place, message in name_problems(names):
-            yield Problem(("upstreams", name, key, place), message)
-    if "" in upstream.query:
-        yield Problem(("upstreams", name, "query"), "a query parameter has no name")
-    for member in sorted(upstream.body.keys() & RESERVED_MEMBERS):
-        message = f'"{member}" in the body of a request is not for a setting to replace'
-        yield Problem(("upstreams", name, "body", member), message)
-
-
-def _forwarded(name: str, upstream: UpstreamSpec) -> Iterator[Problem]:
-    """Check that an upstream which takes the caller's credential has no key configured."""
-    if not upstream.forward_auth:
-        return
-    path: KeyPath = ("upstreams", name, "forward_auth")
-    if upstream.api_key:
-        yield Problem(path, "the caller's credential is sent instead of `api_key`: set one of the two")
-    for header in upstream.headers:
-        if header.lower() in {"authorization", "x-api-key"}:
-            path = ("upstreams", name, "headers", header)
-            yield Problem(path, f'"{header}" would replace the credential that forward_auth sends')
 
 
 def _asked_by_us(file: File, path: KeyPath, model: str) -> Iterator[Problem]:
@@ -146,31 +74,32 @@ def _asked_by_us(file: File, path: KeyPath, model: str) -> Iterator[Problem]:
         yield Problem(path, message, "name a model whose upstream has an api_key")
 
 
-def _address(text: str) -> SplitResult | None:
-    """Return the parts of an HTTP address; None when it is none, or it cannot be connected to."""
-    try:
-        url = urlsplit(text)
-        url.netloc.encode("idna")
-        usable = url.scheme in {"http", "https"} and url.hostname and url.port != 0
-    except ValueError:  # a port beyond 65,535, half a bracket, a name that is none
-        return None
-    return url if usable else None
-
-
 def _models(file: File) -> Iterator[Problem]:
     for name, model in file.models.items():
         if name.lower() in RESERVED or name.startswith("pointsman/"):
             yield Problem(("models", name), f'"{name}" cannot name a model: it asks for a tier')
         if model.upstream not in file.upstreams:
-            yield _unknown(("models", name, "upstream"), "upstream", model.upstream, file.upstreams)
+            yield Problem.unknown(("models", name, "upstream"), "upstream", model.upstream, file.upstreams)
 
 
 def _tiers(file: File) -> Iterator[Problem]:
     for tier in file.tiers.pools:
         yield from _pool(file, tier.lower())
     yield from _verify(file)
-    yield from _learned_router(file.tiers.learned_router)
-    yield from _projects(file.tiers.projects)
+    if router := file.tiers.learned_router:
+        yield from _file(
+            ("tiers", "learned_router", "file"),
+            router.file,
+            lambda named: read_learned_router(named.read_bytes(), str(named)),
+            "make one: pointsman fit tiers",
+        )
+    if projects := file.tiers.projects:
+        yield from _file(
+            ("tiers", "projects", "file"),
+            projects.file,
+            lambda named: read_projects(named.read_bytes(), str(named)),
+            "make one: pointsman fit projects",
+        )
     escalation = file.tiers.escalation
     if escalation and escalation.mode is not Mode.OFF and file.guidance.mode is Mode.OFF:
         yield Problem(
@@ -207,7 +136,7 @@ def _target(
     elif len(way) == 2:  # pattern and target; a longer way is told where its last alias stands
         tiers = (tier.lower() for tier in Tier)
         known = [str(Target()), *tiers, REFUSE, *models, *(name for name in aliases if name != way[0])]
-        yield _unknown(path, "target", way[-1], known)
+        yield Problem.unknown(path, "target", way[-1], known)
 
 
 def _pool(file: File, key: str) -> Iterator[Problem]:
@@ -220,7 +149,7 @@ def _pool(file: File, key: str) -> Iterator[Problem]:
         name = entry if isinstance(entry, str) else entry.model
         if name not in file.models:
             path = at if isinstance(entry, str) else (*at, "model")
-            yield _unknown(path, "model", name, file.models)
+            yield Problem.unknown(path, "model", name, file.models)
         if name in seen:
             yield Problem(at, f'"{name}" stands twice among the models of one tier', "a model has one share")
         seen.add(name)
@@ -232,28 +161,6 @@ def _rising(path: KeyPath, bounds: tuple[float, float, float] | None) -> Iterato
     medium, complex_, reasoning = bounds
     if not medium <= complex_ <= reasoning:  # nor where one of them is no number
         yield Problem(path, "boundaries must not fall from one tier to the next")
-
-
-def _learned_router(learned_router: LearnedRouterSpec | None) -> Iterator[Problem]:
-    if learned_router is None:
-        return
-    path = ("tiers", "learned_router", "file")
-    if learned_router.file.is_file():
-        yield from _refused(
-            path, lambda: read_learned_router(learned_router.file.read_bytes(), str(learned_router.file))
-        )
-    else:
-        yield Problem(path, f"{learned_router.file} does not exist", "make one: pointsman fit tiers")
-
-
-def _projects(projects: ProjectsSpec | None) -> Iterator[Problem]:
-    if projects is None:
-        return
-    path = ("tiers", "projects", "file")
-    if projects.file.is_file():
-        yield from _refused(path, lambda: read_projects(projects.file.read_bytes(), str(projects.file)))
-    else:
-        yield Problem(path, f"{projects.file} does not exist", "make one: pointsman fit projects")
 
 
 def _verify(file: File) -> Iterator[Problem]:
@@ -276,7 +183,7 @@ def _verify(file: File) -> Iterator[Problem]:
 def _asked(file: File, path: KeyPath, name: str) -> Iterator[Problem]:
     """Check a model that answers Pointsman's questions."""
     if name not in file.models:
-        yield _unknown(path, "model", name, file.models)
+        yield Problem.unknown(path, "model", name, file.models)
         return
     upstream = file.upstreams.get(file.models[name].upstream)
     if upstream and not upstream.formats & ASKABLE.keys():
@@ -301,7 +208,7 @@ def _kinds(name: str) -> Iterator[Problem]:
     if name in {"default", "off"}:
         return
     if file.is_file():
-        yield from _refused(path, lambda: read_kinds(file.read_bytes(), name))
+        yield from refused(path, lambda: read_kinds(file.read_bytes(), name))
     else:
         yield Problem(path, f'no kinds "{name}"', '"default", "off", or a file by pointsman fit kinds')
 
@@ -316,16 +223,15 @@ def _profile(name: str, directory: Path) -> Iterator[Problem]:
         built_in = ", ".join(BUILTIN_PROFILES)
         yield Problem(path, f'no tier profile "{name}"{near}', f"built in: {built_in}; or a TOML file")
         return
-    yield from _refused(path, lambda: load_profile(read(target), str(target)))
+    yield from refused(path, lambda: load_profile(read(target), str(target)))
 
 
 def _domains(file: File) -> Iterator[Problem]:
     domains, profiles = file.domains.file, file.domains.profiles
-    path = ("domains", "file")
-    if domains is not None and not domains.is_file():
-        yield Problem(path, f"{domains} does not exist")
-    elif domains is not None:
-        yield from _refused(path, lambda: parse_domains(read(domains), place=str(domains)))
+    if domains is not None:
+        yield from _file(
+            ("domains", "file"), domains, lambda named: parse_domains(read(named), place=str(named))
+        )
     if profiles is not None and not profiles.is_dir():
         yield Problem(("domains", "profiles"), f"{profiles} is not a directory")
 
@@ -341,7 +247,7 @@ def _guidance(file: File) -> Iterator[Problem]:
         broken = [
             problem
             for path, entry_point in named
-            for problem in _refused((*table, *path), partial(load_class, entry_point))
+            for problem in refused((*table, *path), partial(load_class, entry_point))
         ]
         yield from broken
         if named and not broken:
@@ -352,20 +258,29 @@ def _guidance(file: File) -> Iterator[Problem]:
                 yield Problem((*table, *error.path), error.message, error.hint)
 
 
+def _parsed(parse: Callable[[str, str], object], named: Path) -> object:
+    return parse(read(named), str(named))
+
+
+def _file(path: KeyPath, named: Path, parse: Callable[[Path], object], hint: str = "") -> Iterator[Problem]:
+    """Check that a file exists and can be parsed."""
+    if named.is_file():
+        yield from refused(path, lambda: parse(named))
+    else:
+        yield Problem(path, f"{named} does not exist", hint)
+
+
 def _capabilities(file: File, directory: Path) -> Iterator[Problem]:
     spec = file.capabilities
     table: KeyPath = ("capabilities",)
     for key, parse in (("file", parse_capabilities), ("calibration", parse_calibration)):
-        named: Path | None = getattr(spec, key)
-        if named is not None and not named.is_file():
-            yield Problem((*table, key), f"{named} does not exist")
-        elif named is not None:
-            yield from _refused((*table, key), partial(_parsed, parse, named))
+        if named := getattr(spec, key):
+            yield from _file((*table, key), named, partial(_parsed, parse))
     if spec.application and spec.file is not None:
         yield Problem((*table, "application"), "`file` names capabilities too", "keep one of them")
     elif spec.application:
         named_by = application_at(spec.application, directory)
-        yield from _refused((*table, "application"), partial(load_registry, named_by))
+        yield from refused((*table, "application"), partial(load_registry, named_by))
     if spec.model:
         yield from _asked(file, (*table, "model"), spec.model)
         if spec.money_per_day is not None and spec.model in file.models:
@@ -380,20 +295,6 @@ def _capabilities(file: File, directory: Path) -> Iterator[Problem]:
         )
 
 
-def _parsed(parse: Callable[[str, str], object], named: Path) -> object:
-    return parse(read(named), str(named))
-
-
-def _refused(path: KeyPath, read: Callable[[], object]) -> Iterator[Problem]:
-    """Report an error of another part of the program about a key's target."""
-    try:
-        read()
-    except ConfigError as error:
-        yield Problem(path, error.message, error.hint)
-    except (OSError, UnicodeError) as error:
-        yield Problem(path, f"cannot read it: {error}")
-
-
 def _server(file: File) -> Iterator[Problem]:
     server = file.server
     if not is_loopback(server.host) and not (server.keys or file.keys):
@@ -403,7 +304,7 @@ def _server(file: File) -> Iterator[Problem]:
             'keys = ["${POINTSMAN_KEY}"]',
         )
     if server.passthrough is not None and server.passthrough not in file.upstreams:
-        yield _unknown(("server", "passthrough"), "upstream", server.passthrough, file.upstreams)
+        yield Problem.unknown(("server", "passthrough"), "upstream", server.passthrough, file.upstreams)
     try:
         listed = server.spec().keys
     except ValueError as error:
@@ -453,7 +354,7 @@ def _sessions(file: File) -> Iterator[Problem]:
 def _shadow(file: File) -> Iterator[Problem]:
     model = file.shadow.model
     if model is not None and model not in file.models:
-        yield _unknown(("shadow", "model"), "model", model, file.models)
+        yield Problem.unknown(("shadow", "model"), "model", model, file.models)
     elif model is not None:
         yield from _asked_by_us(file, ("shadow", "model"), model)
     if model is not None and file.shadow.money_per_day is not None:
@@ -466,7 +367,7 @@ def _agreement(file: File) -> Iterator[Problem]:
         places = [((*table, "cheap"), model) for model in policy.cheap]
         places += [((*table, "strong"), policy.strong)] if policy.strong is not None else []
         missing = [(path, model) for path, model in places if model not in file.models]
-        yield from (_unknown(path, "model", model, file.models) for path, model in missing)
+        yield from (Problem.unknown(path, "model", model, file.models) for path, model in missing)
         if missing:
             continue
         if len({model for _, model in places}) < len(places):
@@ -494,7 +395,22 @@ def _comparable(file: File, table: KeyPath, models: Sequence[str]) -> Iterator[P
             yield Problem(path, message, f"name a model that has {feature}")
 
 
-def _unknown(path: KeyPath, kind: str, name: str, known: Iterable[str]) -> Problem:
-    near = did_you_mean(name, known)
-    there_are = ", ".join(known) or "none"
-    return Problem(path, f'unknown {kind} "{name}"{near}', "" if near else f"there are: {there_are}")
+def _telemetry(file: File) -> Iterator[Problem]:
+    endpoint = file.telemetry.endpoint
+    if endpoint is not None and (endpoint == DEMO_URL or http_address(endpoint) is None):
+        hint = 'the base URL of a collector: "http://localhost:4318"'
+        yield Problem(("telemetry", "endpoint"), "not an address of OTLP over HTTP", hint)
+
+
+def _plugins(file: File) -> Iterator[Problem]:
+    """Check the names that an installed package may offer: encoders and session stores."""
+    named = (
+        (("domains", "examples"), "encoder", file.domains.examples),
+        (("capabilities", "encoder"), "encoder", file.capabilities.encoder),
+    )
+    for path, kind, name in named:
+        if not is_encoder(name):
+            yield Problem.unknown(path, kind, name, ["none", *ENCODERS, *names("encoder")])
+    store = file.sessions.store
+    if store not in SESSION_STORES and store not in (offered := names("store")):
+        yield Problem.unknown(("sessions", "store"), "session store", store, [*SESSION_STORES, *offered])

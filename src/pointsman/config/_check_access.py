@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from pointsman.config.access import KEY_NAME, MOST_KEYS, KeySpec, TeamSpec
 from pointsman.config.convert import Problem
-from pointsman.config.shapes import HASH, File
+from pointsman.config.serving import HASH, KEY_NAME, MOST_KEYS, KeySpec, TeamSpec
+from pointsman.config.shapes import File
 from pointsman.decision.aliases import matches
 from pointsman.errors import did_you_mean
 from pointsman.toml_source import KeyPath
@@ -38,11 +38,7 @@ def check_access(file: File, listed: Iterable[bytes]) -> Iterator[Problem]:
     yield from _hashes(file, listed)
     for name, key in file.keys.items():
         if key.team and key.team not in file.teams:
-            near = did_you_mean(key.team, file.teams)
-            there_are = f"there are: {', '.join(file.teams) or 'none'}"
-            yield Problem(
-                ("keys", name, "team"), f'unknown team "{key.team}"{near}', "" if near else there_are
-            )
+            yield Problem.unknown(("keys", name, "team"), "team", key.team, file.teams)
         if key.role == "caller" and name in file.console.callers:
             message = f'[console] callers names "{name}", whose role is "caller"'
             yield Problem(("keys", name, "role"), message, 'role = "viewer" or "admin"')

@@ -12,7 +12,8 @@ from typing import Any, Final, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import inspect, structs
 
-from pointsman.config.shapes import HASHED, POOL, File
+from pointsman.config.serving import HASHED
+from pointsman.config.shapes import POOL, File
 from pointsman.errors import ConfigError, did_you_mean
 from pointsman.guidance import ClassifierError
 from pointsman.model_choice.pools import TierModel
@@ -191,6 +192,15 @@ class Problem:
     path: KeyPath  # the key at fault
     message: str
     hint: str = ""  # the way out
+
+    @classmethod
+    def unknown(cls, path: KeyPath, kind: str, name: str, known: Iterable[str]) -> Problem:
+        """Return the problem of a name that is none of the known; its hint is the nearest, or all."""
+        known = list(known)
+        near = did_you_mean(name, known)
+        return cls(
+            path, f'unknown {kind} "{name}"{near}', "" if near else f"there are: {', '.join(known) or 'none'}"
+        )
 
 
 def table(path: KeyPath) -> str:

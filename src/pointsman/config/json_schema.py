@@ -14,7 +14,8 @@ import msgspec
 from msgspec import structs
 
 from pointsman.config.convert import choices, given, is_pool, keys, list_of
-from pointsman.config.shapes import HASHED, File
+from pointsman.config.serving import HASHED
+from pointsman.config.shapes import File
 from pointsman.model_choice.pools import TierModel
 from pointsman.toml_source import KeyPath
 from pointsman.upstreams.port import JsonTemplate, ProxyUrl, Secret, Template

@@ -8,10 +8,10 @@ import secrets
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pointsman.config.access import KEY_NAME
 from pointsman.config.edit import set_value, write_file
 from pointsman.config.files import read
 from pointsman.config.load import AnyKey, examine, load
+from pointsman.config.serving import KEY_NAME
 from pointsman.errors import ConfigError
 from pointsman.upstreams.port import hash_key
 

@@ -6,7 +6,6 @@ These types are the only description of the file: the loader checks against them
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,50 +14,25 @@ from msgspec import Meta, field
 
 from pointsman.agreement import AgreementPolicy
 from pointsman.capabilities import CapabilitySettings
-from pointsman.config.access import AccessSpec, KeySpec, TeamSpec
-from pointsman.config.ext_proc import ExtProcSpec
 from pointsman.config.files import state_file
-from pointsman.config.telemetry import TelemetrySpec
+from pointsman.config.serving import (
+    AccessSpec,
+    ExtProcSpec,
+    KeySpec,
+    ServerTable,
+    TeamSpec,
+    TelemetrySpec,
+)
 from pointsman.decision.decision import TextMode
 from pointsman.decision.policy import DomainSettings
 from pointsman.guidance import GuidancePolicy
 from pointsman.model_choice.pools import Pool, Served, pools
 from pointsman.tiers import EscalationPolicy, LearnedRouterSettings, ProjectSettings, RoleTiers, Verification
-from pointsman.upstreams.port import Limits, Secret, ServerSpec, UpstreamSpec, hash_key
+from pointsman.upstreams.port import Secret, ServerSpec, UpstreamSpec
 from pointsman.vocabulary import DAY, Mode, ModelSpec, Tier
-
-__all__ = [
-    "HASH",
-    "HASHED",
-    "POOL",
-    "SESSION_STORES",
-    "CapabilitiesSpec",
-    "Config",
-    "ConsoleSpec",
-    "DomainsSpec",
-    "File",
-    "GuidanceSpec",
-    "LearnedRouterSpec",
-    "LedgerSpec",
-    "ProjectsSpec",
-    "RunSpec",
-    "Sections",
-    "ServerTable",
-    "SessionsSpec",
-    "ShadowSpec",
-    "TiersSpec",
-    "demo_ledger",
-    "key_digest",
-    "state_file",
-]
 
 #: Marks a key that holds the models of a tier: a name, a table, or a list of both.
 POOL: Final = {"pool": True}
-
-#: How a key is written whose hash alone is known.
-HASHED: Final = "sha256:"
-HASH: Final = re.compile("[0-9A-Fa-f]{64}")
-
 
 #: Session stores that need no plug-in.
 SESSION_STORES: Final = ("memory", "sqlite", "valkey")
@@ -192,99 +166,6 @@ class CapabilitiesSpec(CapabilitySettings, frozen=True, kw_only=True):
         if self.mode is not None:
             return self.mode
         return Mode.OFF if self.tools is None and self.file is None and not self.application else Mode.ON
-
-
-class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the gateway listens, who may call it, and its limits."""
-
-    host: Annotated[str, Meta(description="Address to bind. Other than loopback needs `keys`.")] = (
-        ServerSpec().host
-    )
-    port: Annotated[int, Meta(ge=0, le=65_535, description="Port to bind; 0 selects a free port.")] = (
-        ServerSpec().port
-    )
-    keys: Annotated[
-        tuple[Secret, ...],
-        Meta(
-            description='Keys callers may present: `"${NAME}"`, or `"sha256:…"`. None, and none in `[keys]`: '
-            "no key is required."
-        ),
-    ] = ()
-    workers: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=64,
-            description="Processes that serve the address together; see "
-            "[Several processes](../how-to/deploy.md). The limits below hold for each.",
-        ),
-    ] = ServerSpec().workers
-    limits: Annotated[Limits, Meta(description="Limits of a request.")] = Limits()
-    drain_notice: Annotated[
-        float,
-        Meta(
-            ge=0,
-            description="Seconds after SIGTERM for which new connections are still accepted while "
-            "`/health/ready` answers 503; skipped if nobody asked it within the last minute.",
-        ),
-    ] = ServerSpec().drain_notice
-    drain: Annotated[
-        float,
-        Meta(
-            ge=0,
-            description="Seconds that open responses get to finish after that (graceful shutdown).",
-        ),
-    ] = ServerSpec().drain
-    # as the HTML standard advises for server-sent events (section 9.2.7)
-    keep_alive: Annotated[
-        float,
-        Meta(
-            ge=0,
-            description="Seconds of silence after which a stream gets a comment, or in the Messages format a "
-            "`ping`, so that no proxy closes it while the model thinks; 0: never.",
-        ),
-    ] = ServerSpec().keep_alive
-    passthrough: Annotated[
-        str | None,
-        Meta(description="Upstream that serves other paths below `/v1`; default: none does."),
-    ] = None
-    router_command: Annotated[
-        bool,
-        Meta(
-            description="In-band commands: answer a message that begins with `/router` in the gateway, "
-            "without calling a model, and take `/caps:off` off the beginning of a message."
-        ),
-    ] = False
-
-    def spec(self) -> ServerSpec:
-        """Return the same with nothing of the keys but their digests."""
-        return ServerSpec(
-            host=self.host,
-            port=self.port,
-            keys=tuple(key_digest(key) for key in self.keys),
-            workers=self.workers,
-            limits=self.limits,
-            passthrough=self.passthrough or "",
-            drain_notice=self.drain_notice,
-            drain=self.drain,
-            keep_alive=self.keep_alive,
-            router_command=self.router_command,
-        )
-
-
-def key_digest(key: Secret) -> bytes:
-    """Return the digest of a key that is given itself or, as ``sha256:`` and hexadecimals, by its hash.
-
-    Raises:
-        ValueError: the hash is not 64 hexadecimals.
-    """
-    value = key.reveal()
-    if not value.startswith(HASHED):
-        return hash_key(value)
-    hexadecimals = value.removeprefix(HASHED)
-    if not HASH.fullmatch(hexadecimals):
-        raise ValueError("a SHA-256 hash has 64 hexadecimals")
-    return bytes.fromhex(hexadecimals)
 
 
 class LedgerSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from pointsman.access import Grant
-from pointsman.config.ext_proc import ExtProcSpec
+from pointsman.config.serving import ExtProcSpec
 from pointsman.errors import CallerError, Overloaded, Unauthorized
 from pointsman.ext_proc import messages as proto
 from pointsman.ext_proc._callers import (

@@ -10,7 +10,7 @@ from typing import Final
 
 import uvicorn
 
-from pointsman.config.ext_proc import ExtProcSpec
+from pointsman.config.serving import ExtProcSpec
 from pointsman.ext_proc.server import ExtProcServer
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.listening import address, bound

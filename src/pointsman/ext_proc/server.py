@@ -11,7 +11,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from pointsman.config import is_loopback
-from pointsman.config.ext_proc import ExtProcSpec
+from pointsman.config.serving import ExtProcSpec
 from pointsman.errors import ConfigError
 from pointsman.ext_proc import messages as proto
 from pointsman.ext_proc._envoy import behind_envoy

@@ -20,14 +20,13 @@ from pointsman.factory import (
     build_asked_model,
     build_engine,
     build_policy,
-    build_questions,
     build_runtime,
     build_shadow,
     keep_policy,
     open_sessions,
 )
 from pointsman.gateway._live_state import LiveState, build_live_state
-from pointsman.model_calls import Questions
+from pointsman.model_calls import Questions, build_questions
 from pointsman.model_choice.shortfalls import shortfalls
 from pointsman.runtime import Runtime
 from pointsman.shadow_policy import ShadowPolicy

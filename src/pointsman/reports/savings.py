@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from pointsman.decision.policy import Policy
 from pointsman.errors import PointsmanError
-from pointsman.factory import question_price
+from pointsman.model_calls import question_price
 from pointsman.prices import dollars
 from pointsman.reports.usage import PRICED, Usage, cost, writing
 from pointsman.stores.ledger import Totals

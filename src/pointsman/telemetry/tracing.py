@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from pointsman.config import Config
 from pointsman.config.load import provider
-from pointsman.config.telemetry import TelemetrySpec
+from pointsman.config.serving import TelemetrySpec
 from pointsman.decision.decision import Decision
 from pointsman.errors import ConfigError, MissingExtra
 from pointsman.printable import printable
