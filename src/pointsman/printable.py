@@ -7,13 +7,15 @@ the next one. Callers choose names of models and sessions, models and upstreams 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 __all__ = [
     "Block",
     "Column",
     "TextTable",
+    "csv_text",
+    "html_text",
     "plain_lines",
     "plain_rows",
     "printable",
@@ -71,16 +73,43 @@ class Column(NamedTuple):
     right: bool = False
     whole: bool = False  # never shortened: an id is copied
     least: int = 0  # characters in a pipe, at least
+    show: Callable[[Any], str] = str  # how a value is written for a person; texts are written as they are
 
 
-def plain_rows(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+class TextTable(NamedTuple):
+    """A table of a report. Cells are plain values: CSV has them as they are."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[object]]
+
+    @classmethod
+    def of(cls, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> TextTable:
+        """Return a table of plain columns."""
+        return cls(tuple(map(Column, headings)), rows)
+
+    def shown(self) -> Iterator[list[str]]:
+        """Yield the rows for a person; an unknown value is "-"."""
+        for row in self.rows:
+            cells = zip(self.columns, row, strict=True)
+            yield [
+                cell if isinstance(cell, str) else "-" if cell is None else column.show(cell)
+                for column, cell in cells
+            ]
+
+
+#: What a report for a person consists of: lines, and tables.
+Block = str | TextTable
+
+
+def plain_rows(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> Iterator[str]:
     """Yield the lines of a table for a pipe: headings, then rows, in columns as wide as the widest cell.
 
     Without rows there is nothing to head.
     """
     if not rows:
         return
-    shown = [[column.heading for column in columns], *([printable(cell) for cell in row] for row in rows)]
+    texts = ([printable(cell) for cell in row] for row in TextTable(columns, rows).shown())
+    shown = [[column.heading for column in columns], *texts]
     widths = [
         max(column.least, *map(len, cells))
         for column, cells in zip(columns, zip(*shown, strict=True), strict=True)
@@ -93,21 +122,49 @@ def plain_rows(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iter
         yield "  ".join(cells).rstrip()
 
 
-class TextTable(NamedTuple):
-    """A table of a report."""
-
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[str]]
-
-
-#: What a report for a person consists of: lines, and tables.
-Block = str | TextTable
-
-
 def plain_lines(blocks: Iterable[Block]) -> Iterator[str]:
-    """Yield the lines of a report for a pipe or a page."""
+    """Yield the lines of a report for a pipe."""
     for block in blocks:
         if isinstance(block, str):
             yield block
         else:
-            yield from plain_rows(block.columns, block.rows)
+            yield from plain_rows(*block)
+
+
+def csv_text(tables: Iterable[TextTable]) -> str:
+    """Return tables as CSV that no spreadsheet calculates with; an empty line parts one from the next."""
+    import csv  # these three for whoever asks for a table alone
+    import io
+
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for number, table in enumerate(tables):
+        writer.writerows([[]] if number else [])
+        writer.writerow([column.heading for column in table.columns])
+        writer.writerows([table_cell(cell) for cell in row] for row in table.rows)
+    return out.getvalue()
+
+
+def html_text(blocks: Iterable[Block]) -> str:
+    """Return the lines and tables of a report as HTML; numbers have the class "num"."""
+    from html import escape
+
+    def row(tag: str, columns: Sequence[Column], texts: Iterable[str]) -> str:
+        name = tag.partition(" ")[0]
+        cells = (
+            f"<{tag}{' class=num' if column.right else ''}>{escape(printable(text))}</{name}>"
+            for column, text in zip(columns, texts, strict=True)
+        )
+        return f"<tr>{''.join(cells)}</tr>"
+
+    def table(of: TextTable) -> str:
+        head = row("th scope=col", of.columns, (column.heading for column in of.columns))
+        rows = "".join(row("td", of.columns, cells) for cells in of.shown())
+        inner = f"<thead>{head}</thead><tbody>{rows}</tbody>"
+        return f'<div class="scroll" tabindex=0><table class=plain>{inner}</table></div>'
+
+    return "".join(
+        f"<p>{escape(printable(block))}</p>" if isinstance(block, str) else table(block)
+        for block in blocks
+        if (block if isinstance(block, str) else block.rows)
+    )

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,7 @@ from pointsman.guidance import Arm, Firing, FollowUp, GuidanceDecision, Mode, Ru
 from pointsman.integrations.hooks import HookState
 from pointsman.reports.guidance_effect import followed_in
 from pointsman.stores.ledger import Entry, Outcome, SqliteLedger
+from pointsman.testing import a_decision
 from pointsman.vocabulary import WireFormat
 
 
@@ -196,3 +198,31 @@ def test_programs_are_compared_each_by_itself(tmp_path: Path) -> None:
     assert lines[-2].split() == ["claude-cli", "10", "20%", "10", "80%", "-", "-"]
     assert lines[-1].split()[0] == "codex_exec"
     assert len(report(tmp_path, decisions(40, 0.2, 0.8)).stdout.splitlines()) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [("roles", "role,requests,share,kB each"), ("kinds", "messages,shift"), ("savings", "part,amount")],
+)
+def test_a_report_is_csv_too(tmp_path: Path, name: str, first: str) -> None:
+    path = str(tmp_path / "ledger.sqlite")
+    with closing(SqliteLedger(Path(path))) as ledger:
+        ledger.append(a_decision("d-1"))
+    config = tmp_path / "pointsman.toml"
+    config.write_text(
+        '[upstreams.demo]\nbase_url = "demo:"\n[models.small]\nupstream = "demo"\nid = "s"\n'
+        "input_per_million = 1\noutput_per_million = 2\n"
+    )
+    command = ["report", name, "--ledger", path, "--config", str(config)]
+    told = CliRunner().invoke(app, [*command, "--csv"])
+    assert told.exit_code == 0, told.output
+    assert told.output.startswith(first)
+    assert CliRunner().invoke(app, [*command, "--csv", "--json"]).exception.message == "give --json or --csv"  # type: ignore[union-attr]
+
+
+def test_a_report_without_tables_refuses_csv(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with closing(SqliteLedger(path)) as ledger:
+        ledger.append(a_decision("d-1"))
+    told = CliRunner().invoke(app, ["report", "judge", "--ledger", str(path), "--csv"])
+    assert "this report has no table to print as CSV" in str(told.exception)

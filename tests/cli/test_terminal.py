@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 from pointsman.cli import app, terminal
 from pointsman.cli.decisions import list_decisions
 from pointsman.cli.output import echo, print_table
-from pointsman.cli.report import roles
 from pointsman.cli.terminal import progress
 from pointsman.errors import PointsmanError
 from pointsman.printable import Column, plain_rows
@@ -207,5 +206,5 @@ def test_reports_are_tables_on_a_terminal(tmp_path: Path) -> None:
     ledger.append(a_decision("d-1"))
     ledger.close()
     with terminal_of() as screen:
-        roles(ledger=str(path), config=config)
+        app(["report", "roles", "--ledger", str(path), "--config", str(config)], standalone_mode=False)
     assert re.search(r"\x1b\[1m[^\n]*requests", screen.getvalue()), screen.getvalue()

@@ -63,7 +63,7 @@ def test_savings_are_those_of_the_report(browser: Browser) -> None:
     assert drawn
     chart = msgspec.json.decode(unescape(drawn[1]))  # the chart asks for nothing more
     assert chart == {"x": found["x"], "series": found["series"]}
-    assert "at least, against always &#34;demo-large&#34;" in page
+    assert "at least, against always &quot;demo-large&quot;" in page
     assert browser.get("/console/savings.csv").body.count(b"\n") == 2
 
 

@@ -13,6 +13,7 @@ from pointsman.decision.decision import Decision, Injection
 from pointsman.decision.input import RequestInput
 from pointsman.errors import PointsmanError
 from pointsman.prices import dollars
+from pointsman.printable import plain_lines
 from pointsman.reports.savings import Savings, SavingsCalculator
 from pointsman.stores.ledger import Attempt, Owner, Record, Retention, SqliteLedger, Totals
 from pointsman.stores.ledger.turns import rows_of, totals_of
@@ -116,7 +117,7 @@ def test_the_baseline_is_given_the_most_that_its_cache_could_hold(
     found = total(turns([first], [second]))
     assert found.baseline_cache == pytest.approx(saved)
     assert found.assumed == (saved > 0)
-    assert ("assumed: in 1 turns" in "\n".join(found.lines())) == (saved > 0)
+    assert ("assumed: in 1 turns" in "\n".join(plain_lines(found.blocks()))) == (saved > 0)
 
 
 def test_a_session_on_an_upstream_without_a_cache_does_not_save_what_the_baseline_would_have_cached() -> None:
@@ -153,8 +154,8 @@ def test_a_turn_without_usage_keeps_the_cache_of_the_baseline_alive(middle: list
 def test_a_baseline_without_a_price_of_cached_input_is_named() -> None:
     found = SavingsCalculator(MODELS, "free").total(totals([a_try("small", (M, 0, 0))]))
     assert found.to_json()["baseline_caches"] is False
-    assert 'unknown: "free" has no cached_input_per_million' in "\n".join(found.lines())
-    assert "unknown" not in "\n".join(total([]).lines())
+    assert 'unknown: "free" has no cached_input_per_million' in "\n".join(plain_lines(found.blocks()))
+    assert "unknown" not in "\n".join(plain_lines(total([]).blocks()))
 
 
 def test_writing_to_a_cache_is_a_bound_beside_the_net() -> None:
@@ -168,7 +169,9 @@ def test_writing_to_a_cache_is_a_bound_beside_the_net() -> None:
     found = SavingsCalculator(models, "large").total(totals(tried))
     assert found.writes == pytest.approx(0.5)
     assert found.to_json()["net_after_writes"] == pytest.approx(found.net - 0.5)
-    assert "writing to prompt caches, at most $0.50; saved then $8.40" in "\n".join(found.lines())
+    assert "writing to prompt caches, at most $0.50; saved then $8.40" in "\n".join(
+        plain_lines(found.blocks())
+    )
     own = SavingsCalculator(models, "large").total(totals([a_try("large", (M, 0, 0))]))
     assert own.writes == 0.0  # the baseline would have written the same
 
@@ -206,8 +209,9 @@ def test_what_lacks_data_is_left_out_and_counted() -> None:
     assert (found.no_answer, found.no_usage, found.no_price) == (1, 1, 1)
     lacking = {"no_answer": 1, "no_usage": 1, "no_price": 1, "models": {"gone": 1}, "share": 0.75}
     assert found.to_json()["lacking"] == lacking
-    assert "left out: 3 turns (75.0%)" in "\n".join(found.lines())
-    assert list(found.lines())[-1].startswith('without a price: "gone" 1; set input_per_million')
+    lines = list(plain_lines(found.blocks()))
+    assert any("left out: 3 turns (75.0%)" in line for line in lines)
+    assert lines[-1].startswith('without a price: "gone" 1; set input_per_million')
 
 
 @pytest.mark.parametrize(
@@ -246,7 +250,7 @@ def test_the_baseline_must_have_a_price() -> None:
 def test_an_empty_ledger_saves_nothing() -> None:
     found = total([])
     assert (found.net, found.share) == (0.0, 0.0)
-    assert list(found.lines())[1] == "over 0 of 0 turns"
+    assert list(plain_lines(found.blocks()))[1] == "over 0 of 0 turns"
 
 
 def test_the_baseline_must_be_known() -> None:

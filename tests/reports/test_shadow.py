@@ -11,6 +11,7 @@ from pointsman.cli import app
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import Verdict
 from pointsman.decision.input import RequestInput
+from pointsman.printable import plain_lines
 from pointsman.reports.savings import SavingsCalculator
 from pointsman.reports.shadow import shadow_report
 from pointsman.stores.ledger import Attempt, Record, ShadowAnswer, ShadowDecision, SqliteLedger
@@ -141,7 +142,7 @@ def test_what_it_costs_is_taken_from_what_was_saved() -> None:
     )
     assert (with_it.trials, with_it.shadow) == (4, 6.0)
     assert with_it.net == without.net - 6.0
-    assert any("4 answers" in line and "-$6.00" in line for line in with_it.lines())
+    assert any("4 answers" in line and "-$6.00" in line for line in plain_lines(with_it.blocks()))
 
 
 def test_a_model_without_a_price_has_spent_an_unknown_amount() -> None:

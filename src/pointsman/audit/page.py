@@ -14,7 +14,7 @@ from pointsman.audit.report import AuditReport
 from pointsman.audit.tables import by, cost, counted, dearest, ending, what_was_blocks
 from pointsman.audit.trouble_tables import trouble_blocks
 from pointsman.audit.verdict import Verdict, dollars
-from pointsman.printable import Block, TextTable, printable
+from pointsman.printable import Block, html_text, printable
 from pointsman.stores.ledger.redact import redact
 
 __all__ = ["page"]
@@ -32,8 +32,8 @@ h2{font-size:1.05rem;margin:2rem 0 .4rem}.dim{color:var(--dim)}p{margin:.4rem 0}
 .scroll{overflow-x:auto;margin:.3rem 0 1.1rem}.session .scroll{margin:.2rem 0 0}
 table{border-collapse:collapse;font-size:.88rem;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:.2rem .9rem .2rem 0;border-bottom:1px solid var(--line);vertical-align:top;
-white-space:nowrap}td:last-child{white-space:normal;min-width:5rem}td.r:last-child{white-space:nowrap}
-th{font-weight:600;color:var(--dim)}.r{text-align:right}svg{display:block;max-width:100%}
+white-space:nowrap}td:last-child{white-space:normal;min-width:5rem}td.num:last-child{white-space:nowrap}
+th{font-weight:600;color:var(--dim)}.num{text-align:right}svg{display:block;max-width:100%}
 .days{width:100%;max-width:920px;height:110px}
 svg text{font:11px system-ui,sans-serif;fill:var(--dim)}.bar{fill:var(--bar)}.rail{stroke:var(--line)}
 .m{fill:var(--bar)}.u{fill:var(--text)}.o{fill:var(--ok)}.x{fill:var(--bad)}
@@ -245,28 +245,7 @@ def _computed(report: AuditReport, found: Verdict) -> Iterator[str]:
 
 def _section(heading: str, blocks: Iterable[Block]) -> Iterator[str]:
     yield f"<h2>{heading}</h2>"
-    for block in blocks:
-        if isinstance(block, TextTable):
-            yield _table(block)
-        elif block:
-            yield f"<p>{_text(block)}</p>"
-
-
-def _table(table: TextTable) -> str:
-    if not table.rows:
-        return ""
-    sides = [' class="r"' if column.right else "" for column in table.columns]
-    heads = "".join(
-        f"<th{side}>{_text(column.heading)}</th>" for side, column in zip(sides, table.columns, strict=True)
-    )
-    rows = "".join(
-        "<tr>"
-        + "".join(f"<td{side}>{_text(cell)}</td>" for side, cell in zip(sides, row, strict=True))
-        + "</tr>"
-        for row in table.rows
-    )
-    inner = f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
-    return f'<div class="scroll" tabindex=0><table>{inner}</table></div>'
+    yield html_text(blocks)
 
 
 def _text(text: str) -> str:

@@ -9,6 +9,7 @@ import typer
 
 __all__ = [
     "ConfigOption",
+    "CsvOption",
     "DemoOption",
     "JsonLinesOption",
     "JsonOption",
@@ -27,6 +28,7 @@ ConfigOption = Annotated[
 LearnedRouterOption = Annotated[
     Path | None, typer.Option("--learned-router", help="Learned router file, written by pointsman fit tiers.")
 ]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Print the tables as CSV.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 LedgerOption = Annotated[

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from pointsman.cli.terminal import end_progress, is_terminal, progress, show_table
 from pointsman.errors import ConfigError, MissingExtra, PointsmanError
-from pointsman.printable import Block, Column, plain_rows, printable, printable_json
+from pointsman.printable import Block, Column, TextTable, csv_text, plain_rows, printable, printable_json
 
 __all__ = [
     "FAILED",
@@ -177,10 +177,10 @@ def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
     typer.echo(printable(text, keep="\n\t"), err=err, nl=nl)
 
 
-def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+def print_table(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> None:
     """Print rows under headings: on a terminal in its width, elsewhere whole."""
     if is_terminal() and rows:
-        show_table(columns, rows)
+        show_table(columns, list(TextTable(columns, rows).shown()))
         return
     for line in plain_rows(columns, rows):
         echo(line)
@@ -198,7 +198,7 @@ def print_blocks(blocks: Iterable[Block]) -> None:
 class Report(Protocol):
     """What a report is for a program, and for a person."""
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> object:
         """Plain values."""
         ...
 
@@ -207,12 +207,25 @@ class Report(Protocol):
         ...
 
 
-def print_report(report: Report, *, as_json: bool) -> None:
-    """Print a report as JSON, or for a person."""
+def print_report(report: Report, *, as_json: bool, as_csv: bool = False) -> None:
+    """Print a report as JSON, its tables as CSV, or all of it for a person.
+
+    Raises:
+        PointsmanError: both are asked for, or CSV of a report without a table.
+    """
+    if as_json and as_csv:
+        raise PointsmanError("give --json or --csv", hint="--csv prints the tables, --json all figures")
     if as_json:
         print_json(report.to_json())
-    else:
-        print_blocks(report.blocks())
+        return
+    blocks = list(report.blocks())
+    if not as_csv:
+        print_blocks(blocks)
+        return
+    tables = [block for block in blocks if isinstance(block, TextTable)]
+    if not tables:
+        raise PointsmanError("this report has no table to print as CSV", hint="--json prints its figures")
+    echo(csv_text(tables), nl=False)
 
 
 @contextmanager

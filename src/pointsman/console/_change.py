@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 
 from pointsman.console._filters import time_of
 from pointsman.console._spending import Spending
-from pointsman.console._view import GatewayView, Page, Table, Unusable, Visit
+from pointsman.console._view import GatewayView, Page, Unusable, Visit
+from pointsman.printable import TextTable
 from pointsman.reports.change import change_between
 from pointsman.reports.savings import SavingsCalculator, usual_baseline
 from pointsman.reports.spending import DIVISIONS, Division, spending_by
@@ -69,7 +70,7 @@ class Changes:
         }  # fmt: skip
         rows = [(each.name, each.amount, each.detail) for each in found.contributions]
         data = {**found.to_json(), "by": {by: [each._asdict() for each in of] for by, of in moved.items()}}
-        return Page("change.html", context, data, Table(_COLUMNS, rows))
+        return Page("change.html", context, data, TextTable.of(_COLUMNS, rows))
 
     def _moved(self, view: GatewayView, before: float, after: float) -> Mapping[Division, list[_Moved]]:
         money = SavingsCalculator.of(view.engine.policy)

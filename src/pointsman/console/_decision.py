@@ -12,7 +12,7 @@ from pointsman.console._marks import marked
 from pointsman.console._names import names_of
 from pointsman.console._policy_text import engine_of, version_choices
 from pointsman.console._svg import score_bar
-from pointsman.console._view import GatewayView, Missing, Page, Redirect, Table, Unusable, Visit
+from pointsman.console._view import GatewayView, Missing, Page, Redirect, Unusable, Visit
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import PARTS
 from pointsman.decision.engine import Engine
@@ -21,6 +21,7 @@ from pointsman.diagnostics.explained import describe_selection
 from pointsman.diagnostics.prices import STAGES
 from pointsman.errors import PointsmanError
 from pointsman.factory import policy_toml
+from pointsman.printable import TextTable
 from pointsman.reports.outcomes import kept_answers
 from pointsman.reports.replay import served
 from pointsman.reports.replay_period import decide_again as again
@@ -160,7 +161,7 @@ def _page(
         "form": visit.form,
     }
     columns, *rows = csv.reader(io.StringIO("".join(export([found], Format.CSV)), newline=""))
-    table = Table(columns, rows)
+    table = TextTable.of(columns, rows)
     return Page("decision.html", context, found, table, 400 if policy_error or outcome_error else 200)
 
 

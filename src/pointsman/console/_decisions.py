@@ -9,7 +9,8 @@ import msgspec
 from pointsman.console._filters import PERIODS, filter_of, page_after, page_of
 from pointsman.console._names import names_of
 from pointsman.console._reading import search
-from pointsman.console._view import Page, Table, Unusable, Visit
+from pointsman.console._view import Page, Unusable, Visit
+from pointsman.printable import TextTable
 from pointsman.stores.ledger.reading import FIRED, SELECTED, DecisionFilter, DecisionRow
 from pointsman.vocabulary import AgentRole, Tier
 
@@ -55,7 +56,7 @@ def decisions(visit: Visit) -> Page:
         "unsummarized": visit.view.ledger.unsummarized(),
     }
     data = {"decisions": [_plain(row) for row in rows], "next": following}
-    table = Table(_COLUMNS, [[_cell(row, name) for name in _COLUMNS] for row in rows])
+    table = TextTable.of(_COLUMNS, [[_cell(row, name) for name in _COLUMNS] for row in rows])
     return Page("decisions.html", context, data, table, 400 if error else 200)
 
 

@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 from pointsman.console._now import client_lines
 from pointsman.console._spending import Chunk, Spending, Spent
 from pointsman.console._svg import Money, MoneyBars, money_bars
-from pointsman.console._view import GatewayView, Page, Table, Unusable, Visit
+from pointsman.console._view import GatewayView, Page, Unusable, Visit
+from pointsman.printable import TextTable
 from pointsman.reports.savings import Savings, SavingsCalculator, usual_baseline
 from pointsman.reports.spending import DIVISIONS, Division, SpendingRow, merged, spending_by
 from pointsman.stores.ledger import Spender, Totals
@@ -79,7 +80,7 @@ class Home:
             for by, each_of in shown.items()
             for each in each_of
         ]
-        return Page("home.html", context, _plain(found, shown) if found else {}, Table(_COLUMNS, rows))
+        return Page("home.html", context, _plain(found, shown) if found else {}, TextTable.of(_COLUMNS, rows))
 
     def _found(self, view: GatewayView, asked: str) -> _Found:
         at, money = time.time(), SavingsCalculator.of(view.engine.policy)

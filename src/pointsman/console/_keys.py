@@ -11,8 +11,9 @@ from typing import Final
 from pointsman.access import KeyRow, Limit, overview, store_kind
 from pointsman.config.new_key import NewKey, new_key, write_key
 from pointsman.console._roles import console_role
-from pointsman.console._view import GatewayView, Page, Table, Unusable, Visit
+from pointsman.console._view import GatewayView, Page, Unusable, Visit
 from pointsman.errors import PointsmanError, RoleForbids
+from pointsman.printable import TextTable
 
 __all__ = ["keys_page", "make_key"]
 
@@ -77,7 +78,7 @@ def _page(visit: Visit, *, made: NewKey | None = None, error: PointsmanError | N
         "is_first": not view.config.server.keys,
         "source": view.config.source,
     }
-    data, table = {"keys": rows, "unnamed": unnamed}, Table(_COLUMNS, list(_cells(rows)))
+    data, table = {"keys": rows, "unnamed": unnamed}, TextTable.of(_COLUMNS, list(_cells(rows)))
     return Page("keys.html", context, data, table, 400 if error else 200)
 
 

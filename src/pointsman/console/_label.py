@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 from pointsman.console._decision import outcome_of, record_of
 from pointsman.console._fits import Fits, can_fit, is_in_use
 from pointsman.console._marks import marked
-from pointsman.console._view import GatewayView, Page, Redirect, Table, Visit
+from pointsman.console._view import GatewayView, Page, Redirect, Visit
 from pointsman.errors import PointsmanError
+from pointsman.printable import TextTable
 from pointsman.reports.labels import Labels as LabelState
 from pointsman.reports.labels import Queued, count_pairs, labels
 from pointsman.reports.outcomes import Scored, kept_answers, scored
@@ -112,7 +113,7 @@ class Labels:
             "is_complete": state.is_complete,
             "queue": [each._asdict() for each in waiting],
         }
-        table = Table(Queued._fields, [_row(each) for each in waiting])
+        table = TextTable.of(Queued._fields, [_row(each) for each in waiting])
         return Page("label.html", context, data, table, 400 if error else 200)
 
     def _waiting(self, view: GatewayView) -> tuple[LabelState, list[Queued], int, list[Scored]]:

@@ -10,8 +10,9 @@ import msgspec
 
 from pointsman.console._names import names_of
 from pointsman.console._reading import newest
-from pointsman.console._view import GatewayView, Page, Table, Visit
+from pointsman.console._view import GatewayView, Page, Visit
 from pointsman.diagnostics.clients import CallerKey, judge_clients, lines_to_copy
+from pointsman.printable import TextTable
 from pointsman.reports.summary import Minute
 from pointsman.reports.summary import now as summarise
 
@@ -70,7 +71,7 @@ def last_hour(visit: Visit) -> Page:
         "series": [{"name": name, "values": values} for name, values in series.items()],
     }
     rows = [msgspec.structs.astuple(minute) for minute in found.minutes]
-    return Page("now.html", {}, data, Table(Minute.__struct_fields__, rows))
+    return Page("now.html", {}, data, TextTable.of(Minute.__struct_fields__, rows))
 
 
 def _numbers(begin: float, at: float) -> range:

@@ -13,10 +13,11 @@ from pointsman.config import Config
 from pointsman.console._filters import PERIODS, period_of
 from pointsman.console._policy_text import engine_of, version_choices
 from pointsman.console._replays import Replays
-from pointsman.console._view import GatewayView, Missing, Page, Redirect, Table, Visit
+from pointsman.console._view import GatewayView, Missing, Page, Redirect, Visit
 from pointsman.decision.engine import Engine
 from pointsman.errors import PointsmanError
 from pointsman.factory import policy_toml
+from pointsman.printable import TextTable
 from pointsman.reports.replay import Replayed
 from pointsman.stores.ledger import PolicyUse
 from pointsman.vocabulary import Tier
@@ -64,7 +65,9 @@ class Policies:
             "changes": found.biggest if found else (),
         }
         rows = [_row(line) for line in found.biggest] if found else []
-        return Page("replay.html", {"job": job, "state": state, "found": found}, data, Table(_COLUMNS, rows))
+        return Page(
+            "replay.html", {"job": job, "state": state, "found": found}, data, TextTable.of(_COLUMNS, rows)
+        )
 
     def cancel(self, visit: Visit) -> Redirect:
         """End a replay."""
@@ -99,7 +102,7 @@ class Policies:
             "versions": versions,
             "toml": shown,
         }
-        table = Table(_VERSIONS, [msgspec.structs.astuple(each) for each in versions])
+        table = TextTable.of(_VERSIONS, [msgspec.structs.astuple(each) for each in versions])
         return Page("policy.html", context, data, table, 400 if error else 200)
 
 

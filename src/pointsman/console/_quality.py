@@ -8,9 +8,9 @@ from typing import Final
 from pointsman.console._projects import projects_seen
 from pointsman.console._reading import newest_records, search
 from pointsman.console._svg import Chart, curve_chart, points_chart
-from pointsman.console._view import GatewayView, Page, Table, Visit
+from pointsman.console._view import GatewayView, Page, Visit
 from pointsman.errors import PointsmanError
-from pointsman.printable import plain_lines
+from pointsman.printable import TextTable, plain_lines
 from pointsman.reports.drift import Drift, drift
 from pointsman.reports.good_enough import LEVEL, LOOKS, good_enough
 from pointsman.reports.guidance_report import guidance_report
@@ -65,7 +65,7 @@ def quality(visit: Visit) -> Page:
     }
     points = [*([seen.point] if seen.point else []), *seen.models]
     rows = [(each.name or "all", each.labels, each.score, each.low, each.high, each.cost) for each in points]
-    table = Table(("model", "labels", "score", "low", "high", "cost_of_1000"), rows)
+    table = TextTable.of(("model", "labels", "score", "low", "high", "cost_of_1000"), rows)
     return Page("quality.html", context, data, table)
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -16,11 +14,10 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from pointsman.console._view import Table
 from pointsman.prices import dollars
-from pointsman.printable import printable, table_cell
+from pointsman.printable import Block, html_text, printable
 
-__all__ = ["STATIC", "as_csv", "fingerprint", "render", "visible"]
+__all__ = ["STATIC", "fingerprint", "render", "visible"]
 
 _HERE: Final = Path(__file__).parent
 STATIC: Final = _HERE / "static"
@@ -34,15 +31,6 @@ def visible(text: str) -> str:
 def render(template: str, context: Mapping[str, object]) -> str:
     """Return a page. Every value is escaped, and what acts in it is made visible."""
     return _environment().get_template(template).render(context)
-
-
-def as_csv(table: Table) -> str:
-    """Return a table as CSV that no spreadsheet calculates with."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(table.columns)
-    writer.writerows([table_cell(value) for value in row] for row in table.rows)
-    return out.getvalue()
 
 
 @cache
@@ -66,6 +54,7 @@ def _environment() -> Environment:
     found.filters.update(
         amount=amount, count=count, ms=milliseconds, when=when, share=share, tierclass=str.lower,
         path=path_of, search=urlencode, clock=clock, places=places, fixed=fixed, plural=plural,
+        blocks=_blocks,
     )  # fmt: skip
     return found
 
@@ -78,6 +67,10 @@ def _finalized(value: object) -> object:
     if value is None:
         return ""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _blocks(blocks: Iterable[Block]) -> Markup:
+    return Markup(html_text(blocks))  # noqa: S704 - it escapes each text
 
 
 def _static(name: str) -> str:

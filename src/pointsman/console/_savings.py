@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pointsman.console._filters import PERIODS, period_of
-from pointsman.console._view import Page, Table, Unusable, Visit
+from pointsman.console._view import Page, Unusable, Visit
 from pointsman.decision.policy import Policy
 from pointsman.errors import PointsmanError
+from pointsman.printable import TextTable
 from pointsman.reports.savings import Savings, SavingsCalculator, usual_baseline
 from pointsman.reports.summary import UsageRow, usage_by_model
 from pointsman.stores.ledger import Totals
@@ -76,7 +77,7 @@ def savings_page(visit: Visit) -> Page:
     data = _plain(found) if found else {}
     days = found.days if found else {}
     rows = [(day, *(getattr(each, name) for name in _COLUMNS[1:])) for day, each in days.items()]
-    return Page("savings.html", context, data, Table(_COLUMNS, rows), 400 if error and models else 200)
+    return Page("savings.html", context, data, TextTable.of(_COLUMNS, rows), 400 if error and models else 200)
 
 
 def _found(policy: Policy, baseline: str, totals: Totals) -> _Found:

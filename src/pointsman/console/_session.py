@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 
 from pointsman.console._names import name_of
 from pointsman.console._policy_text import engine_of, version_choices
-from pointsman.console._view import GatewayView, Missing, Page, Table, Visit
+from pointsman.console._view import GatewayView, Missing, Page, Visit
 from pointsman.decision.decision import Decision
+from pointsman.printable import TextTable
 from pointsman.reports.outcomes import kept_answers
 from pointsman.reports.replay import Replay, Replayed
 from pointsman.reports.savings import usual_baseline
@@ -112,7 +113,7 @@ def session(visit: Visit) -> Page:
         "firings": sum(_fired(each.decision) for each in shown),
     }
     rows = [_row(line) for line in lines]
-    return Page("session.html", context, shown, Table(_COLUMNS, rows))
+    return Page("session.html", context, shown, TextTable.of(_COLUMNS, rows))
 
 
 def _row(line: _Line) -> tuple[object, ...]:

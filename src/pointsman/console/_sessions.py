@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 from pointsman.console._filters import FILTERS, PERIODS, filter_of, page_after, page_of
 from pointsman.console._names import names_of
 from pointsman.console._reading import search
-from pointsman.console._view import GatewayView, Page, Table, Visit
+from pointsman.console._view import GatewayView, Page, Visit
+from pointsman.printable import TextTable
 from pointsman.reports.summary import priced
 from pointsman.stores.ledger.reading import DecisionRow
 from pointsman.vocabulary import OF_SUBAGENT, AgentRole, Tier
@@ -77,7 +78,7 @@ def sessions(visit: Visit) -> Page:
     }
     data = {"sessions": [_plain(row) for row in rows], "next": context["following"]}
     cells = [[_cell(value) for value in _plain(row).values()] for row in rows]
-    return Page("sessions.html", context, data, Table(SessionRow._fields, cells))
+    return Page("sessions.html", context, data, TextTable.of(SessionRow._fields, cells))
 
 
 def _root(row: DecisionRow) -> str:

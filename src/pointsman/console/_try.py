@@ -7,11 +7,12 @@ from typing import Final
 
 from pointsman.console._marks import marked
 from pointsman.console._svg import score_bar
-from pointsman.console._view import Page, Table, Unusable, Visit
+from pointsman.console._view import Page, Unusable, Visit
 from pointsman.decision.memory import Memory
 from pointsman.diagnostics.explained import Explained, describe_selection, explain_request
 from pointsman.diagnostics.prices import STAGES
 from pointsman.errors import PointsmanError
+from pointsman.printable import TextTable
 from pointsman.vocabulary import AgentRequest, WireFormat
 from pointsman.wire.request import read_request, request_from_text
 
@@ -40,7 +41,7 @@ def try_it(visit: Visit) -> Page:
         "here": here if len(text) <= _LONGEST_ADDRESS else None,
     }
     if not text.strip():
-        return Page("try.html", context, {"decision": None}, Table(_COLUMNS, []))
+        return Page("try.html", context, {"decision": None}, TextTable.of(_COLUMNS, []))
     try:
         explained = explain_request(visit.view.engine, _request(text, chosen), Memory(), visit.view.config)
     except PointsmanError as error:
@@ -52,7 +53,7 @@ def try_it(visit: Visit) -> Page:
     shown = context | _shown(explained, text, chosen)
     decision = explained.decision
     data = explained.to_json() | {"guidance": decision.guidance, "refused": decision.refused}
-    return Page("try.html", shown, data, Table(_COLUMNS, rows))
+    return Page("try.html", shown, data, TextTable.of(_COLUMNS, rows))
 
 
 def _request(text: str, wire: WireFormat) -> AgentRequest:

@@ -11,9 +11,10 @@ from pointsman.config import Config
 from pointsman.console._login import Session
 from pointsman.decision.engine import Engine
 from pointsman.errors import PointsmanError, shown
+from pointsman.printable import TextTable
 from pointsman.stores.ledger.port import Ledger
 
-__all__ = ["GatewayView", "Missing", "Page", "Redirect", "Table", "Unusable", "Visit"]
+__all__ = ["GatewayView", "Missing", "Page", "Redirect", "Unusable", "Visit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +31,13 @@ class GatewayView:
     access: Access | None = None  # what keys may do, and what counts it; None: every key may do everything
 
 
-class Table(NamedTuple):
-    """A view as a table, for CSV."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
-
-
 class Page(NamedTuple):
     """One page, and the same as plain values for ``.json`` and ``.csv``."""
 
     template: str
     context: Mapping[str, object]
     data: object = None
-    table: Table | None = None
+    table: TextTable | None = None  # for CSV
     status: int = 200
 
 

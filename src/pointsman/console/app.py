@@ -29,11 +29,12 @@ from pointsman.console._label import Labels
 from pointsman.console._live import Live
 from pointsman.console._login import COOKIE, Logins, Session
 from pointsman.console._policy import Policies
-from pointsman.console._render import STATIC, as_csv, render
+from pointsman.console._render import STATIC, render
 from pointsman.console._replays import Replays
 from pointsman.console._roles import check_change, console_role
 from pointsman.console._view import GatewayView, Page, Redirect, Visit
 from pointsman.errors import Overloaded, PointsmanError, Unauthorized
+from pointsman.printable import csv_text
 
 __all__ = ["Console"]
 
@@ -283,7 +284,7 @@ def _made(handler: Handler, visit: Visit, ending: str) -> Response:
     if ending == "csv":
         if made.table is None:
             raise PointsmanError("this view is no table", hint="its JSON is at the same address with .json")
-        return Response(as_csv(made.table), made.status, media_type="text/csv; charset=utf-8")
+        return Response(csv_text([made.table]), made.status, media_type="text/csv; charset=utf-8")
     return _html(
         render(made.template, {**_frame(visit.view, visit.session, visit.path), **made.context}), made.status
     )

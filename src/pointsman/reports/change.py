@@ -151,9 +151,9 @@ class Change(msgspec.Struct, frozen=True):
         """The report for a person."""
         yield self.headline()
         yield ""
-        columns = (Column("contribution"), Column("amount", right=True), Column("then and now"))
-        rows = [(each.name, _signed(each.amount), each.detail) for each in self.contributions]
-        yield TextTable(columns, [*rows, ("= difference", _signed(self.difference), "")])
+        columns = (Column("contribution"), Column("amount", right=True, show=_signed), Column("then and now"))
+        rows = [(each.name, each.amount, each.detail) for each in self.contributions]
+        yield TextTable(columns, [*rows, ("= difference", self.difference, "")])
 
 
 def change_between(ledger: Search, policy: Policy, before: float, after: float, length: float) -> Change:

@@ -60,20 +60,12 @@ class Shift:
             return "stable"
         return "left" if self.index >= LEFT else "shifted"
 
-    def cells(self) -> tuple[str, ...]:
-        """The row of a table."""
-        numbers = (
-            f"{self.index:.3f}",
-            f"{self.chance:.3f}",
-            f"{self.median:.2f}",
-            f"{self.trained_median:.2f}",
-        )
-        return self.feature, *numbers, f"{self.outside:.1%}", self.verdict
-
 
 _COLUMNS: Final = (
     Column("feature", whole=True),
-    *(Column(name, right=True) for name in ("index", "chance", "median", "trained", "outside")),
+    *(Column(name, right=True, show="{:.3f}".format) for name in ("index", "chance")),
+    *(Column(name, right=True, show="{:.2f}".format) for name in ("median", "trained")),
+    Column("outside", right=True, show="{:.1%}".format),
     Column("verdict"),
 )
 
@@ -119,7 +111,19 @@ class Drift:
             return
         told = (f"{source} in {self.sources[source] / self.prompts:.0%}" for source in ScoreSource)
         yield "score source: " + ", ".join(told)
-        yield TextTable(_COLUMNS, [shift.cells() for shift in self.shifts])
+        rows = [
+            (
+                each.feature,
+                each.index,
+                each.chance,
+                each.median,
+                each.trained_median,
+                each.outside,
+                each.verdict,
+            )
+            for each in self.shifts
+        ]
+        yield TextTable(_COLUMNS, rows)
         yield self._conclusion()
 
     def _conclusion(self) -> str:

@@ -7,18 +7,21 @@ succeeded say how many tool calls a run may have before it is trouble.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Final
 
+import msgspec
+
 from pointsman.learning.intervals import difference_of_shares
+from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.outcomes import IMPLICIT, score_of_answer
 from pointsman.reports.usage import answered
 from pointsman.stores.ledger import Record
 from pointsman.tiers.escalation import ENOUGH_RUNS, RAISED, source_of
 
-__all__ = ["Escalated", "SourceRuns", "escalations", "runs_in"]
+__all__ = ["Escalated", "EscalationReport", "SourceRuns", "escalation_report", "escalations", "runs_in"]
 
 #: A run succeeded if the mean of its scores is at least this.
 _GOOD: Final = 0.5
@@ -146,3 +149,49 @@ def escalations(records: Iterable[Record]) -> Escalated:
             found.control_said += good is not None
             found.control_good += bool(good)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class EscalationReport:
+    """Lengths of own successful runs, the limits they give, and the effect of raising the tier."""
+
+    sources: Sequence[SourceRuns]
+    longest: Mapping[str, int]  # by source; only of those with enough successful runs
+    effect: Escalated
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values."""
+        return {"sources": self.sources, "longest": self.longest, "effect": self.effect}
+
+    def blocks(self) -> Iterator[Block]:
+        """The report for a person; the limits are lines for [tiers.escalation]."""
+        rows = [
+            (each.source, each.runs, len(each.successes), len(each.failures), self.longest.get(each.source))
+            for each in self.sources
+        ]
+        yield TextTable(_COLUMNS, rows)
+        if len(self.longest) < len(self.sources):
+            yield f"a limit needs {ENOUGH_RUNS} successful runs of its source"
+        yield from self.effect.lines()
+        if self.longest:
+            yield "\n[tiers.escalation.longest]"
+        for source, limit in self.longest.items():
+            yield f"{msgspec.json.encode(source).decode()} = {limit}"
+
+
+_COLUMNS: Final = (
+    Column("source", least=38),
+    *(Column(name, right=True) for name in ("runs", "succeeded", "failed", "limit")),
+)
+
+
+def escalation_report(records: Sequence[Record], quantile: float) -> EscalationReport:
+    """Report the runs of each source and the effect of escalation.
+
+    Args:
+        records: Oldest first.
+        quantile: Of the successful runs' lengths, as ``SourceRuns.limit`` takes it.
+    """
+    sources = runs_in(records)
+    limits = {each.source: limit for each in sources if (limit := each.limit(quantile)) is not None}
+    return EscalationReport(sources, limits, escalations(records))

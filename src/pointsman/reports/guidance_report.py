@@ -155,7 +155,7 @@ def _classifier_table(rows: Iterable[Followed]) -> TextTable:
     for classifier, sides in sorted(counts.items()):
         given, control = sides[Arm.TREATED], sides[Arm.CONTROL]
         numbers = (len(given), sum(given), len(control), sum(control))
-        found.append((classifier, *map(str, numbers)))
+        found.append((classifier, *numbers))
     return TextTable(_FIRED, found)
 
 

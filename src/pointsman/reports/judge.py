@@ -101,6 +101,22 @@ class Judged:
         """Whether its labels may count."""
         return self.compared >= ENOUGH_PAIRS and self.interval[0] > self.constant
 
+    def to_json(self) -> dict[str, object]:
+        """Plain values, in a fixed order."""
+        return {
+            "pairs": self.pairs,
+            "ties": self.ties,
+            "by_position": self.by_position,
+            "compared": self.compared,
+            "agreement": round(self.agreement, 6),
+            "interval": self.interval,
+            "counts": self.counts,
+            "constant": round(self.constant, 6),
+            "tries": self.tries,
+            "refused": self.refused,
+            "cost": self.cost,
+        }
+
     def lines(self) -> Iterator[str]:
         """The report for a person."""
         low, high = self.interval
@@ -253,8 +269,24 @@ def _constant(preferences: Sequence[float]) -> float:
     return max(share, 1 - share)
 
 
-def judged_in(records: Iterable[Record]) -> dict[str, Judged]:
-    """Return a summary of each judge with verdicts in a ledger, by its configured name."""
+class Judges(dict[str, Judged]):
+    """Each judge with verdicts in a ledger, by its configured name."""
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values."""
+        return {name: each.to_json() for name, each in self.items()}
+
+    def blocks(self) -> Iterator[str]:
+        """The report for a person."""
+        if not self:
+            yield "no model has judged; pointsman outcomes judge lets one"
+        for name, each in self.items():
+            yield f"judge {name}"
+            yield from (f"  {line}" for line in each.lines())
+
+
+def judged_in(records: Iterable[Record]) -> Judges:
+    """Return a summary of each judge."""
     found: dict[str, list[tuple[Pair, Judgement]]] = {}
     first: dict[str, float] = {}  # when its first labels were written
     refused: dict[str, list[Outcome]] = {}
@@ -269,12 +301,15 @@ def judged_in(records: Iterable[Record]) -> dict[str, Judged]:
         for name, pair, said in _verdicts(record):
             found.setdefault(name, []).append((pair, said))
     tries = {(each.source, each.at) for many in refused.values() for each in many}
-    return {
-        name: _with_refused(
-            found.get(name, []), refused.get(name, []), sum(at < first.get(name, inf) for _, at in tries)
+    return Judges(
+        (
+            name,
+            _with_refused(
+                found.get(name, []), refused.get(name, []), sum(at < first.get(name, inf) for _, at in tries)
+            ),
         )
         for name in sorted({*found, *refused})
-    }
+    )
 
 
 def _with_refused(pairs: Sequence[tuple[Pair, Judgement]], refused: Sequence[Outcome], tries: int) -> Judged:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pointsman.model_choice.pools import chances_of
@@ -10,12 +11,12 @@ from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.outcomes import scores_of
 from pointsman.reports.usage import answered
 from pointsman.stores.ledger import Record
-from pointsman.tiers.projects import ANY, Projects, name_of, named_cell
+from pointsman.tiers.projects import ANY, Cell, Projects, name_of, named_cell
 
 if TYPE_CHECKING:
     from pointsman.learning.projects import ProjectOutcome
 
-__all__ = ["CONDITION", "clients_of", "outcomes_of", "project_blocks", "uses"]
+__all__ = ["CONDITION", "ProjectReport", "clients_of", "outcomes_of", "uses"]
 
 #: What the certainty of a tier rests on: rules that choose by length give the cheaper model easier messages.
 CONDITION: Final = (
@@ -101,33 +102,54 @@ def clients_of(records: Iterable[Record]) -> dict[str, str]:
     return {project: " ".join(sorted(clients)) for project, clients in seen.items()}
 
 
-def project_blocks(found: Projects, names: Mapping[str, str], counts: Mapping[str, int]) -> Iterator[Block]:
-    """The report for a person: a row for each cell and model.
+@dataclass(frozen=True, slots=True)
+class ProjectReport:
+    """The cells of projects, and the use of projects in a record."""
 
-    Args:
-        found: The cells.
-        names: Clients seen in a project, by its key.
-        counts: As ``uses`` gives them.
-    """
-    goal = f"{found.target:g} of the last tier's success" if found.keep else f"success {found.target:g}"
-    yield f"good enough: {goal}, with probability {found.certainty:g}"
-    yield CONDITION
-    yield TextTable(_COLUMNS, list(_rows(found, names)))
-    said = ", ".join(f"{code.partition('.')[2]} {counts[code]:,}" for code in _CODES if counts.get(code))
-    yield f"{counts['requests']:,} requests of projects{'; decided by project: ' + said if said else ''}"
+    found: Projects
+    clients: Mapping[str, str]  # programs seen in a project, by its key
+    counts: Mapping[str, int]  # as ``uses`` gives them
+    most: int | None = None  # projects that are shown, those with the most outcomes, without their kinds
 
+    def to_json(self) -> dict[str, object]:
+        """Plain values."""
+        return {"projects": self.found, "requests": self.counts}
 
-def _rows(found: Projects, names: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
-    """The models of each cell; figures of the cell as a whole are in the row of the first."""
-    for name, cell in found.cells.items():
-        project, kind, role = named_cell(name)
-        chances = ", ".join(f"{tier} {chance:.2f}" for tier, chance in cell.chance.items()) or "nothing known"
-        client = names.get(project, "") if kind == role == ANY else ""
-        verdict: tuple[str, ...] = (cell.tier or "none known", chances, client)
-        for model, (successes, outcomes, mean) in cell.models.items():
-            share = f"{successes / outcomes:.2f}" if outcomes else "-"
-            yield project, kind, role, model, f"{outcomes:.1f}", share, f"{mean:.2f}", *verdict
-            verdict = ("", "", "")
+    def blocks(self) -> Iterator[Block]:
+        """The report for a person: a row for each cell and model."""
+        goal = (
+            f"{self.found.target:g} of the last tier's success"
+            if self.found.keep
+            else (f"success {self.found.target:g}")
+        )
+        yield f"good enough: {goal}, with probability {self.found.certainty:g}"
+        yield CONDITION
+        yield TextTable(_COLUMNS, list(self._rows()))
+        used = ", ".join(
+            f"{code.partition('.')[2]} {self.counts[code]:,}" for code in _CODES if self.counts.get(code)
+        )
+        requests = f"{self.counts['requests']:,} requests of projects"
+        yield f"{requests}; decided by project: {used}" if used else requests
+
+    def _cells(self) -> Iterable[tuple[str, Cell]]:
+        if self.most is None:
+            return self.found.cells.items()
+        whole = [
+            (name, cell) for name, cell in self.found.cells.items() if named_cell(name)[1:] == (ANY, ANY)
+        ]
+        return sorted(whole, key=lambda each: -each[1].outcomes)[: self.most]
+
+    def _rows(self) -> Iterator[tuple[object, ...]]:
+        """The models of each cell; figures of the cell as a whole are in the row of the first."""
+        for name, cell in self._cells():
+            project, kind, role = named_cell(name)
+            chances = ", ".join(f"{tier} {chance:.2f}" for tier, chance in cell.chance.items())
+            client = self.clients.get(project, "") if kind == role == ANY else ""
+            verdict = (cell.tier or "none known", chances or "nothing known", client)
+            for model, (successes, outcomes, mean) in cell.models.items():
+                share = successes / outcomes if outcomes else None
+                yield project, kind, role, model, outcomes, share, mean, *verdict
+                verdict = ("", "", "")
 
 
 _COLUMNS: Final = (
@@ -135,7 +157,8 @@ _COLUMNS: Final = (
     Column("kind"),
     Column("role"),
     Column("model"),
-    *(Column(name, right=True) for name in ("outcomes", "success", "expected")),
+    Column("outcomes", right=True, show="{:.1f}".format),
+    *(Column(name, right=True, show="{:.2f}".format) for name in ("success", "expected")),
     Column("good enough"),
     Column("chance of each tier"),
     Column("programs"),

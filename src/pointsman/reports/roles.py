@@ -17,7 +17,7 @@ from pointsman.tiers.kinds import KindShift
 from pointsman.tiers.projects import name_of
 from pointsman.vocabulary import AgentRole, ModelSpec, Stage
 
-__all__ = ["KindRow", "RoleCost", "Roles", "kinds_of", "roles"]
+__all__ = ["KindRow", "Kinds", "RoleCost", "Roles", "kinds_of", "roles"]
 
 #: Requests of which nothing tells the role: those of programs that are no agents.
 _OTHERS: Final = "(none)"
@@ -94,34 +94,26 @@ class Roles:
 
     def blocks(self) -> Iterator[Block]:
         """The report for a person."""
-        yield TextTable(_COLUMNS, [self._cells(name, each) for name, each in self.found.items()])
+        rows = [
+            (name, each.requests, each.requests / self.requests, each.bytes / each.requests / 1_000,
+             each.input, each.cached, each.output, each.cost, each.saved, ", ".join(sorted(each.models)))
+            for name, each in self.found.items()
+        ]  # fmt: skip
+        yield TextTable(_COLUMNS, rows)
         lacking = self.requests - sum(each.counted for each in self.found.values())
         if lacking:
             yield f"without usage or price, and in no amount: {lacking:,} requests"
         share = f"{self.share:.2%} of the cost without them"
         yield f"the tiers of roles alone save {dollars(self.saved)} ({share})"
 
-    def _cells(self, name: str, each: RoleCost) -> tuple[str, ...]:
-        return (
-            name,
-            f"{each.requests:,}",
-            f"{each.requests / self.requests:.1%}",
-            f"{each.bytes / each.requests / 1_000:.1f}",
-            f"{each.input:,}",
-            f"{each.cached:,}",
-            f"{each.output:,}",
-            dollars(each.cost),
-            dollars(each.saved),
-            ", ".join(sorted(each.models)),
-        )
-
 
 _COLUMNS: Final = (
     Column("role", whole=True),
-    *(
-        Column(name, right=True)
-        for name in ("requests", "share", "kB each", "input", "cached", "output", "cost", "saved")
-    ),
+    Column("requests", right=True, show="{:,}".format),
+    Column("share", right=True, show="{:.1%}".format),
+    Column("kB each", right=True, show="{:.1f}".format),
+    *(Column(name, right=True, show="{:,}".format) for name in ("input", "cached", "output")),
+    *(Column(name, right=True, show=dollars) for name in ("cost", "saved")),
     Column("models"),
 )
 
@@ -210,8 +202,34 @@ class KindRow(msgspec.Struct, frozen=True, kw_only=True):
     tiers: dict[str, int]  # tier -> messages
 
 
-def kinds_of(records: Iterable[Record]) -> tuple[list[KindRow], int]:
-    """The kinds of all user messages, the most frequent first, and how many messages were near none.
+class Kinds(msgspec.Struct, frozen=True):
+    """The kinds of all user messages, the most frequent first."""
+
+    kinds: tuple[KindRow, ...]
+    near_none: int  # messages near no kind
+
+    def to_json(self) -> Kinds:
+        """Plain values."""
+        return self
+
+    def blocks(self) -> Iterator[Block]:
+        """The report for a person."""
+        rows = [(row.messages, row.shift, row.likeness, row.sentence, row.tiers) for row in self.kinds]
+        yield TextTable(_KIND_COLUMNS, rows)
+        yield f"{self.near_none:,} user messages near no kind"
+
+
+_KIND_COLUMNS: Final = (
+    Column("messages", right=True, show="{:,}".format),
+    Column("shift", right=True, show="{:+.2f}".format),
+    Column("likeness", right=True, show="{:.2f}".format),
+    Column("kind"),
+    Column("tiers", show=lambda tiers: ", ".join(f"{tier} {count}" for tier, count in tiers.items())),
+)
+
+
+def kinds_of(records: Iterable[Record]) -> Kinds:
+    """Add up the kinds of all user messages.
 
     A tool iteration repeats the words of its user message and is not counted again.
     """
@@ -227,7 +245,8 @@ def kinds_of(records: Iterable[Record]) -> tuple[list[KindRow], int]:
             near.setdefault(decision.tier.kind.sentence, []).append((decision.tier.kind, decision.tier.tier))
         else:
             none += 1
-    return sorted((_kind_row(*item) for item in near.items()), key=lambda row: -row.messages), none
+    rows = sorted((_kind_row(*item) for item in near.items()), key=lambda row: -row.messages)
+    return Kinds(tuple(rows), none)
 
 
 def _kind_row(sentence: str, found: list[tuple[KindShift, str]]) -> KindRow:

@@ -13,6 +13,7 @@ from pointsman.decision.policy import Policy
 from pointsman.errors import PointsmanError
 from pointsman.model_calls import question_price
 from pointsman.prices import dollars
+from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.usage import PRICED, Usage, cost, writing
 from pointsman.stores.ledger import Totals
 from pointsman.stores.ledger.reading import GAPS, PartTotals, TurnTotals
@@ -123,13 +124,13 @@ class Savings:
         share = f" ({self.share:.0%})" if self.expected else ""
         return f"saved {dollars(self.net)} of {dollars(self.expected)}{share}, at least, {against}"
 
-    def lines(self) -> Iterator[str]:
+    def blocks(self) -> Iterator[Block]:
         """The report for a person: amounts that add up to the savings."""
         lacking = self.turns - self.counted
         share = f"{lacking / self.turns:.1%}" if self.turns else "-"
         yield self.headline()
         yield f"over {self.counted:,} of {self.turns:,} turns"
-        yield from map(_line, self._amounts())
+        yield TextTable(_AMOUNTS, list(self._amounts()))
         yield from self._unknown()
         yield (
             f"left out: {lacking:,} turns ({share}): {self.no_answer:,} without an answer, "
@@ -170,9 +171,7 @@ _SUMS: Final = tuple(
 )
 
 
-def _line(row: tuple[str, float, str]) -> str:
-    name, amount, note = row
-    return f"  {name:<46}{dollars(amount):>10}  {note}".rstrip()
+_AMOUNTS: Final = (Column("part", least=44), Column("amount", right=True, show=dollars), Column(""))
 
 
 def usual_baseline(models: Mapping[str, ModelSpec]) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
 from typing import Final, Literal, get_args
 
 import msgspec
 
+from pointsman.prices import dollars
+from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.savings import Savings
 from pointsman.stores.ledger import Spender
 
-__all__ = ["DIVISIONS", "Division", "SpendingRow", "merged", "spending_by"]
+__all__ = ["DIVISIONS", "Division", "SavingsReport", "SpendingRow", "merged", "spending_by"]
 
 #: By what spending is divided.
 Division = Literal["project", "client", "person", "role"]
@@ -66,3 +70,47 @@ def spending_by(by: Division, found: Mapping[Spender, Savings]) -> tuple[Spendin
         sums[key].add(money)
     rows = (SpendingRow(key, names[key], money) for key, money in sums.items())
     return tuple(sorted(rows, key=lambda row: (-row.money.paid, -row.money.turns, row.name, row.key)))
+
+
+@dataclass(frozen=True, slots=True)
+class SavingsReport:
+    """Savings of a ledger, with the dates of the prices, and divided where that is asked for."""
+
+    money: Savings
+    dates: Mapping[str, date | None]  # of the prices, by model
+    source: str  # file of the prices; empty: the demo
+    by: Division | None
+    rows: Sequence[SpendingRow]
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values, in a fixed order."""
+        divided = {"by": {self.by: [row.to_json() for row in self.rows]}} if self.by else {}
+        return {"prices_as_of": self._oldest(), "prices": self.dates, **self.money.to_json(), **divided}
+
+    def blocks(self) -> Iterator[Block]:
+        """The report for a person: amounts that add up to the savings, then a row for each spender."""
+        yield from self.money.blocks()
+        if self.by:
+            rows = [(row.name, row.money.turns, row.money.paid, row.money.net, row.key) for row in self.rows]
+            yield ""
+            yield TextTable((Column(self.by), *_SPENT), rows)
+        if self.source:
+            yield self._dated()
+
+    def _oldest(self) -> date | None:
+        """The date of the oldest price; None where one is unknown."""
+        known = [day for day in self.dates.values() if day is not None]
+        return min(known) if known and len(known) == len(self.dates) else None
+
+    def _dated(self) -> str:
+        if len(set(self.dates.values())) == 1 and (day := self._oldest()):
+            return f"prices as of {day}, from {self.source}"
+        each = ", ".join(f"{name} {day or 'unknown'}" for name, day in self.dates.items())
+        return f"prices as of: {each}; from {self.source}, where prices_as_of dates them"
+
+
+_SPENT: Final = (
+    Column("requests", right=True, show="{:,}".format),
+    *(Column(name, right=True, show=dollars) for name in ("spent", "saved")),
+    Column("key"),
+)
