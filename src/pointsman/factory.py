@@ -168,6 +168,7 @@ def build_policy(config: Config) -> Policy:
         profile=profile,
         models=config.models,
         tier_models=tiers.pools,
+        switching=tiers.switching,
         learned_router=_learned_router(tiers.learned_router),
         kinds=load_kinds(tiers.kinds),
         verify=tiers.verify,

@@ -152,6 +152,19 @@ def test_a_session_comes_down_again(serve: Callable[[str], Asking], price: str) 
     assert [ask.model(text, headers=session) for text in texts] == ["small", "deep", *["small"] * 4]
 
 
+@pytest.mark.parametrize("switching", ["session", "weighed"])
+def test_the_tier_is_decided_at_the_start_of_a_session(
+    serve: Callable[[str], Asking], switching: str
+) -> None:
+    ask = serve(TIERS.format(CHEAP, DEAR).replace("[tiers]", f'[tiers]\nswitching = "{switching}"'))
+    easy, hard = {"x-session-id": "easy"}, {"x-session-id": "hard"}
+    assert [ask.model(text, headers=easy) for text in ("What is 2+2?", PROOF, "hello")] == ["small"] * 3
+    assert "routing.session" in ask(PROOF, headers=easy)["x-pointsman-reasons"]
+    assert "routing.starts" in (first := ask(PROOF, headers=hard))["x-pointsman-reasons"]
+    assert first["x-pointsman-model"] == "deep"
+    assert ask.model("What is 2+2?", headers=hard) == ("deep" if switching == "session" else "small")
+
+
 @pytest.mark.parametrize("price", ["", DEAR])
 @pytest.mark.parametrize("forced", ["reasoning", "complex", "medium", "deep"])
 def test_a_forced_tier_ends_with_its_request(serve: Callable[[str], Asking], price: str, forced: str) -> None:

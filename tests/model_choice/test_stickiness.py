@@ -42,6 +42,12 @@ def settled(in_use: ModelSpec | None, proposed: ModelSpec, **given_: object) -> 
         (LOCAL, MINI, {"rise": -2}, ("mini", "routing.down")),
         (LOCAL, MINI, {"rise": -2, "in_tool_loop": True}, ("local", "routing.tool-loop")),
         (LOCAL, MINI, {"able": False}, ("mini", "routing.unable")),
+        (MINI, BIG, {"rise": 1, "switching": "weighed"}, ("mini", "routing.session")),
+        (BIG, MINI, {"rise": -1, "switching": "weighed"}, ("mini", "routing.down")),
+        (BIG, MINI, {"rise": -1, "switching": "session"}, ("big", "routing.session")),
+        (LOCAL, MINI, {"rise": 1, "switching": "weighed"}, ("local", "routing.session")),
+        (MINI, BIG, {"rise": 1, "switching": "session", "able": False}, ("big", "routing.unable")),
+        (MINI, MINI, {"switching": "session"}, ("mini", "routing.first")),
     ],
 )
 def test_the_rule(
@@ -55,7 +61,10 @@ def test_a_warm_cache_can_be_worth_more_than_a_cheaper_model() -> None:
     load = Load(context=100_000)
     assert settled(BIG, NO_CACHE, load=load) == ("big", "routing.not-worth")
     reason = settle(BIG, NO_CACHE, rise=0, in_tool_loop=False, load=load).reason
-    assert reason.detail == "saving -0.070000, rebuilding the cache 0.000000"
+    assert reason.detail == (
+        '"big" stays: a move to "plain" would cost $0.070 more in 1 turn and re-write 100,000 tokens of'
+        " context for $0"
+    )
 
 
 def test_the_reason_names_what_has_no_price() -> None:
@@ -95,7 +104,8 @@ def test_an_expired_cache_is_told_in_the_reason() -> None:
     """Worked by hand: a turn costs .03 or .1; writing 100,000 tokens costs .27 more for BIG."""
     said = settle(KEPT, NO_CACHE, rise=0, in_tool_loop=False, load=Load(context=100_000), idle=400.4)
     assert said.reason.detail == (
-        "the cache expired (400 s unused, kept 300 s): saving -0.070000, writing the cache costs -0.270000"
+        'a move to "plain" should cost $0.070 more in 1 turn and re-write 100,000 tokens of context for $0'
+        " in place of $0.27 (expired cache, 400 s unused of 300)"
     )
     assert said.model == "plain"  # one turn: .1 against .3; over ten turns BIG's cache is worth it again
     assert settled(KEPT, NO_CACHE, load=Load(context=100_000, turns=10), idle=400.4)[0] == "big"

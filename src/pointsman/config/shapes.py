@@ -26,6 +26,7 @@ from pointsman.config.serving import (
 from pointsman.decision.decision import TextMode
 from pointsman.decision.policy import DomainSettings
 from pointsman.guidance import GuidancePolicy
+from pointsman.model_choice.choice import Switching
 from pointsman.model_choice.pools import Pool, Served, pools
 from pointsman.tiers import EscalationPolicy, LearnedRouterSettings, ProjectSettings, RoleTiers, Verification
 from pointsman.upstreams.port import Secret, ServerSpec, UpstreamSpec
@@ -76,6 +77,15 @@ class TiersSpec(msgspec.Struct, frozen=True, kw_only=True):
             "`pointsman fit policy` chooses them from outcomes."
         ),
     ] = None
+    switching: Annotated[
+        Switching,
+        Meta(
+            description="When a session leaves the tier of its start: `upward` moves it up at each user "
+            "message, and down where that saves more than re-writing the context at the other model; "
+            "`weighed` moves it down alone; `session` not at all. With both of these a sub-agent and a "
+            "compaction are a start, and trouble (`[tiers.escalation]`, guidance) still raises the tier."
+        ),
+    ] = "upward"
     learned_router: Annotated[LearnedRouterSpec | None, Meta(description="See [tiers.learned_router].")] = (
         None
     )

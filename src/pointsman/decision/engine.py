@@ -28,6 +28,7 @@ from pointsman.decision.input import ReadRequest, RequestInput
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.decision.reader import RequestReader
+from pointsman.decision.switching import StartStage, remembered
 from pointsman.domains import PERMISSIVE, DomainTracker
 from pointsman.evidence import Scanner
 from pointsman.guidance import GuidanceDecision, Guide, OwnClasses, Seen
@@ -116,7 +117,10 @@ class Engine:
             kinds=prompt_kinds,
             encoder=learned_router_encoder,
         )
-        self._models = ModelStage(policy, self._tiers, self.names, models)
+        switches = policy.switching == "upward"
+        stage = ModelStage if switches else StartStage
+        self._models = stage(policy, self._tiers, self.names, models)
+        self._kept = self._remembered if switches else self._remembered_since_start
         self._reader = RequestReader(
             policy,
             scanner,
@@ -166,7 +170,7 @@ class Engine:
         if history is not None and draft.injections:
             _remember_added(draft, history)
         # A helper call is no turn of the conversation whose session it names.
-        kept = memory if draft.input.role is _HELPER else self._remembered(draft)
+        kept = memory if draft.input.role is _HELPER else self._kept(draft)
         return Decided(self._decision(draft, decision_id), kept, reading.words)
 
     @property
@@ -266,6 +270,10 @@ class Engine:
             searched=reading.searched,
             turns=memory.turns + (bool(key) and not reading.same_message),
         )
+
+    def _remembered_since_start(self, draft: Draft) -> Memory:
+        chosen = draft.chain[0] if draft.chain else ""
+        return remembered(draft.memory, self._remembered(draft), draft.input, chosen)
 
     def _select_capabilities(self, draft: Draft) -> Generator[ModelQuery, ModelReply, None]:
         before, reading, stage = draft.memory, draft.reading, self._capabilities

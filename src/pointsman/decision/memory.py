@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from pointsman.capabilities import CapabilityMemory
@@ -26,6 +28,9 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     capabilities: CapabilityMemory = CapabilityMemory()
     escalated: str = ""  # identity of the user message for which the tier is raised
     searched: Searched = Searched()  # for the user's words
+    started: str = ""  # model given at the latest start, where the tier is decided at one
+    messages: int = 0  # of the last request; likewise
+    subagents: Mapping[int, str] = {}  # model of each sub-agent's conversation; likewise
     additions: Additions = Additions()  # texts added, and to which messages
 
 

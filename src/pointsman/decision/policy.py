@@ -19,6 +19,7 @@ from pointsman.decision.aliases import Aliases
 from pointsman.domains import DomainSet, ModelProfile
 from pointsman.evidence import Signal
 from pointsman.guidance import GuidancePolicy
+from pointsman.model_choice.choice import Switching
 from pointsman.model_choice.pools import TierModels
 from pointsman.tiers import (
     EscalationPolicy,
@@ -64,6 +65,7 @@ class Policy:
     profile: TierProfile
     models: Mapping[str, ModelSpec] = field(default_factory=dict)  # by configured name
     tier_models: TierModels = field(default_factory=dict)  # tier -> configured model names, see ``pools``
+    switching: Switching = "upward"  # when a session leaves the tier of its start
     learned_router: LearnedRouterPolicy | None = None  # None: the rules decide alone
     kinds: PromptKinds | None = None  # None: no kind of prompts shifts the score of the rules
     verify: Verification | None = None  # None: no model is ever asked

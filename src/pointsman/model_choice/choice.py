@@ -10,12 +10,14 @@ conversation, and inside a tool loop the model's own thinking signatures, so a c
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from pointsman.model_choice.chains import FALLBACK_CHAIN, Chain, model_chain
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN, Barred, Requirements, lacks
 from pointsman.model_choice.pools import Pool, TierModels, drawn, pools
+from pointsman.prices import dollars
 from pointsman.vocabulary import ModelSpec, Parameters, Reason, Tier, WireFormat
 
 __all__ = [
@@ -28,10 +30,16 @@ __all__ = [
     "ModelChooser",
     "Requirements",
     "Settled",
+    "Switching",
     "lacks",
     "model_chain",
     "settle",
 ]
+
+
+#: When a session moves to another tier than that of its start: up at each user message and down where that
+#: saves more than it re-writes; down alone; or not at all. Evidence of trouble raises the tier with each.
+Switching: TypeAlias = Literal["upward", "weighed", "session"]
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -60,6 +68,7 @@ class InUse(msgspec.Struct, frozen=True, gc=False):
     in_tool_loop: bool  # this request continues the work on the same user message
     load: Load
     idle: float = 0.0  # seconds since its last request; 0 where unknown
+    switching: Switching = "upward"
 
 
 class Settled(msgspec.Struct, frozen=True, gc=False):
@@ -121,6 +130,7 @@ class ModelChooser:
             in_tool_loop=in_use.in_tool_loop,
             load=in_use.load,
             idle=in_use.idle,
+            switching=in_use.switching,
             able=in_use.model == names[0]
             or (chain.doubtful and in_use.model in names)
             or not any(lacks(models[in_use.model], needed)),
@@ -171,6 +181,7 @@ def settle(
     in_tool_loop: bool,
     load: Load,
     idle: float = 0.0,
+    switching: Switching = "upward",
     able: bool = True,
 ) -> Settled:
     """Stay with the model in use, or move to the proposed one.
@@ -182,6 +193,7 @@ def settle(
         in_tool_loop: whether this request answers tool calls rather than a person.
         load: expected tokens, for the saving.
         idle: seconds since the last request to the model in use.
+        switching: when a session leaves the tier of its start.
         able: whether the model in use can serve this request at all.
     """
     if in_use is None or in_use.name == proposed.name:
@@ -190,8 +202,11 @@ def settle(
         return Settled(proposed.name, Reason("routing.unable", f'"{in_use.name}" cannot serve this request'))
     if in_tool_loop:
         return Settled(in_use.name, Reason("routing.tool-loop", f'"{in_use.name}" stays within a tool loop'))
-    if rise > 0:
+    if rise > 0 and switching == "upward":
         return Settled(proposed.name, Reason("routing.up", "a higher tier is never held back"))
+    if switching == "session" or rise > 0:
+        why = f'"{in_use.name}" stays: the tier is decided at the start; "{proposed.name}" would re-write'
+        return Settled(in_use.name, Reason("routing.session", f"{why} {_context(proposed, load)}"))
     return _weighed(in_use, proposed, load, idle, is_lower=rise < 0)
 
 
@@ -210,15 +225,26 @@ def _weighed(in_use: ModelSpec, proposed: ModelSpec, load: Load, idle: float, *,
             return Settled(proposed.name, Reason("routing.down", f"{why}: a lower tier counts as cheaper"))
         return Settled(in_use.name, Reason("routing.price-unknown", why))
     saving = load.turns * (now - then)
+    writes = f"re-write {_context(proposed, load)}"
     if in_use.cache_seconds is not None and idle > in_use.cache_seconds:
         rebuild -= again
-        gone = f"the cache expired ({idle:.0f} s unused, kept {in_use.cache_seconds:g} s): "
-        compared = f"{gone}saving {saving:.6f}, writing the cache costs {rebuild:+.6f}"
-    else:
-        compared = f"saving {saving:.6f}, rebuilding the cache {rebuild:.6f}"
+        gone = f"expired cache, {idle:.0f} s unused of {in_use.cache_seconds:g}"
+        writes = f"{writes} in place of {dollars(again)} ({gone})"
+    count = f"{load.turns:,} turn{'s' if load.turns > 1 else ''}"
+    turns = f"save {dollars(saving)}" if saving >= 0 else f"cost {dollars(-saving)} more"
+    compared = f"{turns} in {count} and {writes}"
     if saving > rebuild:
-        return Settled(proposed.name, Reason("routing.down", compared))
-    return Settled(in_use.name, Reason("routing.not-worth", compared))
+        why = f'a move to "{proposed.name}" should {compared}'
+        return Settled(proposed.name, Reason("routing.down", why))
+    why = f'"{in_use.name}" stays: a move to "{proposed.name}" would {compared}'
+    return Settled(in_use.name, Reason("routing.not-worth", why))
+
+
+def _context(model: ModelSpec, load: Load) -> str:
+    """The tokens that a model would write to its cache, and their cost where it is known."""
+    cost = model.rebuild(load.context)
+    tokens = f"{load.context:,} tokens of context"
+    return tokens if cost is None else f"{tokens} for {dollars(cost)}"
 
 
 def _turn(model: ModelSpec, load: Load) -> float | None:
