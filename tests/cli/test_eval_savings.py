@@ -183,3 +183,55 @@ def test_a_learned_router_of_a_file_stands_beside_the_others(tmp_path: Path) -> 
     result = run(file, "--learned-router", router)
     assert "was fitted on these very prompts" in result.stderr
     assert any(line.startswith("mine.json") for line in result.stdout.splitlines())
+
+
+def stored(folder: Path, *, words: bool = False, count: int = 600) -> tuple[str, ...]:
+    """At every second question both cheap models are right; at the long ones they err, each its own way."""
+    rows = []
+    for number, row in enumerate(by_length(count)):
+        right = number % 2 == 0
+        said = {"cheap": str(number) if right else "a", "other": str(number) if right else "b"}
+        answers = {
+            model: {"answer": answer, "correct": right, "output_tokens": 100}
+            for model, answer in said.items()
+        } | {"best": {"answer": str(number), "correct": True, "output_tokens": 100}}
+        more = {"prompt": row["prompt"]} if words else {}
+        rows.append(
+            {"set": "math", "id": number, "prompt_chars": len(row["prompt"]), "answers": answers, **more}
+        )
+    prices = {"cheap": {"input": 0, "output": 1}, "other": {"input": 0, "output": 1}}
+    (folder / "prices.json").write_text(json.dumps({**prices, "best": {"input": 0, "output": 5}}))
+    return (written(folder, rows), "--weak", "cheap", "--second", "other", "--strong", "best")
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_agreement_is_a_row_alone_and_behind_a_gate(tmp_path: Path, words: bool) -> None:
+    found = routers(run(*stored(tmp_path, words=words), "--json", prices=()))
+    assert figures(found["always weak"]) == (0.5, -0.5, 0.2, 0.0)
+    assert figures(found["length"]) == (1.0, 0.0, 0.6, 0.4)
+    # Two cheap answers to each question, and the strong one to half of them: .4 + .5.
+    assert figures(found["agreement"]) == (1.0, 0.0, 0.9, 0.1)
+    # The gate asks two models for the short half alone: .5 * .4 + .5.
+    assert figures(found["agreement with the gate"]) == (1.0, 0.0, 0.7, 0.3)
+    assert ("learned router" in found) is words
+    assert ("rules" in found) is words
+
+
+def test_the_gate_asks_the_strong_model_where_no_cut_is_shown(tmp_path: Path) -> None:
+    """Two cheap models that make the same error at every second question agree on it."""
+    file, *options = stored(tmp_path)
+    rows = [json.loads(line) for line in Path(file).read_text().splitlines()]
+    for row in rows:
+        row["answers"]["other"]["answer"] = row["answers"]["cheap"]["answer"]
+        row["prompt_chars"] = 100
+    found = routers(run(written(tmp_path, rows), *options, "--json", prices=()))
+    assert figures(found["agreement"])[:3] == (0.5, -0.5, 0.4)
+    assert found["agreement with the gate"]["fixed"] == 0
+    assert figures(found["agreement with the gate"])[:3] == (1.0, 0.0, 1.0)
+
+
+def test_agreement_of_a_model_with_itself_is_refused(tmp_path: Path) -> None:
+    file, *_ = stored(tmp_path)
+    found = run(file, "--weak", "cheap", "--second", "cheap", "--strong", "best", prices=())
+    assert isinstance(found.exception, PointsmanError)
+    assert "three different models" in found.exception.message

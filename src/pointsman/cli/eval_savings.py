@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pointsman.learning.savings import RouterSavings, Rule, SourceSavings
+    from pointsman.learning.learning import Corpus
+    from pointsman.learning.savings import Agreement, RouterSavings, Rule, SourceSavings
 
 __all__ = ["answers", "savings", "spread"]
 
@@ -40,6 +41,8 @@ __all__ = ["answers", "savings", "spread"]
 
 #: The file of prices that is read if it lies beside the answers.
 _BESIDE: Final = "prices.json"
+#: Tokens of instructions that go with a question, where nothing else is said.
+INSTRUCTIONS: Final = 250
 #: Decimals of a printed fraction.
 _DECIMALS: Final = 4
 
@@ -61,7 +64,7 @@ def answers(
     ] = None,
     instruction_tokens: Annotated[
         int, typer.Option(min=0, help="Tokens of instructions that were sent with each question.")
-    ] = 250,
+    ] = INSTRUCTIONS,
     seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -83,8 +86,7 @@ def answers(
     rows = read_answers(read_lines(file), str(file), models)
     if copies := len(rows) - len({(row.set, row.id) for row in rows}):
         echo(f"{copies} rows repeat the set and id of another row; each counts as a question", err=True)
-    beside = file.parent / _BESIDE
-    table = prices or (beside if beside.is_file() else None)
+    table = prices or _beside(file)
     found = evaluate_agreement(
         rows,
         (cheap[0], cheap[1]),
@@ -186,6 +188,16 @@ _BASELINES: Final = 3
 def savings(
     *,
     data: OutcomesOption,
+    second: Annotated[
+        str,
+        typer.Option(help="Second cheap model, where lines hold answers by model: adds rows for agreement."),
+    ] = "",
+    prices: Annotated[
+        Path | None, typer.Option(help="With --second: prices by model, as for eval answers.")
+    ] = None,
+    instruction_tokens: Annotated[
+        int, typer.Option(min=0, help="With --second: tokens of instructions sent with each question.")
+    ] = INSTRUCTIONS,
     learned_router: LearnedRouterOption = None,
     config: Annotated[
         Path | None,
@@ -228,24 +240,35 @@ def savings(
     lines ("costs", which may hold what prompt caches saved), else those of the prices. Every source ("bench",
     else "task" or "domain") fixes a cut of its own; where its rows are of several projects ("task",
     "domain"), router "group" ranks by the gain that the labels of each show. 95 % intervals, duplicate
-    prompts drawn as one.
+    prompts drawn as one. With --second the lines hold answers ("eval answers"), each "set" is a source, and
+    two rows are added: agreement of --weak and --second, which needs no cut, and agreement with the gate: a
+    router fitted on the labels, or length, chooses what both are asked; the strong model serves the rest.
     """
     with needs_extra("fit", "pointsman eval savings"):
         from pointsman.learning.fit import read_with
         from pointsman.learning.learning import Corpus
-        from pointsman.learning.savings import LEAST_SERVED, Rule, evaluate_savings
+        from pointsman.learning.savings import LEAST_SERVED, Agreement, Rule, evaluate_savings
 
-    settings = load(config, AnyKey()) if config else None
-    named = NamedModels(weak, strong, price_weak, price_strong, ())
-    rows = read_graded(data, served_models(settings, 2, named).names if settings else (weak, strong))
-    costs = _costs(rows, settings, named, answer_tokens)
-    outcomes = [PromptOutcome(row.prompt, row.scores[0], row.scores[1], row.group) for row in rows]
-    corpus = Corpus.of(outcomes, *read_with(features, None))
-    scores = _scores(outcomes, learned_router)
+    agreement: Agreement | None = None
+    scores: dict[str, NDArray[np.float64]] = {}
+    if second:
+        corpus, costs, agreement, names = _stored(data, (weak, second), strong, prices, instruction_tokens)
+        groups = [""] * len(corpus)
+    else:
+        settings = load(config, AnyKey()) if config else None
+        named = NamedModels(weak, strong, price_weak, price_strong, ())
+        rows = read_graded(data, served_models(settings, 2, named).names if settings else (weak, strong))
+        costs = _costs(rows, settings, named, answer_tokens)
+        outcomes = [PromptOutcome(row.prompt, row.scores[0], row.scores[1], row.group) for row in rows]
+        corpus = Corpus.of(outcomes, *read_with(features, None))
+        scores = _scores(outcomes, learned_router)
+        groups = [row.group for row in rows]
+        name_of = attrgetter("bench" if len({row.bench for row in rows}) > 1 else "group")
+        names = list(map(name_of, rows))
     rule = Rule(labels=labels, margin=margin, certainty=certainty)
     found: list[SourceSavings] = []
     too_few: dict[str, int] = {}
-    for source, places in _sources(rows).items():
+    for source, places in _sources(names).items():
         if source and len(places) < labels + LEAST_SERVED:
             too_few[source] = len(places)
             continue
@@ -256,7 +279,8 @@ def savings(
                 corpus.take(places),
                 costs[places],
                 scores=part,
-                groups=[rows[place].group for place in places],
+                groups=[groups[place] for place in places],
+                agreement=Agreement(*(each[places] for each in agreement)) if agreement else None,
                 rule=rule,
                 splits=splits,
                 seed=seed,
@@ -300,7 +324,7 @@ def _cells(row: RouterSavings) -> list[str]:
     fixed = "yes" if row.fixed == 1 else f"{row.fixed:.0%}"
     return [
         row.router,
-        "" if row.router.startswith("always") else fixed,
+        "" if row.router.startswith("always") or row.router == "agreement" else fixed,
         f"{row.weak_share:.1%}",
         f"{row.success.value:.4f}",
         spread(row.success_minus_strong, sign=True),
@@ -369,16 +393,41 @@ def _costs(
     return served_models(settings, 2, named).costs(rows, answer) / 1000
 
 
-def _sources(rows: Sequence[Graded]) -> dict[str, NDArray[np.intp]]:
+def _stored(
+    file: Path, cheap: tuple[str, str], strong: str, prices: Path | None, instructions: int
+) -> tuple[Corpus, NDArray[np.float64], Agreement, list[str]]:
+    """Stored answers as outcomes of the first cheap model and the strong one, with the set of each row."""
+    import numpy as np
+
+    from pointsman.learning.answers import corpus_of, measured, read_answers, read_prices
+    from pointsman.learning.savings import Agreement
+
+    models = (*cheap, strong)
+    if len(set(models)) < len(models) or not all(models):
+        raise PointsmanError("agreement needs three different models", hint="--weak A --second B --strong C")
+    rows = read_answers(read_lines(file), str(file), models)
+    table = prices or _beside(file)
+    found = measured(rows, cheap, strong, read_prices(table, file.name, models), instructions=instructions)
+    costs = np.stack([found.costs[cheap[0]], found.costs[strong]], axis=1)
+    corpus = corpus_of(rows, found, cheap[0], strong)
+    return corpus, costs, Agreement(found.ruled, found.paid, found.agreed), [row.set for row in rows]
+
+
+def _beside(file: Path) -> Path | None:
+    """The file of prices in the folder of a file of answers."""
+    beside = file.parent / _BESIDE
+    return beside if beside.is_file() else None
+
+
+def _sources(names: Sequence[str]) -> dict[str, NDArray[np.intp]]:
     """Places of the rows of every source; "" are all of them."""
     import numpy as np
 
-    name_of = attrgetter("bench" if len({row.bench for row in rows}) > 1 else "group")
     found: dict[str, list[int]] = {}
-    for place, row in enumerate(rows):
-        found.setdefault(name_of(row), []).append(place)
+    for place, name in enumerate(names):
+        found.setdefault(name, []).append(place)
     parts = found if 1 < len(found) <= _SOURCES else {}
-    whole = {"": np.arange(len(rows))}
+    whole = {"": np.arange(len(names))}
     return whole | {name: np.array(parts[name], dtype=np.intp) for name in sorted(parts) if name}
 
 

@@ -9,20 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from pointsman.agreement.answers import FinalAnswer, same_answer
 from pointsman.catalogue import ANY, installed
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import ConfigError
+from pointsman.learning.datasets import PromptOutcome
+from pointsman.learning.learning import Corpus
 from pointsman.learning.metrics import Interval, Rows, bootstrap
 from pointsman.prices import Prices
 
-__all__ = ["AgreementRow", "StoredAnswers", "evaluate_agreement", "read_answers", "read_prices"]
+__all__ = [
+    "AgreementRow",
+    "StoredAnswers",
+    "corpus_of",
+    "evaluate_agreement",
+    "measured",
+    "read_answers",
+    "read_prices",
+]
 
 #: Characters of one token, where a row has no tokens.
 _CHARACTERS: Final = 4
@@ -52,6 +63,7 @@ class StoredAnswers(msgspec.Struct, frozen=True):
     answers: dict[str, _Answer]
     set: str = ""
     id: str | int = ""
+    prompt: str = ""
     prompt_chars: Count = 0
     input_tokens: Count | None = None
 
@@ -187,15 +199,25 @@ def evaluate_agreement(
     ]
 
 
-def _evaluate(
-    name: str,
+class Measured(NamedTuple):
+    """The rule on each row. Shapes ``(n,)``."""
+
+    agreed: Floats
+    right: Mapping[str, Floats]  # by model
+    costs: Mapping[str, Floats]  # dollars, by model
+    ruled: Floats  # success of the rule
+    paid: Floats  # dollars for all models that it asks
+
+
+def measured(
     rows: Sequence[StoredAnswers],
     cheap: tuple[str, str],
     strong: str,
     prices: Mapping[str, Prices],
-    instructions: int,
-    seed: int,
-) -> AgreementRow:
+    *,
+    instructions: int = 0,
+) -> Measured:
+    """Apply the rule to each row; arguments as those of ``evaluate_agreement``."""
     models = (*cheap, strong)
     agreed = _column(rows, lambda row: same_answer(*(row.answers[model].final for model in cheap)))
     right = {model: _column(rows, lambda row, model=model: row.answers[model].correct) for model in models}
@@ -205,6 +227,32 @@ def _evaluate(
     }
     ruled = np.where(agreed > 0, right[cheap[0]], right[strong])
     paid = costs[cheap[0]] + costs[cheap[1]] + np.where(agreed > 0, 0.0, costs[strong])
+    return Measured(agreed, right, costs, ruled, paid)
+
+
+def corpus_of(rows: Sequence[StoredAnswers], found: Measured, weak: str, strong: str) -> Corpus:
+    """The rows as outcomes of two models, in their order.
+
+    Where a row has no prompt, nothing but the lengths of the prompts is known of any.
+    """
+    if all(row.prompt for row in rows):
+        pairs = zip(rows, found.right[weak], found.right[strong], strict=True)
+        return Corpus.of([PromptOutcome(row.prompt, float(left), float(right)) for row, left, right in pairs])
+    length, count = np.log([max(row.prompt_chars, 1) for row in rows]), len(rows)
+    empty = sparse.csr_matrix((count, 0))
+    return Corpus(found.right[weak], found.right[strong], length, length, empty, None, np.arange(count))
+
+
+def _evaluate(
+    name: str,
+    rows: Sequence[StoredAnswers],
+    cheap: tuple[str, str],
+    strong: str,
+    prices: Mapping[str, Prices],
+    instructions: int,
+    seed: int,
+) -> AgreementRow:
+    agreed, right, costs, ruled, paid = measured(rows, cheap, strong, prices, instructions=instructions)
 
     def mean(values: Floats) -> Interval:
         return bootstrap(lambda drawn: float(values[drawn].mean()), len(rows), seed=seed)

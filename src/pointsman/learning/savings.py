@@ -4,6 +4,8 @@ The first rows are the labels: they fix the cut of every router, at the least co
 margin of always strong with some certainty. The other rows are served under that cut. A *coin* serves a
 share of them by the weak model, drawn by chance. The value of a router is its saving beyond the coin with
 the same success: whatever serves less by the strong model saves money, only a ranking saves more than that.
+Where answers of a second cheap model are known, agreement is a row too: alone it needs no cut; with a gate a
+router chooses which requests are asked of two, and the strong model serves the others.
 
 Sources: the test of the margin is the score test of two paired shares (Tango 1998, "Equivalence test and
 confidence interval for the difference in proportions for the paired-sample design"). Cuts are tested in a
@@ -15,9 +17,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -33,6 +35,7 @@ from pointsman.learning.metrics import RESAMPLES, Interval, interval_of, resampl
 __all__ = [
     "LABELS",
     "LEAST_SERVED",
+    "Agreement",
     "RouterSavings",
     "Rule",
     "SourceSavings",
@@ -68,7 +71,7 @@ class RouterSavings(msgspec.Struct, frozen=True, kw_only=True):
 
     router: str
     fixed: float  # share of the splits in which the weak model serves anything
-    weak_share: float  # of the rows, served by the weak model
+    weak_share: float  # of the rows, served by the weak model; with agreement, asked of two cheap ones
     success: Interval
     success_minus_strong: Interval
     cost: Interval
@@ -90,6 +93,14 @@ class SourceSavings(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[RouterSavings, ...]
 
 
+class Agreement(NamedTuple):
+    """Two cheap models asked, and the strong one where they differ, on each row."""
+
+    success: Floats  # (n,)
+    costs: Floats  # (n,) money for all models asked
+    agreed: Floats  # (n,) 1 where the two agree
+
+
 def evaluate_savings(
     source: str,
     corpus: Corpus,
@@ -97,6 +108,7 @@ def evaluate_savings(
     *,
     scores: Mapping[str, Floats] | None = None,
     groups: Sequence[str] = (),
+    agreement: Agreement | None = None,
     rule: Rule | None = None,
     splits: int | None = None,
     seed: int = 0,
@@ -105,7 +117,8 @@ def evaluate_savings(
     """Fix the cut of every router on some rows and serve the others under it.
 
     Routers: always strong, always weak, a coin, length, the rules, a learned router that is fitted on the
-    labels, and those with given scores. Duplicate prompts are labels or are served, never both.
+    labels, those with given scores, and agreement without and with a gate. Rows without words have no rules
+    and no learned router. Duplicate prompts are labels or are served, never both.
 
     Args:
         source: its name.
@@ -114,6 +127,8 @@ def evaluate_savings(
         scores: by name of a router; the highest are served by the strong model. Each of shape ``(n,)``.
         groups: the project, task or domain of each row. Where there are several, a router ranks by the
             gain that the labels of a group show.
+        agreement: success and money of each row by agreement of two cheap models. Its gate ranks by how
+            likely the two are to differ, as a router fitted on the labels tells; by length where none is.
         rule: how a cut is fixed; by default within .01 with 90 % certainty, from 300 labels.
         splits: that many draws of the labels by chance, and figures that are means over them; None: the
             first rows are the labels. Intervals are over the drawing of the served rows, and of the labels
@@ -136,14 +151,23 @@ def evaluate_savings(
             " others are served under it",
             hint=f"{LEAST_SERVED - served:,} more different prompts, or fewer --labels",
         )
-    fixed_scores = {"length": corpus.log_length, "rules": corpus.rules, **(scores or {})}
+    fixed_scores = {"length": corpus.log_length, **({"rules": corpus.rules} if _has_words(corpus) else {})}
+    fixed_scores |= scores or {}
     measured: dict[str, list[_Served]] = {}
     for number, (labels, rest) in enumerate(draws):
         by_draw = {name: (each[labels], each[rest]) for name, each in fixed_scores.items()}
         if len(set(groups)) > 1:
             by_draw["group"] = _by_group(corpus, groups, labels, rest)
-        for name, to_weak in _shares(corpus, by_draw, labels, rest, rule).items():
-            sums = _columns(corpus, costs, rest, to_weak)
+        ways = {
+            name: (to_weak, corpus.weak, costs[:, 0])
+            for name, to_weak in _shares(corpus, by_draw, labels, rest, rule).items()
+        }
+        if agreement:
+            gate = _gate(corpus, agreement, costs[:, 1], labels, rest, rule)
+            asked = {"agreement": np.ones(len(rest)), "agreement with the gate": gate}
+            ways |= {name: (share, agreement.success, agreement.costs) for name, share in asked.items()}
+        for name, (to_weak, success, money) in ways.items():
+            sums = _columns(corpus, costs, rest, to_weak, success[rest], money[rest])
             drawn = resampled_sums(
                 sums,
                 together=corpus.first[rest],
@@ -188,11 +212,32 @@ def _shares(
         "coin": np.full(len(rest), _coin(corpus, labels, rule)),
     }
     ranked = dict(scores)
-    if len(np.unique(corpus.first[labels])) >= LEAST_FOR_TIERS:
+    if _is_fit(corpus, labels):
         ranked["learned router"] = _learned(corpus, labels, rest)
     for name, (known, others) in ranked.items():
         found[name] = (others < _cut(known, corpus, labels, rule)).astype(np.float64)
     return found
+
+
+def _has_words(corpus: Corpus) -> bool:
+    return bool(corpus.ngrams.shape[1])
+
+
+def _is_fit(corpus: Corpus, labels: Rows) -> bool:
+    """Whether a router can be fitted on the labels."""
+    return _has_words(corpus) and len(np.unique(corpus.first[labels])) >= LEAST_FOR_TIERS
+
+
+def _gate(
+    corpus: Corpus, agreement: Agreement, strong_costs: Floats, labels: Rows, rest: Rows, rule: Rule
+) -> Floats:
+    """1 for each other row that is asked of two cheap models, 0 where the strong one is asked at once."""
+    known, others = corpus.log_length[labels], corpus.log_length[rest]
+    if _is_fit(corpus, labels):
+        differing = replace(corpus, weak=agreement.agreed, strong=np.ones(len(corpus)))
+        known, others = _learned(differing, labels, rest)
+    over, saved = replace(corpus, weak=agreement.success), strong_costs - agreement.costs
+    return (others < _cut(known, over, labels, rule, saved[labels])).astype(np.float64)
 
 
 def _by_group(corpus: Corpus, groups: Sequence[str], labels: Rows, rest: Rows) -> tuple[Floats, Floats]:
@@ -230,8 +275,11 @@ def _coin(corpus: Corpus, labels: Rows, rule: Rule) -> float:
     return 1.0 if most <= rule.margin else rule.margin / most
 
 
-def _cut(scores: Floats, corpus: Corpus, labels: Rows, rule: Rule) -> float:
-    """The score below which the weak model serves: -inf where no cut is shown to be within the margin."""
+def _cut(scores: Floats, corpus: Corpus, labels: Rows, rule: Rule, saved: Floats | None = None) -> float:
+    """The score below which the weak model serves: -inf where no cut is shown to be within the margin.
+
+    Of the cuts that are shown it is the last; with ``saved``, money by label, the one that saves the most.
+    """
     order = np.argsort(scores, kind="stable")
     ranked, lost = scores[order], (corpus.strong - corpus.weak)[labels][order]
     worse, better = np.cumsum(np.maximum(lost, 0.0)), np.cumsum(np.maximum(-lost, 0.0))
@@ -239,11 +287,16 @@ def _cut(scores: Floats, corpus: Corpus, labels: Rows, rule: Rule) -> float:
     wanted = np.searchsorted(ends + 1, np.linspace(0, len(ranked), STEPS + 1)[1:])
     count = _different(corpus.first[labels])
     part = count / len(scores)
-    found = -math.inf
+    found, most = -math.inf, 0.0
+    money = None if saved is None else np.cumsum(saved[order])
     for end in np.unique(ends[wanted]):
         shown = margin_score(float(better[end]) * part, float(worse[end]) * part, count, rule.margin)
         if shown < NormalDist().inv_cdf(rule.certainty):
             break
+        if money is not None:
+            if money[end] <= most:
+                continue
+            most = float(money[end])
         found = (ranked[end] + ranked[end + 1]) / 2 if end + 1 < len(ranked) else math.inf
     return float(found)
 
@@ -261,10 +314,15 @@ class _Served:
     samples: Floats  # (resamples, 4)
 
 
-def _columns(corpus: Corpus, costs: Floats, rest: Rows, to_weak: Floats) -> Floats:
-    """What ``_figures`` needs the sums of. Shape ``(len(rest), 7)``."""
+def _columns(
+    corpus: Corpus, costs: Floats, rest: Rows, share: Floats, success: Floats, money: Floats
+) -> Floats:
+    """Columns that ``_figures`` needs the sums of: a share has this success at this cost, the rest strong's.
+
+    Shape ``(len(rest), 7)``.
+    """
     weak, strong, cheap, dear = corpus.weak[rest], corpus.strong[rest], costs[rest, 0], costs[rest, 1]
-    served, paid = strong + to_weak * (weak - strong), dear + to_weak * (cheap - dear)
+    served, paid = strong + share * (success - strong), dear + share * (money - dear)
     return np.stack([np.ones(len(rest)), weak, strong, served, cheap, dear, paid], axis=1)
 
 
