@@ -10,7 +10,6 @@ import pytest
 
 from pointsman.config import ConsoleSpec
 from pointsman.console import _quality
-from pointsman.console._projects import projects_seen
 from pointsman.gateway.build import demo_config
 from pointsman.guidance import Arm, Firing, FollowUp, GuidanceDecision, Rung
 from pointsman.reports.guidance_report import guidance_report
@@ -114,7 +113,7 @@ def test_the_control_group_is_that_of_the_report(browser: Browser) -> None:
     page = browser.get("/console/quality").body.decode()
     assert "Guidance helps: fewer streaks go on with it than without." in page
     assert "Guidance helps: sessions end better with it than without." in page
-    assert "32 of 32" in page
+    assert "1.00 in 32 of 32 sessions" in page
 
 
 def test_the_claim_of_a_learned_router_is_that_of_the_report(
@@ -133,15 +132,13 @@ def test_quality_shows_the_file_of_projects(browser: Browser, monkeypatch: pytes
     cell = Cell(outcomes=10, models={"small": (8.0, 10.0, 0.71)}, chance={"simple": 0.93}, tier="simple")
     file = Projects(target=0.7, keep=False, certainty=0.9, made_at=0.0, cells={cell_name("p-<1>"): cell})
     policy = ProjectPolicy(projects=file)
-    monkeypatch.setattr(_quality, "projects_seen", lambda _policy, newest: projects_seen(policy, newest))
+    monkeypatch.setattr(_quality, "_project_policy", lambda _view: policy)
     found = browser.get("/console/quality.json").json()["projects"]
-    assert found["rows"] == [
-        {"project": "p-<1>", "clients": "", "outcomes": 10, "expected": {"small": 0.71}, "tier": "simple"}
-    ]
+    assert (found["mode"], found["projects"]["cells"]["p-<1>|*|*"]["tier"]) == ("observe", "simple")
     page = browser.get("/console/quality").body.decode()
     assert "success 0.7, with probability 0.9" in page
     assert "p-&lt;1&gt;" in page
-    assert "small 0.71" in page
+    assert "<td>small</td><td class=num>10.0</td><td class=num>0.80</td><td class=num>0.71</td>" in page
 
 
 CURVE = """{"models": [[1.0, 0.6], [10.0, 1.0]],

@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pointsman.console._projects import projects_seen
 from pointsman.console._reading import newest_records, search
 from pointsman.console._svg import Chart, curve_chart, points_chart
 from pointsman.console._view import GatewayView, Page, Visit
 from pointsman.errors import PointsmanError
-from pointsman.printable import TextTable, plain_lines
 from pointsman.reports.drift import Drift, drift
 from pointsman.reports.good_enough import LEVEL, LOOKS, good_enough
 from pointsman.reports.guidance_report import guidance_report
+from pointsman.reports.projects import ProjectReport, clients_of, uses
 from pointsman.reports.quality import Curve, Observed, Point, observed, read_curve, router_quality
 from pointsman.stores.ledger import DecisionFilter, Record
 from pointsman.tiers import LearnedRouter
+from pointsman.tiers.projects import ProjectPolicy
 
 __all__ = ["quality"]
 
 #: Newest decisions that are read whole, and labelled ones whose summaries are.
 _LOOKED_AT: Final = 5_000
 _LABELLED: Final = 10_000
+#: Projects that are listed, those with the most outcomes first.
+_SHOWN: Final = 50
 
 
 def quality(visit: Visit) -> Page:
@@ -35,7 +37,8 @@ def quality(visit: Visit) -> Page:
     shift = _drift(newest, router)
     claim = router_quality(router) if router else None
     curve, curve_error = _curve(view)
-    projects = projects_seen(view.engine.policy.projects, newest)
+    policy = _project_policy(view)
+    projects = _projects(policy, newest) if policy else None
     verdict = good_enough(newest, view.config.models)
     context = {
         "observed": seen,
@@ -48,10 +51,9 @@ def quality(visit: Visit) -> Page:
         "curve_error": curve_error,
         "curve_chart": curve_chart(curve) if curve and curve.points else None,
         "drift": shift,
-        "drift_lines": list(plain_lines(shift.blocks())) if shift else [],
-        "effect": guidance.effect,
-        "endings": guidance.endings,
+        "guidance": guidance,
         "projects": projects,
+        "mode": policy.mode if policy else "",
         "looked_at": _LOOKED_AT,
     }
     data = {
@@ -61,12 +63,17 @@ def quality(visit: Visit) -> Page:
         "curve": curve,
         "drift": shift.to_json() if shift else None,
         "guidance": guidance.to_json(),
-        "projects": projects,
+        "projects": {"mode": policy.mode, **projects.to_json()} if policy and projects else None,
     }
-    points = [*([seen.point] if seen.point else []), *seen.models]
-    rows = [(each.name or "all", each.labels, each.score, each.low, each.high, each.cost) for each in points]
-    table = TextTable.of(("model", "labels", "score", "low", "high", "cost_of_1000"), rows)
-    return Page("quality.html", context, data, table)
+    return Page("quality.html", context, data, seen.table())
+
+
+def _project_policy(view: GatewayView) -> ProjectPolicy | None:
+    return view.engine.policy.projects
+
+
+def _projects(policy: ProjectPolicy, newest: Sequence[Record]) -> ProjectReport:
+    return ProjectReport(policy.projects, clients_of(newest), uses(newest), _SHOWN)
 
 
 def _router(view: GatewayView) -> LearnedRouter | None:

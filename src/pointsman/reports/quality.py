@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import sqrt
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,8 @@ import msgspec
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import PointsmanError
 from pointsman.learning.intervals import Z
+from pointsman.prices import dollars
+from pointsman.printable import Block, Column, TextTable
 from pointsman.stores.ledger.reading import DecisionRow
 from pointsman.tiers import LearnedRouter
 
@@ -132,6 +134,29 @@ class Observed(msgspec.Struct, frozen=True):
 
     point: Point | None  # the working point; None without a label
     models: tuple[Point, ...]  # by cost, the cheapest first
+
+    def table(self) -> TextTable:
+        """All answers, then those of each model."""
+        points = [*([self.point] if self.point else []), *self.models]
+        rows = [
+            (each.name or "all", each.labels, each.score, each.low, each.high, each.cost) for each in points
+        ]
+        return TextTable(_COLUMNS, rows)
+
+    def blocks(self) -> Iterator[Block]:
+        """The report for a person."""
+        yield self.table()
+        few = [each.name or "all" for each in (self.point, *self.models) if each and not each.enough]
+        if few:
+            yield f"too few labels to tell, below {ENOUGH}: {', '.join(few)}"
+
+
+_COLUMNS: Final = (
+    Column("model"),
+    Column("labels", right=True, show="{:,}".format),
+    *(Column(name, right=True, show="{:.2f}".format) for name in ("score", "low", "high")),
+    Column("cost_of_1000", right=True, show=dollars),
+)
 
 
 def observed(rows: Iterable[DecisionRow]) -> Observed:
