@@ -92,6 +92,7 @@ def test_quality_says_what_labels_say(browser: Browser) -> None:
     assert (found["observed"]["point"]["score"], found["observed"]["point"]["labels"]) == (0.75, 2)
     page = browser.get("/console/quality").body.decode()
     assert "too few labels to tell" in page
+    assert "No file of projects is configured" in page
     assert "Too little data: 30 sessions a side are needed" in page
     assert browser.get("/console/quality.csv").body.count(b"\n") == 3
 
@@ -128,7 +129,6 @@ def test_the_claim_of_a_learned_router_is_that_of_the_report(
 
 
 def test_quality_shows_the_file_of_projects(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "No file of projects is configured" in browser.get("/console/quality").body.decode()
     cell = Cell(outcomes=10, models={"small": (8.0, 10.0, 0.71)}, chance={"simple": 0.93}, tier="simple")
     file = Projects(target=0.7, keep=False, certainty=0.9, made_at=0.0, cells={cell_name("p-<1>"): cell})
     policy = ProjectPolicy(projects=file)

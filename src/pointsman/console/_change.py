@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from pointsman.console._filters import time_of
-from pointsman.console._spending import Spending
+from pointsman.console._spending import Kept, read_spending
 from pointsman.console._view import GatewayView, Page, Unusable, Visit
 from pointsman.printable import TextTable
 from pointsman.reports.change import change_between
@@ -40,7 +40,7 @@ class Changes:
     """Makes the page, and keeps what it read of hours that are over."""
 
     def __init__(self) -> None:
-        self._spending: Final = Spending()
+        self._kept: Final = Kept()
 
     def page(self, visit: Visit) -> Page:
         """Show two hours side by side.
@@ -74,7 +74,9 @@ class Changes:
 
     def _moved(self, view: GatewayView, before: float, after: float) -> Mapping[Division, list[_Moved]]:
         money = SavingsCalculator.of(view.engine.policy)
-        parts = [self._spending.read(view, money, [(at, at + _HOUR)], 0.0).parts[0] for at in (before, after)]
+        parts = [
+            read_spending(self._kept, view, money, [(at, at + _HOUR)], 0.0).parts[0] for at in (before, after)
+        ]
         found: dict[Division, list[_Moved]] = {}
         for by in DIVISIONS:
             then, now = ({row.key: row for row in spending_by(by, part)} for part in parts)

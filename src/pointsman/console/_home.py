@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from pointsman.console._now import client_lines
-from pointsman.console._spending import Chunk, Spending, Spent
+from pointsman.console._spending import Chunk, Kept, Spent, read_spending
 from pointsman.console._svg import Money, MoneyBars, money_bars
 from pointsman.console._view import GatewayView, Page, Unusable, Visit
 from pointsman.printable import TextTable
@@ -45,7 +45,7 @@ class Home:
     """Makes the page, and keeps what it read."""
 
     def __init__(self) -> None:
-        self._spending: Final = Spending()
+        self._kept: Final = Kept()
 
     def page(self, visit: Visit) -> Page:
         """Show the money of a period.
@@ -84,23 +84,34 @@ class Home:
 
     def _found(self, view: GatewayView, asked: str) -> _Found:
         at, money = time.time(), SavingsCalculator.of(view.engine.policy)
-        period, totals = asked or _USUAL, None
-        if not asked:
-            since, until = _bounds(period, at)
-            totals = view.ledger.totals(since=since, until=until)
-            if len({turn.hour for turn in totals.turns}) < 2:
-                period, totals = "24h", None  # the first day
+        period = asked or _USUAL
+        found = self._days(view, money, period, at)
+        if not asked and sum(each.requests > 0 for each in found[1]) < 2:
+            period = "24h"  # the first day
+            found = self._days(view, money, period, at)
         since, until = _bounds(period, at)
-        if totals is None:
-            totals = view.ledger.totals(since=since, until=until)
-        spent = self._spending.read(view, money, _chunks(since, until, period), _PATIENCE)
+        spent = read_spending(self._kept, view, money, _chunks(since, until, period), _PATIENCE)
+        total, bars = found
         if period == "24h":
-            total, bars = money.total(totals), _hours(spent, since)
-        else:
-            total, bars = _days(money, totals, since, until)
-        before = money.total(view.ledger.totals(since=2 * since - until, until=since))
-        sums = merged(spent.parts)
-        return _Found(period, since, until, total, before, bars, sums, spent.missing)
+            bars = _hours(spent, since)
+        first = 2 * since - until
+        before = self._kept.get(
+            ("before", first, since),
+            view.config,
+            lambda: money.total(view.ledger.totals(since=first, until=since)),
+            since,
+        )
+        return _Found(period, since, until, total, before, bars, merged(spent.parts), spent.missing)
+
+    def _days(
+        self, view: GatewayView, money: SavingsCalculator, period: str, at: float
+    ) -> tuple[Savings, tuple[Money, ...]]:
+        since, until = _bounds(period, at)
+        return self._kept.get(
+            ("days", since, until),
+            view.config,
+            lambda: _days(money, view.ledger.totals(since=since, until=until), since, until),
+        )
 
 
 def _bounds(period: str, at: float) -> Chunk:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from pointsman.console._reading import newest_records, search
+from pointsman.console._spending import Kept
 from pointsman.console._svg import Chart, curve_chart, points_chart
 from pointsman.console._view import GatewayView, Page, Visit
 from pointsman.errors import PointsmanError
 from pointsman.reports.drift import Drift, drift
-from pointsman.reports.good_enough import LEVEL, LOOKS, good_enough
-from pointsman.reports.guidance_report import guidance_report
+from pointsman.reports.good_enough import LEVEL, LOOKS, GoodEnough, good_enough
+from pointsman.reports.guidance_report import GuidanceReport, guidance_report
 from pointsman.reports.projects import ProjectReport, clients_of, uses
 from pointsman.reports.quality import Curve, Observed, Point, observed, read_curve, router_quality
-from pointsman.stores.ledger import DecisionFilter, Record
+from pointsman.stores.ledger import DecisionFilter
 from pointsman.tiers import LearnedRouter
 from pointsman.tiers.projects import ProjectPolicy
 
@@ -27,22 +27,29 @@ _LABELLED: Final = 10_000
 _SHOWN: Final = 50
 
 
-def quality(visit: Visit) -> Page:
-    """Show how good the answers are, as far as anything says so."""
+class _Newest(NamedTuple):
+    """The reports of the newest decisions."""
+
+    guidance: GuidanceReport
+    drift: Drift | None
+    projects: ProjectReport | None
+    verdict: GoodEnough
+
+
+def quality(visit: Visit, kept: Kept) -> Page:
+    """Show how good the answers are, as far as anything says so.
+
+    Reading the newest decisions is most of the work, so their reports are kept for a while.
+    """
     view = visit.view
     seen = observed(search(view, DecisionFilter(labelled=True), None, _LABELLED).rows)
-    newest = newest_records(view, _LOOKED_AT)
-    guidance = guidance_report(newest)
-    router = _router(view)
-    shift = _drift(newest, router)
+    router, policy = _router(view), _project_policy(view)
+    newest = kept.get("newest", view.config, lambda: _newest(view, router, policy))
     claim = router_quality(router) if router else None
     curve, curve_error = _curve(view)
-    policy = _project_policy(view)
-    projects = _projects(policy, newest) if policy else None
-    verdict = good_enough(newest, view.config.models)
     context = {
         "observed": seen,
-        "verdict": verdict,
+        "verdict": newest.verdict,
         "looks": LOOKS,
         "level": LEVEL,
         "chart": _chart(seen),
@@ -50,20 +57,22 @@ def quality(visit: Visit) -> Page:
         "curve": curve,
         "curve_error": curve_error,
         "curve_chart": curve_chart(curve) if curve and curve.points else None,
-        "drift": shift,
-        "guidance": guidance,
-        "projects": projects,
+        "drift": newest.drift,
+        "guidance": newest.guidance,
+        "projects": newest.projects,
         "mode": policy.mode if policy else "",
         "looked_at": _LOOKED_AT,
     }
     data = {
-        "good_enough": verdict,
+        "good_enough": newest.verdict,
         "observed": seen,
         "learned_router": claim,
         "curve": curve,
-        "drift": shift.to_json() if shift else None,
-        "guidance": guidance.to_json(),
-        "projects": {"mode": policy.mode, **projects.to_json()} if policy and projects else None,
+        "drift": newest.drift.to_json() if newest.drift else None,
+        "guidance": newest.guidance.to_json(),
+        "projects": (
+            {"mode": policy.mode, **newest.projects.to_json()} if policy and newest.projects else None
+        ),
     }
     return Page("quality.html", context, data, seen.table())
 
@@ -72,8 +81,14 @@ def _project_policy(view: GatewayView) -> ProjectPolicy | None:
     return view.engine.policy.projects
 
 
-def _projects(policy: ProjectPolicy, newest: Sequence[Record]) -> ProjectReport:
-    return ProjectReport(policy.projects, clients_of(newest), uses(newest), _SHOWN)
+def _newest(view: GatewayView, router: LearnedRouter | None, policy: ProjectPolicy | None) -> _Newest:
+    records = newest_records(view, _LOOKED_AT)
+    return _Newest(
+        guidance_report(records),
+        drift(records, router) if router else None,
+        ProjectReport(policy.projects, clients_of(records), uses(records), _SHOWN) if policy else None,
+        good_enough(records, view.config.models),
+    )
 
 
 def _router(view: GatewayView) -> LearnedRouter | None:
@@ -90,10 +105,6 @@ def _curve(view: GatewayView) -> tuple[Curve | None, PointsmanError | None]:
         return read_curve(file), None
     except PointsmanError as error:
         return None, error
-
-
-def _drift(newest: Sequence[Record], router: LearnedRouter | None) -> Drift | None:
-    return drift(newest, router) if router else None
 
 
 def _chart(seen: Observed) -> Chart | None:

@@ -1,28 +1,65 @@
-"""What each project, program, person and role spent: read by the hour or the day, and kept."""
+"""Figures that pages keep, and what each project, program, person and role spent by the hour or the day."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
 
 from pointsman.console._view import GatewayView
 from pointsman.reports.savings import Savings, SavingsCalculator
 from pointsman.stores.ledger import Spender
 
-__all__ = ["Chunk", "Spending", "Spent"]
+__all__ = ["Chunk", "Kept", "Spent", "read_spending"]
 
-#: Seconds for which what is over an hour ago stays as it was read: outcomes may come late.
+#: Seconds for which figures of a period that ended over an hour ago are kept: outcomes may come late.
 _SETTLED: Final = 600.0
 _HOUR: Final = 3_600.0
-#: What is not settled is read again after so many times the time that it took.
+#: Other figures are kept for so many times the time that they took.
 _FACTOR: Final = 20.0
-_KEPT: Final = 120
+_MOST: Final = 120
 
 #: A part of a period: its first second and the one after it.
 Chunk = tuple[float, float]
 Part = Mapping[Spender, Savings]
+T = TypeVar("T")
+
+
+class Kept:
+    """Figures that are kept for a while, so that a page that is open reads the ledger seldom."""
+
+    def __init__(self) -> None:
+        self.lock: Final = threading.RLock()
+        self._found: Final[dict[object, tuple[float, object, object]]] = {}  # until (monotonic), of, figures
+
+    def has(self, key: object, of: object) -> bool:
+        """Whether there are figures."""
+        until, whose, _ = self._found.get(key, (0.0, None, None))
+        return until > time.monotonic() and whose is of
+
+    def get(self, key: object, of: object, make: Callable[[], T], until: float = math.inf) -> T:
+        """Return figures, made anew where none are kept.
+
+        Args:
+            key: Names them.
+            of: The configuration that they were made with.
+            make: Makes them.
+            until: End of their period, seconds since the epoch.
+        """
+        with self.lock:
+            if not self.has(key, of):
+                began = time.monotonic()
+                made = make()
+                now = time.monotonic()
+                stays = _SETTLED if until < time.time() - _HOUR else _FACTOR * (now - began)
+                if len(self._found) >= _MOST:
+                    del self._found[next(iter(self._found))]
+                self._found[key] = now + stays, of, made
+                return made
+            return self._found[key][2]  # type: ignore[return-value]
 
 
 class Spent(NamedTuple):
@@ -32,58 +69,33 @@ class Spent(NamedTuple):
     missing: int  # that are left to be read
 
 
-class _Kept(NamedTuple):
-    until: float  # of the monotonic clock
-    part: Part
-
-
-class Spending:
-    """Reads the sums of spenders, and keeps those of the hours and days that are over.
+def read_spending(
+    kept: Kept, view: GatewayView, money: SavingsCalculator, chunks: Iterable[Chunk], seconds: float
+) -> Spent:
+    """Read what spenders spent in the parts of a period, the newest first, one at least.
 
     A million decisions are read in some seconds: each page reads as many parts as it has time for.
+
+    Args:
+        kept: Has the parts that were read before.
+        view: The gateway.
+        money: Counts the savings.
+        chunks: The parts, the oldest first.
+        seconds: After which no further part is begun.
     """
+    end = time.monotonic() + seconds
+    parts: list[Part] = []
+    missing = 0
 
-    def __init__(self) -> None:
-        self._lock: Final = threading.Lock()
-        self._kept: Final[dict[Chunk, _Kept]] = {}
-        self._of: tuple[object, str] = (None, "")  # configuration and baseline, whose prices were taken
+    def read(chunk: Chunk) -> Part:
+        found = view.ledger.spenders(since=chunk[0], until=chunk[1])
+        return {spender: money.total(totals) for spender, totals in found.items()}
 
-    def read(
-        self, view: GatewayView, money: SavingsCalculator, chunks: Iterable[Chunk], seconds: float
-    ) -> Spent:
-        """Read the parts of a period, the newest first, one at least.
-
-        Args:
-            view: The gateway.
-            money: Counts the savings.
-            chunks: The parts, the oldest first.
-            seconds: After which no further part is begun.
-        """
-        end = time.monotonic() + seconds
-        parts: list[Part] = []
-        missing = 0
-        with self._lock:
-            if self._of[0] is not view.config or self._of[1] != money.baseline:
-                self._kept.clear()
-                self._of = view.config, money.baseline
-            for chunk in reversed(list(chunks)):
-                known = self._kept.get(chunk)
-                if known is not None and known.until > time.monotonic():
-                    parts.append(known.part)
-                elif parts and time.monotonic() > end:
-                    missing += 1
-                else:
-                    parts.append(self._read(view, money, chunk))
-        return Spent(parts[::-1], missing)
-
-    def _read(self, view: GatewayView, money: SavingsCalculator, chunk: Chunk) -> Part:
-        since, until = chunk
-        began = time.monotonic()
-        found = view.ledger.spenders(since=since, until=until)
-        part = {spender: money.total(totals) for spender, totals in found.items()}
-        now = time.monotonic()
-        stays = _SETTLED if until < time.time() - _HOUR else _FACTOR * (now - began)
-        if len(self._kept) >= _KEPT:
-            del self._kept[next(iter(self._kept))]
-        self._kept[chunk] = _Kept(now + stays, part)
-        return part
+    with kept.lock:
+        for chunk in reversed(list(chunks)):
+            key = chunk, money.baseline
+            if parts and time.monotonic() > end and not kept.has(key, view.config):
+                missing += 1
+            else:
+                parts.append(kept.get(key, view.config, partial(read, chunk), chunk[1]))
+    return Spent(parts[::-1], missing)

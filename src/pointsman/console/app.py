@@ -32,6 +32,7 @@ from pointsman.console._policy import Policies
 from pointsman.console._render import STATIC, render
 from pointsman.console._replays import Replays
 from pointsman.console._roles import check_change, console_role
+from pointsman.console._spending import Kept
 from pointsman.console._view import GatewayView, Page, Redirect, Visit
 from pointsman.errors import Overloaded, PointsmanError, Unauthorized
 from pointsman.printable import csv_text
@@ -117,7 +118,7 @@ class Console:
             "/sessions": _sessions.sessions,
             "/sessions/{id:path}": _session.session,
             "/savings": _savings.savings_page,
-            "/quality": _quality.quality,
+            "/quality": partial(_quality.quality, kept=Kept()),
             "/policy": policies.page,
             "/policy/replays/{id}": policies.progress,
             "/label": labels.page,
