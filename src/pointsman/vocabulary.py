@@ -165,7 +165,11 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False):
 
     id: str
     name: str
-    arguments: str  # JSON text exactly as sent; may be malformed
+    arguments: str  # JSON text exactly as sent, perhaps malformed; the text itself for a custom tool
+    custom: bool = False  # a custom tool of Responses, whose input is free text
+    namespace: str = ""  # of a tool in Responses
+    built_in: str = ""  # the tool, of those whose calls have an item type in Responses
+    is_cut: bool = False  # ended by the output limit or a filter: must not be run
 
     @property
     def tool_name(self) -> str:

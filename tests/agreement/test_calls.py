@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from pointsman.agreement import Compared
 from pointsman.agreement.calls import compare
-from pointsman.wire.conversation import Call, Completion, StopReason, Text, Tool
+from pointsman.vocabulary import ToolCall
+from pointsman.wire.conversation import Completion, StopReason, Text, Tool
 
 TABLE = tomllib.loads((Path(__file__).parent / "call_pairs.toml").read_text("utf-8"))
 READ = (
@@ -31,7 +32,7 @@ def answer(
 ) -> Completion:
     said = (Text(words),) if words else ()
     parts = tuple(
-        Call(id=f"{id}-{number}", name=name, arguments=text, is_cut=is_cut)
+        ToolCall(id=f"{id}-{number}", name=name, arguments=text, is_cut=is_cut)
         for number, (name, text) in enumerate(calls)
     )
     return Completion(id="c", model="m", parts=said + parts, stop=stop)

@@ -5,7 +5,8 @@ import pytest
 
 from pointsman.agreement import Compared
 from pointsman.agreement.calls import compare
-from pointsman.wire.conversation import Call, Completion, Shape, StopReason, Text, Tool
+from pointsman.vocabulary import ToolCall
+from pointsman.wire.conversation import Completion, Shape, StopReason, Text, Tool
 
 SHAPE = Shape(schema=msgspec.Raw(b'{"type": "object", "properties": {"n": {"type": "integer"}}}'))
 
@@ -41,7 +42,7 @@ def test_an_answer_that_is_not_whole_never_agrees(stop: StopReason) -> None:
 
 def test_free_text_of_a_custom_tool_and_calls_without_a_schema() -> None:
     def calls(text: str, *, custom: bool) -> Completion:
-        part = Call(id="1", name="run", arguments=text, custom=custom)
+        part = ToolCall(id="1", name="run", arguments=text, custom=custom)
         return Completion(id="c", model="m", parts=(part,), stop=StopReason.TOOLS)
 
     assert compare(calls(" ls -la\n", custom=True), calls("ls -la", custom=True)).agreed
@@ -66,7 +67,7 @@ def test_odd_schemas(schema: bytes, first: str, second: str, same: bool) -> None
     tools = (Tool(name="run", schema=msgspec.Raw(schema)),)
     one, two = (
         Completion(
-            id="c", model="m", parts=(Call(id="1", name="run", arguments=text),), stop=StopReason.TOOLS
+            id="c", model="m", parts=(ToolCall(id="1", name="run", arguments=text),), stop=StopReason.TOOLS
         )
         for text in (first, second)
     )

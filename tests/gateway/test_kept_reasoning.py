@@ -1,8 +1,8 @@
 """What the gateway keeps of reasoning: by session and upstream, for a day, in few bytes."""
 
 from pointsman.gateway._kept_reasoning import KeptReasoning
-from pointsman.vocabulary import Role, WireFormat
-from pointsman.wire.conversation import Call, Conversation, Message, Part, Result, Text, Thinking
+from pointsman.vocabulary import Role, ToolCall, WireFormat
+from pointsman.wire.conversation import Conversation, Message, Part, Result, Text, Thinking
 from pointsman.wire.reasoning import SignedTurn, said_before, signed_turn, with_reasoning
 from pointsman.wire.tools import call_id
 
@@ -12,7 +12,7 @@ NOW = 1_000.0
 def turn(name: str, size: int = 0) -> SignedTurn:
     """The reasoning of a turn with one call."""
     thought = Thinking("x" * max(size, 1), "signature", author=WireFormat.MESSAGES)
-    return signed_turn((thought, Call(name, "f", "{}")), b"")
+    return signed_turn((thought, ToolCall(name, "f", "{}")), b"")
 
 
 def has(kept: KeptReasoning, session: str, name: str, upstream: str = "a", now: float = NOW) -> bool:
@@ -96,7 +96,7 @@ def restored(
     return with_reasoning(conversation, lambda key: turns.get(key, ())).messages[-1].parts
 
 
-A, B = Call("a", "f", "{}"), Call("b", "f", "{}")
+A, B = ToolCall("a", "f", "{}"), ToolCall("b", "f", "{}")
 ONE = Thinking("one", "1", author=WireFormat.MESSAGES)
 TWO = Thinking("two", "2", author=WireFormat.MESSAGES)
 
@@ -119,8 +119,8 @@ def test_a_turn_without_calls_is_known_by_its_words() -> None:
 
 
 def test_ids_of_calls_are_compared_as_every_format_may_write_them() -> None:
-    odd = Call("functions.f:0", "f", "{}")
-    written = Call(call_id(odd.id), "f", "{}")
+    odd = ToolCall("functions.f:0", "f", "{}")
+    written = ToolCall(call_id(odd.id), "f", "{}")
     assert written != odd
     assert restored((ONE, odd), (odd,)) == (ONE, odd)
     assert restored((ONE, odd), (written,)) == (ONE, written)
@@ -141,9 +141,9 @@ def test_the_same_words_elsewhere_are_another_turn() -> None:
     assert restored(done, done[1:], (hello, mine)) == done
     assert restored(done, done[1:], (hello, mine), (hello, yours)) == done[1:]
     assert restored(done, done[1:], (hello, mine), (mine,)) == done[1:]
-    called, result = Message(Role.ASSISTANT, (A,)), user(Result("a", (Text("ok"),)))
+    called, result = Message(Role.ASSISTANT, (A,)), user(Result.of("a", (Text("ok"),)))
     assert restored(done, done[1:], (called, result)) == done
-    others = Message(Role.ASSISTANT, (B,)), user(Result("b", (Text("ok"),)))
+    others = Message(Role.ASSISTANT, (B,)), user(Result.of("b", (Text("ok"),)))
     assert restored(done, done[1:], (called, result), others) == done[1:]
 
 

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pointsman.vocabulary import Role, WireFormat
+from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire import _restored as _custom_input
 from pointsman.wire._restored import CustomInput
 from pointsman.wire.chat import translation as _open_call
 from pointsman.wire.chat._translation_answer import is_whole
 from pointsman.wire.chat.translation import CODEC as CHAT
 from pointsman.wire.chat.translation import OpenCall
-from pointsman.wire.conversation import Call, Message, Opaque, Part, Result, Text
+from pointsman.wire.conversation import Message, Opaque, Part, Result, Text
 from pointsman.wire.messages import _translation_answer, _translation_parts
 from pointsman.wire.messages._translation_writing import with_unique_ids
 from pointsman.wire.messages.translation import CODEC as MESSAGES
@@ -154,7 +154,7 @@ def said(role: Role, *parts: Part) -> Message:
 
 def test_many_calls_with_one_id() -> None:
     def work(calls: int) -> int:
-        messages = (said(Role.ASSISTANT, *[Call("c", "f", "{}")] * calls, Call("c_7", "f", "{}")),)
+        messages = (said(Role.ASSISTANT, *[ToolCall("c", "f", "{}")] * calls, ToolCall("c_7", "f", "{}")),)
         return lines(lambda: with_unique_ids(messages))
 
     assert work(800) <= MOST * work(200)
@@ -162,8 +162,8 @@ def test_many_calls_with_one_id() -> None:
 
 def test_many_results_behind_many_notes() -> None:
     def work(results: int) -> int:
-        note, result = said(Role.USER, Text("n")), said(Role.TOOL, Result("c"))
-        items = [said(Role.ASSISTANT, Call("c", "f", "{}")), *[note] * results, *[result] * results]
+        note, result = said(Role.USER, Text("n")), said(Role.TOOL, Result.of("c"))
+        items = [said(Role.ASSISTANT, ToolCall("c", "f", "{}")), *[note] * results, *[result] * results]
         return lines(lambda: merged(iter(items)))
 
     assert work(800) <= MOST * work(200)
@@ -232,7 +232,7 @@ class Id(str):
 
 def test_many_calls_in_a_final_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     def parts_of(raw: msgspec.Raw) -> tuple[Part, ...]:
-        return (Call(Id(json.loads(bytes(raw))["call_id"]), "f", "{}"),)
+        return (ToolCall(Id(json.loads(bytes(raw))["call_id"]), "f", "{}"),)
 
     def work(calls: int) -> int:
         items = [{"type": "function_call", "call_id": f"c{at}", "name": "f"} for at in range(calls)]

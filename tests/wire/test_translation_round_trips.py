@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pointsman.vocabulary import Role, WireFormat
+from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire import FORMATS, sse
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import (
     ArgumentsDelta,
-    Call,
     CallEnd,
     CallStart,
     Completion,
@@ -55,11 +54,11 @@ def turns(draw: st.DrawFn) -> tuple[Message, ...]:
     for _ in range(draw(st.integers(0, 3))):
         said: list[Part] = [Text(draw(WORDS))] if draw(st.booleans()) else []
         count = draw(st.integers(0, 3))
-        calls = [Call(f"call_{next(ids)}", draw(NAMES), draw(ARGUMENTS)) for _ in range(count)]
+        calls = [ToolCall(f"call_{next(ids)}", draw(NAMES), draw(ARGUMENTS)) for _ in range(count)]
         if not (said or calls):
             continue
         messages.append(Message(Role.ASSISTANT, (*said, *calls)))
-        results = [Result(call.id, (Text(draw(WORDS)),), draw(st.booleans())) for call in calls]
+        results = [Result.of(call.id, (Text(draw(WORDS)),), draw(st.booleans())) for call in calls]
         if results:
             messages.append(Message(Role.TOOL, tuple(results)))
         if not calls or draw(st.booleans()):
@@ -73,7 +72,7 @@ def told(messages: tuple[Message, ...]) -> list[tuple[Any, ...]]:
 
 
 def _told(role: Role, part: Part) -> Iterator[tuple[Any, ...]]:
-    if isinstance(part, Call):
+    if isinstance(part, ToolCall):
         yield "call", part.id, part.name, json.loads(part.arguments)
     elif isinstance(part, Result):
         text = "".join(piece.text for piece in part.parts if isinstance(piece, Text))
@@ -122,7 +121,7 @@ def _request(caller: WireFormat, upstream: WireFormat) -> Translated:
 @st.composite
 def answers(draw: st.DrawFn) -> Completion:
     said: list[Part] = [Text(draw(WORDS))] if draw(st.booleans()) else []
-    calls = [Call(f"call_{at}", draw(NAMES), draw(ARGUMENTS)) for at in range(draw(st.integers(0, 3)))]
+    calls = [ToolCall(f"call_{at}", draw(NAMES), draw(ARGUMENTS)) for at in range(draw(st.integers(0, 3)))]
     stop = StopReason.TOOLS if calls else draw(st.sampled_from([StopReason.END, StopReason.LENGTH]))
     return Completion(id="1", model="m", parts=(*said, *calls), stop=stop, usage=USED, created=5)
 

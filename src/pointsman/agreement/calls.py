@@ -17,7 +17,8 @@ import msgspec
 
 from pointsman.agreement.answers import final_answer, same_answer
 from pointsman.agreement.policy import Compared
-from pointsman.wire.conversation import Call, Completion, Shape, StopReason, Text, Tool
+from pointsman.vocabulary import ToolCall
+from pointsman.wire.conversation import Completion, Shape, StopReason, Text, Tool
 
 __all__ = ["Agreement", "call_arguments", "canonical_calls", "canonical_text", "compare", "is_whole"]
 
@@ -34,7 +35,7 @@ _TYPES: Final = {
 }  # fmt: skip
 
 
-def canonical_calls(calls: Sequence[Call], tools: Sequence[Tool]) -> tuple[str, ...] | None:
+def canonical_calls(calls: Sequence[ToolCall], tools: Sequence[Tool]) -> tuple[str, ...] | None:
     """The calls as sorted canonical texts: a multiset. None if one was cut, or its arguments are no object.
 
     Args:
@@ -58,7 +59,7 @@ def canonical_calls(calls: Sequence[Call], tools: Sequence[Tool]) -> tuple[str, 
     return tuple(sorted(texts))
 
 
-def call_arguments(call: Call) -> dict[str, Any] | None:
+def call_arguments(call: ToolCall) -> dict[str, Any] | None:
     """The arguments of a call; None if they are not a JSON object. Nothing, or null, is no arguments."""
     text = call.arguments.strip()
     found = _decoded(text) if text and text != "null" else {}
@@ -264,7 +265,7 @@ def _nothing(detail: str) -> Agreement:
     return Agreement(agreed=False, compared=Compared.NOTHING, detail=detail)
 
 
-def _compare_calls(calls: list[Call], others: list[Call], tools: Sequence[Tool]) -> Agreement:
+def _compare_calls(calls: list[ToolCall], others: list[ToolCall], tools: Sequence[Tool]) -> Agreement:
     first, second = canonical_calls(calls, tools), canonical_calls(others, tools)
     same = first is not None and first == second
     if same:
@@ -287,15 +288,15 @@ def _compare_structured(text: str, other: str, shape: Shape) -> Agreement:
     return Agreement(agreed=same, compared=Compared.STRUCTURED, detail=detail)
 
 
-def _calls(completion: Completion) -> list[Call]:
-    return [part for part in completion.parts if isinstance(part, Call)]
+def _calls(completion: Completion) -> list[ToolCall]:
+    return [part for part in completion.parts if isinstance(part, ToolCall)]
 
 
 def _spoken(completion: Completion) -> str:
     return "".join(part.text for part in completion.parts if isinstance(part, Text))
 
 
-def _called(calls: Sequence[Call]) -> str:
+def _called(calls: Sequence[ToolCall]) -> str:
     """Which tools are called, with how many arguments in all: "call of `edit_file`, 2 arguments"."""
     count = sum(len(call_arguments(call) or ()) for call in calls if not call.custom)
     arguments = "1 argument" if count == 1 else f"{count or 'no'} arguments"
@@ -303,5 +304,5 @@ def _called(calls: Sequence[Call]) -> str:
     return f"{several} of {', '.join(dict.fromkeys(f'`{call.name}`' for call in calls))}, {arguments}"
 
 
-def _names(calls: Sequence[Call]) -> str:
+def _names(calls: Sequence[ToolCall]) -> str:
     return ", ".join(f"`{call.name}`" for call in calls) or "no tool"

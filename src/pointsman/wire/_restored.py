@@ -15,10 +15,10 @@ import msgspec
 from msgspec.structs import replace
 
 from pointsman.decoding import UNREADABLE
+from pointsman.vocabulary import ToolCall
 from pointsman.wire.client_tools import built_in
 from pointsman.wire.conversation import (
     ArgumentsDelta,
-    Call,
     CallEnd,
     CallStart,
     Completion,
@@ -139,16 +139,16 @@ def offered_tools(tools: Iterable[Tool]) -> Mapping[str, Offered]:
 
 def restored(completion: Completion, tools: Mapping[str, Offered]) -> Completion:
     """Return an answer with its calls as the caller knows its tools."""
-    parts = tuple(_call(part, tools) if isinstance(part, Call) else part for part in completion.parts)
+    parts = tuple(_call(part, tools) if isinstance(part, ToolCall) else part for part in completion.parts)
     return replace(completion, parts=parts)
 
 
-def _call(call: Call, tools: Mapping[str, Offered]) -> Call:
+def _call(call: ToolCall, tools: Mapping[str, Offered]) -> ToolCall:
     offered = None if call.namespace else tools.get(call.name)
     if offered is None:
         return call
     custom = offered.custom and not call.custom
-    return Call(
+    return ToolCall(
         call.id,
         offered.name,
         unwrapped(call.arguments) if custom else call.arguments,

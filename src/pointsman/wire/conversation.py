@@ -14,11 +14,10 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from pointsman.vocabulary import Role, WireFormat
+from pointsman.vocabulary import Role, ToolCall, ToolResult, WireFormat
 
 __all__ = [
     "ArgumentsDelta",
-    "Call",
     "CallEnd",
     "CallStart",
     "Completion",
@@ -82,7 +81,7 @@ class _Collecting:
         if self.refused:
             yield Refusal("".join(self.refused))
         for index, (start, pieces) in self.calls.items():
-            yield Call(
+            yield ToolCall(
                 id=start.id,
                 name=start.name,
                 arguments="".join(pieces),
@@ -157,26 +156,32 @@ class Thinking(msgspec.Struct, frozen=True, gc=False):
     author: WireFormat | None = None  # the format whose provider signed or encrypted it; None: nobody did
 
 
-class Call(msgspec.Struct, frozen=True, gc=False):
-    """A call of a tool."""
+class Result(ToolResult, frozen=True, gc=False):
+    """A tool result with the parts that one plain text cannot hold; ``text`` has their words."""
 
-    id: str
-    name: str
-    arguments: str  # JSON text exactly as written, perhaps malformed; the text itself for a custom tool
-    custom: bool = False  # a custom tool of Responses, whose input is free text
-    namespace: str = ""  # of a tool in Responses
-    built_in: str = ""  # the tool, of those whose calls have a form of their own in Responses
-    is_cut: bool = False  # the output limit or a filter ended it: none to run
-
-
-class Result(msgspec.Struct, frozen=True, gc=False):
-    """What a call returned."""
-
-    call_id: str
-    parts: tuple[Text | Media, ...] = ()
-    is_error: bool = False
+    parts: tuple[Text | Media, ...] = ()  # empty: ``text`` is all
     custom: bool = False
     local_shell: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        call_id: str,
+        parts: tuple[Text | Media, ...] = (),
+        is_error: bool = False,
+        *,
+        custom: bool = False,
+        local_shell: bool = False,
+    ) -> Result:
+        """Build a result from its parts."""
+        text = "\n".join([part.text for part in parts if type(part) is Text])
+        is_plain = not parts or (len(parts) == 1 and type(parts[0]) is Text and not parts[0].cached)
+        return cls(call_id, text, is_error, () if is_plain else parts, custom, local_shell)
+
+    @property
+    def content(self) -> tuple[Text | Media, ...]:
+        """Its parts; one where it is a plain text, none where it is empty."""
+        return self.parts or ((Text(self.text),) if self.text else ())
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
@@ -193,7 +198,7 @@ class Opaque(msgspec.Struct, frozen=True, gc=False):
     raw: msgspec.Raw = _ABSENT
 
 
-Part: TypeAlias = Text | Media | Thinking | Call | Result | Refusal | Opaque
+Part: TypeAlias = Text | Media | Thinking | ToolCall | Result | Refusal | Opaque
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):

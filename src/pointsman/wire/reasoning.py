@@ -21,10 +21,9 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from pointsman.vocabulary import Role, WireFormat
+from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.body import Body, Edit, Span
 from pointsman.wire.conversation import (
-    Call,
     CallStart,
     Conversation,
     Event,
@@ -159,7 +158,7 @@ def signed_turn(parts: Iterable[Part], before: bytes) -> SignedTurn:
     calls, texts, found, said = list[str](), list[str](), list[Placed](), False
     heads = list[str]()
     for part in parts:
-        if isinstance(part, Call):
+        if isinstance(part, ToolCall):
             calls.append(part.id)
             said = False
         elif isinstance(part, Thinking):
@@ -205,7 +204,7 @@ def _words(message: Message) -> bytes:
             words.append("".join(text.split()) if message.role is _ASSISTANT else text)
         elif kind is Result:
             words.append(part.call_id)  # type: ignore[union-attr]
-        elif kind is Call:
+        elif kind is ToolCall:
             words.append(part.id)  # type: ignore[union-attr]
     words.append("\x01")
     return "\x00".join(words).encode("utf-8", "surrogatepass")
@@ -229,7 +228,7 @@ def with_reasoning(conversation: Conversation, recall: Recall) -> Conversation:
 
 
 def _key_of(message: Message, said: hashlib.blake2b) -> str:
-    calls = [part.id for part in message.parts if isinstance(part, Call)]
+    calls = [part.id for part in message.parts if isinstance(part, ToolCall)]
     if calls:
         return _key(b"", calls, ())
     return _key(said.digest(), (), [part.text for part in message.parts if isinstance(part, Text)])
@@ -243,7 +242,7 @@ def _placed(parts: Iterable[Part], reasoning: Sequence[Placed]) -> list[Part]:
             placed.append(reasoning[at][1])
             at += 1
         placed.append(part)
-        calls, said = (calls + 1, False) if isinstance(part, Call) else (calls, True)
+        calls, said = (calls + 1, False) if isinstance(part, ToolCall) else (calls, True)
     return placed + [part for _, part in reasoning[at:]]
 
 

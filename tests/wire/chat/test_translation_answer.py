@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 
 from pointsman.decoding import UNREADABLE
+from pointsman.vocabulary import ToolCall
 from pointsman.wire.chat.translation import CODEC
-from pointsman.wire.conversation import Call, Completion, Part, Refusal, StopReason, Text, Thinking, Usage
+from pointsman.wire.conversation import Completion, Part, Refusal, StopReason, Text, Thinking, Usage
 
 
 def read(message: dict[str, Any], finish: str | None = "stop", **members: Any) -> Completion:
@@ -47,17 +48,17 @@ def call(arguments: object = "{}", **members: Any) -> dict[str, Any]:
         ({"content": None, "refusal": "no"}, (Refusal("no"),)),
         (
             {"content": "x", "tool_calls": [call(), call("", id="b")]},
-            (Text("x"), Call("a", "f", "{}"), Call("b", "f", "")),
+            (Text("x"), ToolCall("a", "f", "{}"), ToolCall("b", "f", "")),
         ),
-        ({"tool_calls": [call({"x": 1})]}, (Call("a", "f", '{"x":1}'),)),
+        ({"tool_calls": [call({"x": 1})]}, (ToolCall("a", "f", '{"x":1}'),)),
         (
             {"tool_calls": [call(id=None), call(id="")]},
-            (Call("call_1_0", "f", "{}"), Call("call_1_1", "f", "{}")),
+            (ToolCall("call_1_0", "f", "{}"), ToolCall("call_1_1", "f", "{}")),
         ),
-        ({"function_call": {"name": "f", "arguments": "{}"}}, (Call("call_1_0", "f", "{}"),)),
+        ({"function_call": {"name": "f", "arguments": "{}"}}, (ToolCall("call_1_0", "f", "{}"),)),
         (
             {"tool_calls": [{"id": "a", "type": "custom", "custom": {"name": "p", "input": "x"}}]},
-            (Call("a", "p", "x", custom=True),),
+            (ToolCall("a", "p", "x", custom=True),),
         ),
     ],
 )
@@ -127,9 +128,9 @@ def test_no_choice_is_an_empty_answer_and_no_choices_are_none() -> None:
         (StopReason.PAUSE, (), "stop"),
         (StopReason.LENGTH, (), "length"),
         (StopReason.REFUSAL, (), "content_filter"),
-        (StopReason.TOOLS, (Call("a", "f", "{}"),), "tool_calls"),
-        (StopReason.END, (Call("a", "f", "{}"),), "tool_calls"),
-        (StopReason.LENGTH, (Call("a", "f", '{"'),), "length"),
+        (StopReason.TOOLS, (ToolCall("a", "f", "{}"),), "tool_calls"),
+        (StopReason.END, (ToolCall("a", "f", "{}"),), "tool_calls"),
+        (StopReason.LENGTH, (ToolCall("a", "f", '{"'),), "length"),
     ],
 )
 def test_the_finish_that_is_written(stop: StopReason, parts: tuple[Part, ...], finish: str) -> None:
@@ -141,7 +142,7 @@ def test_a_written_answer() -> None:
     completion = Completion(
         id="msg_1",
         model="m",
-        parts=(Thinking("hm", "sig"), Thinking(encrypted="x"), Text("a"), Text("b"), Call("c", "f", "")),
+        parts=(Thinking("hm", "sig"), Thinking(encrypted="x"), Text("a"), Text("b"), ToolCall("c", "f", "")),
         stop=StopReason.TOOLS,
         usage=Usage(input=115, cached=100, output=3, written=5, reasoning=1),
         created=7,
@@ -187,7 +188,7 @@ def usages(draw: st.DrawFn) -> Usage:
     return Usage(whole, cached, draw(st.integers(0, 99)), written, draw(st.integers(0, 99)))
 
 
-CALLS = st.builds(Call, WORDS, WORDS, st.sampled_from(["{}", '{"a":1}', '{"']), custom=st.booleans())
+CALLS = st.builds(ToolCall, WORDS, WORDS, st.sampled_from(["{}", '{"a":1}', '{"']), custom=st.booleans())
 
 
 @st.composite

@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.errors import MalformedRequest
-from pointsman.vocabulary import Role, WireFormat
+from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.chat.translation import CODEC
 from pointsman.wire.constructs import Report, Untranslatable
 from pointsman.wire.conversation import (
-    Call,
     Conversation,
     Media,
     Message,
@@ -149,9 +148,9 @@ def test_an_assistants_message_keeps_the_order_thinking_text_calls() -> None:
         assistant(
             Thinking("hm"),
             Text("ok"),
-            Call("a", "f", ""),
-            Call("b", "patch", "***", custom=True),
-            Call("c", "g", '{"x":1}'),
+            ToolCall("a", "f", ""),
+            ToolCall("b", "patch", "***", custom=True),
+            ToolCall("c", "g", '{"x":1}'),
         ),
     )
 
@@ -168,7 +167,7 @@ def test_results_of_one_turn_are_one_message() -> None:
         {"role": "tool", "tool_call_id": "b", "content": [{"type": "text", "text": "2"}], "is_error": True},
         {"role": "user", "content": "go on"},
     ) == (
-        Message(Role.TOOL, (Result("a", (Text("1"),)), Result("b", (Text("2"),), is_error=True))),
+        Message(Role.TOOL, (Result.of("a", (Text("1"),)), Result.of("b", (Text("2"),), is_error=True))),
         user(Text("go on")),
     )
 
@@ -177,10 +176,10 @@ def test_legacy_calls_and_results_get_ids_that_no_other_call_has() -> None:
     call = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
     result = {"role": "function", "name": "f", "content": "1"}
     assert read_messages(call, result, call, result) == (
-        assistant(Call("call_1", "f", "{}")),
-        Message(Role.TOOL, (Result("call_1", (Text("1"),)),)),
-        assistant(Call("call_2", "f", "{}")),
-        Message(Role.TOOL, (Result("call_2", (Text("1"),)),)),
+        assistant(ToolCall("call_1", "f", "{}")),
+        Message(Role.TOOL, (Result.of("call_1", (Text("1"),)),)),
+        assistant(ToolCall("call_2", "f", "{}")),
+        Message(Role.TOOL, (Result.of("call_2", (Text("1"),)),)),
     )
 
 
@@ -296,8 +295,8 @@ def test_half_an_emoji_is_no_reason_to_refuse(content: bytes) -> None:
 def test_results_then_media_then_the_users_words() -> None:
     image = Media("image", "image/png", "iVBO")
     written, changed = write_messages(
-        assistant(Call("a", "f", ""), Call("b", "g", '{"x":')),
-        user(Result("a", (Text("1"), image)), Result("b", (image,), is_error=True), Text("go on")),
+        assistant(ToolCall("a", "f", ""), ToolCall("b", "g", '{"x":')),
+        user(Result.of("a", (Text("1"), image)), Result.of("b", (image,), is_error=True), Text("go on")),
     )
     shown = {"type": "image_url", "image_url": {"url": PNG}}
     assert written == [
@@ -319,8 +318,8 @@ def test_results_then_media_then_the_users_words() -> None:
 def test_media_stand_behind_the_last_result_even_where_results_are_messages_of_their_own() -> None:
     image = Media("image", url="https://a/b.png")
     written, _ = write_messages(
-        Message(Role.TOOL, (Result("a", (image,)),)),
-        Message(Role.TOOL, (Result("b", (Text("2"),)),)),
+        Message(Role.TOOL, (Result.of("a", (image,)),)),
+        Message(Role.TOOL, (Result.of("b", (Text("2"),)),)),
         assistant(Text("seen")),
     )
     assert [message["role"] for message in written] == ["tool", "tool", "user", "assistant"]
@@ -380,7 +379,9 @@ def test_custom_tools_and_namespaces_become_functions() -> None:
         Tool("patch", "d", kind="custom", raw=raw({"type": "custom"})),
         Tool("ls", schema=raw({}), namespace="mcp"),
     )
-    messages = (assistant(Call("a", "patch", "***", custom=True), Call("b", "ls", "{}", namespace="mcp")),)
+    messages = (
+        assistant(ToolCall("a", "patch", "***", custom=True), ToolCall("b", "ls", "{}", namespace="mcp")),
+    )
     body, changed = write(
         Conversation(model="m", tools=tools, messages=messages, choice=ToolChoice("named", "ls")), RESPONSES
     )
@@ -453,7 +454,7 @@ def test_what_chat_cannot_say_is_refused_by_name(members: dict[str, Any], named:
 WORDS = st.text(min_size=1, max_size=5)
 NAMES = st.from_regex(r"[a-z_]{1,6}", fullmatch=True)
 ARGUMENTS = st.sampled_from(['{"a":1}', "{}", '{"broken', '{"t":"é"}'])
-CALLS = st.builds(Call, id=NAMES, name=NAMES, arguments=ARGUMENTS)
+CALLS = st.builds(ToolCall, id=NAMES, name=NAMES, arguments=ARGUMENTS)
 IMAGES = st.sampled_from(
     [
         Media("image", "image/png", "iVBO", detail="low"),
@@ -475,7 +476,7 @@ def turns(draw: st.DrawFn) -> list[Message]:
         found.append(Message(Role.ASSISTANT, (*([Text(text)] if text else []), *calls)))
     if calls:
         results = [
-            Result(call.id, (Text(said),) if (said := draw(st.text(max_size=3))) else ()) for call in calls
+            Result.of(call.id, (Text(said),) if (said := draw(st.text(max_size=3))) else ()) for call in calls
         ]
         found.append(Message(Role.TOOL, tuple(results)))
     return found

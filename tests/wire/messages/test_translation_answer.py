@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.decoding import UNREADABLE
-from pointsman.vocabulary import WireFormat
+from pointsman.vocabulary import ToolCall, WireFormat
 from pointsman.wire.conversation import (
-    Call,
     Completion,
     Opaque,
     Part,
@@ -59,7 +58,7 @@ def test_blocks_are_read_in_order() -> None:
         Thinking(encrypted="x", author=MESSAGES),
         Text("a"),
         Opaque(MESSAGES, "server_tool_use", msgspec.Raw(msgspec.json.encode(searched))),
-        Call("t", "f", '{"a":1}'),
+        ToolCall("t", "f", '{"a":1}'),
     )
     assert answer.stop is StopReason.TOOLS
 
@@ -95,7 +94,7 @@ def test_stop_reason_is_read(reason: str | None, stop: StopReason) -> None:
 def test_stop_reason_is_written(stop: StopReason, reason: str) -> None:
     assert written(Text("a"), stop=stop)["stop_reason"] == reason
     cut = stop in {StopReason.LENGTH, StopReason.REFUSAL}  # the call may be a part of one: none to run
-    assert written(Call("c", "f", ""), stop=stop)["stop_reason"] == (reason if cut else "tool_use")
+    assert written(ToolCall("c", "f", ""), stop=stop)["stop_reason"] == (reason if cut else "tool_use")
 
 
 @pytest.mark.parametrize(
@@ -152,8 +151,8 @@ def test_answer_is_written_whole() -> None:
         Text(""),
         Refusal("no"),
         Opaque(WireFormat.RESPONSES, "web_search_call"),
-        Call("call.1", "f", '{"a":'),
-        Call("c", "apply_patch", "*** x", custom=True),
+        ToolCall("call.1", "f", '{"a":'),
+        ToolCall("c", "apply_patch", "*** x", custom=True),
         usage=Usage(input=115, cached=100, output=7, reasoning=3),
     )
     assert answer == {
@@ -199,7 +198,7 @@ def test_answer_is_written_whole() -> None:
 
 
 def test_calls_without_an_id_get_one_each() -> None:
-    answer = written(Call("", "f", "{}"), Call("", "g", "{}"))
+    answer = written(ToolCall("", "f", "{}"), ToolCall("", "g", "{}"))
     assert [block["id"] for block in answer["content"]] == ["i_0", "i_1"]
 
 
@@ -207,7 +206,7 @@ def test_the_official_sdk_reads_it() -> None:
     anthropic = pytest.importorskip("anthropic.types")
     answer = anthropic.Message.model_validate_json(
         CODEC.write_answer(
-            Completion(id="i", model="m", parts=(Thinking("hm"), Text("a"), Call("c", "f", "")))
+            Completion(id="i", model="m", parts=(Thinking("hm"), Text("a"), ToolCall("c", "f", "")))
         )
     )
     assert [block.type for block in answer.content] == ["thinking", "text", "tool_use"]
@@ -218,7 +217,7 @@ PARTS = st.lists(
     st.builds(Text, st.text(st.characters(codec="utf-8"), min_size=1, max_size=5).filter(str.strip))
     | st.builds(Thinking, st.text("ab", min_size=1), st.text("ab", min_size=1), author=st.just(MESSAGES))
     | st.builds(
-        Call, st.text("ab-_", min_size=1), st.text("ab"), st.sampled_from(["{}", '{"a": [1, "\\u00e4"]}'])
+        ToolCall, st.text("ab-_", min_size=1), st.text("ab"), st.sampled_from(["{}", '{"a": [1, "\\u00e4"]}'])
     ),
     max_size=4,
 )
@@ -234,7 +233,7 @@ def test_what_is_written_is_read_again(
     parts: list[Part], stop: StopReason, counts: tuple[int, int, int, int] | None
 ) -> None:
     plain, cached, output, written = counts or (0, 0, 0, 0)
-    calls = any(isinstance(part, Call) for part in parts)
+    calls = any(isinstance(part, ToolCall) for part in parts)
     answer = Completion(
         id="i",
         model="m",

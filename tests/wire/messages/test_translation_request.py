@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.errors import MalformedRequest
-from pointsman.vocabulary import Role
+from pointsman.vocabulary import Role, ToolCall
 from pointsman.wire.conversation import (
-    Call,
     Conversation,
     Media,
     Part,
@@ -77,11 +76,11 @@ from support.messages_codec import MESSAGES, OBJECT, raw, read
         ),
         (
             {"type": "tool_use", "id": "t", "name": "f", "input": {"b": 1, "a": 2}},
-            (Call("t", "f", '{"b":1,"a":2}'),),
+            (ToolCall("t", "f", '{"b":1,"a":2}'),),
         ),
-        ({"type": "tool_use", "id": "t", "name": "f"}, (Call("t", "f", "{}"),)),
-        ({"type": "tool_result", "tool_use_id": "t", "content": "x"}, (Result("t", (Text("x"),)),)),
-        ({"type": "tool_result", "tool_use_id": "t"}, (Result("t"),)),
+        ({"type": "tool_use", "id": "t", "name": "f"}, (ToolCall("t", "f", "{}"),)),
+        ({"type": "tool_result", "tool_use_id": "t", "content": "x"}, (Result.of("t", (Text("x"),)),)),
+        ({"type": "tool_result", "tool_use_id": "t"}, (Result.of("t"),)),
         (
             {
                 "type": "tool_result",
@@ -92,7 +91,7 @@ from support.messages_codec import MESSAGES, OBJECT, raw, read
                     {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA"}},
                 ],
             },
-            (Result("t", (Text("x"), Media("image", "image/png", "AA")), is_error=True),),
+            (Result.of("t", (Text("x"), Media("image", "image/png", "AA")), is_error=True),),
         ),
         (
             {
@@ -100,7 +99,7 @@ from support.messages_codec import MESSAGES, OBJECT, raw, read
                 "tool_use_id": "t",
                 "content": [{"type": "tool_reference", "tool_name": "f"}],
             },
-            (Result("t", (Text('{"type":"tool_reference","tool_name":"f"}'),)),),
+            (Result.of("t", (Text('{"type":"tool_reference","tool_name":"f"}'),)),),
         ),
         (
             {"type": "thinking", "thinking": "hm", "signature": "s"},

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.vocabulary import Role
+from pointsman.vocabulary import Role, ToolCall
 from pointsman.wire.constructs import CONSTRUCT_OF, CONSTRUCTS, NEUTRAL, Report, Untranslatable
 from pointsman.wire.conversation import (
-    Call,
     Conversation,
     Media,
     Message,
@@ -175,9 +174,11 @@ WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(
 OBJECTS = st.dictionaries(st.text("ab"), st.integers(0, 9)).map(lambda value: json.dumps(value))
 TEXTS = st.builds(Text, WORDS, st.booleans())
 IMAGES = st.builds(Media, st.just("image"), st.just("image/png"), st.just("AAAA"))
-RESULTS = st.builds(Result, IDS, st.lists(TEXTS | IMAGES, min_size=1, max_size=2).map(tuple), st.booleans())
+RESULTS = st.builds(
+    Result.of, IDS, st.lists(TEXTS | IMAGES, min_size=1, max_size=2).map(tuple), st.booleans()
+)
 THOUGHTS = st.builds(Thinking, WORDS, WORDS, author=st.just(MESSAGES))
-SAID = st.lists(TEXTS | THOUGHTS | st.builds(Call, IDS, IDS, OBJECTS), min_size=1, max_size=3)
+SAID = st.lists(TEXTS | THOUGHTS | st.builds(ToolCall, IDS, IDS, OBJECTS), min_size=1, max_size=3)
 ASKED = st.lists(TEXTS | IMAGES, min_size=1, max_size=2)
 
 
@@ -224,7 +225,9 @@ def _thinks_in_vain(conversation: Conversation) -> bool:
 
 def _calls_twice(conversation: Conversation) -> bool:
     """Two calls have one id: the second gets another."""
-    ids = [part.id for message in conversation.messages for part in message.parts if isinstance(part, Call)]
+    ids = [
+        part.id for message in conversation.messages for part in message.parts if isinstance(part, ToolCall)
+    ]
     return len(set(ids)) < len(ids)
 
 

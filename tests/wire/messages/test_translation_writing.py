@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.vocabulary import Role
+from pointsman.vocabulary import Role, ToolCall
 from pointsman.wire.constructs import Untranslatable
 from pointsman.wire.conversation import (
-    Call,
     Media,
     Message,
     Opaque,
@@ -50,10 +49,10 @@ def test_what_only_messages_has_stays_json_and_is_refused_from_elsewhere(block: 
 def test_parallel_calls_then_results_and_a_text() -> None:
     messages = (
         *HI,
-        Message(Role.ASSISTANT, (Text(""), Call("call:1", "f", ""), Call("call.1", "g", '{"a": 1}'))),
+        Message(Role.ASSISTANT, (Text(""), ToolCall("call:1", "f", ""), ToolCall("call.1", "g", '{"a": 1}'))),
         Message(Role.USER, (Text("meanwhile"),)),
-        Message(Role.TOOL, (Result("call.1", (Text("y"),)),)),
-        Message(Role.TOOL, (Result("call:1", (Text("x"),), is_error=True),)),
+        Message(Role.TOOL, (Result.of("call.1", (Text("y"),)),)),
+        Message(Role.TOOL, (Result.of("call:1", (Text("x"),), is_error=True),)),
         Message(Role.USER, (Text("go on"), Text(" \n"))),
     )
     body, changed = written(CHAT, messages)
@@ -93,11 +92,11 @@ def test_parallel_calls_then_results_and_a_text() -> None:
     ],
 )
 def test_input_is_always_an_object(arguments: str, expected: object) -> None:
-    assert content(Call("c", "f", arguments), role=Role.ASSISTANT)[-1]["input"] == expected
+    assert content(ToolCall("c", "f", arguments), role=Role.ASSISTANT)[-1]["input"] == expected
 
 
 def test_malformed_arguments_are_reported() -> None:
-    _, changed = written(CHAT, (*HI, Message(Role.ASSISTANT, (Call("c", "f", "{"),))))
+    _, changed = written(CHAT, (*HI, Message(Role.ASSISTANT, (ToolCall("c", "f", "{"),))))
     assert changed == ["malformed_arguments"]
 
 
@@ -105,7 +104,7 @@ def test_custom_and_namespaced_tools() -> None:
     tools = (Tool("apply_patch", "d", kind="custom"), Tool("read", schema=OBJECT, namespace="mcp"))
     calls = Message(
         Role.ASSISTANT,
-        (Call("1", "apply_patch", '*** "x', custom=True), Call("2", "read", "{}", namespace="mcp")),
+        (ToolCall("1", "apply_patch", '*** "x', custom=True), ToolCall("2", "read", "{}", namespace="mcp")),
     )
     body, changed = written(RESPONSES, (*HI, calls), tools=tools, choice=ToolChoice("named", "read"))
     assert body["tool_choice"] == {"type": "tool", "name": "mcp__read"}
@@ -156,7 +155,9 @@ def test_custom_and_namespaced_tools() -> None:
 )
 def test_media_is_written(media: Media, block: dict[str, Any]) -> None:
     assert content(media) == [block]
-    assert content(Result("t", (media,))) == [{"type": "tool_result", "tool_use_id": "t", "content": [block]}]
+    assert content(Result.of("t", (media,))) == [
+        {"type": "tool_result", "tool_use_id": "t", "content": [block]}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -194,8 +195,8 @@ def test_system_texts() -> None:
     assert changed == ["late_system"]
 
 
-CALLED = Message(Role.ASSISTANT, (Call("c", "f", "{}"),))
-RETURNED = Message(Role.TOOL, (Result("c", (Text("x"),)),))
+CALLED = Message(Role.ASSISTANT, (ToolCall("c", "f", "{}"),))
+RETURNED = Message(Role.TOOL, (Result.of("c", (Text("x"),)),))
 
 
 def test_reasoning_of_others_is_never_sent() -> None:
@@ -225,10 +226,10 @@ def test_no_thinking_in_a_turn_that_began_without() -> None:
 
 
 def test_result_without_words() -> None:
-    assert content(Result("t")) == [{"type": "tool_result", "tool_use_id": "t"}]
+    assert content(Result.of("t")) == [{"type": "tool_result", "tool_use_id": "t"}]
     failed = {"type": "tool_result", "tool_use_id": "t", "is_error": True, "content": "Error"}
-    assert content(Result("t", is_error=True)) == [failed]
-    assert content(Result("t", (Text(" "),), is_error=True)) == [failed]
+    assert content(Result.of("t", is_error=True)) == [failed]
+    assert content(Result.of("t", (Text(" "),), is_error=True)) == [failed]
 
 
 def test_beginning_of_the_answer_ends_with_a_word() -> None:

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from openai.types.responses import Response
 from pydantic import TypeAdapter
 
-from pointsman.vocabulary import WireFormat
+from pointsman.vocabulary import ToolCall, WireFormat
 from pointsman.wire._restored import CustomInput, offered_tools, restored, unwrapped
 from pointsman.wire.conversation import (
-    Call,
     Completion,
     Conversation,
     Opaque,
@@ -116,7 +115,7 @@ def test_an_answer_is_read_in_order() -> None:
         Opaque(WireFormat.RESPONSES, "web_search_call", raw(search)),
         Text("a"),
         Refusal("b"),
-        Call("c", "f", "{}"),
+        ToolCall("c", "f", "{}"),
     )
 
 
@@ -127,8 +126,8 @@ COMPLETION = Completion(
         Thinking("why", signature="foreign"),
         Thinking(encrypted="redacted"),
         Text("a"),
-        Call("c1", "f", ""),
-        Call("", "g", "{broken"),
+        ToolCall("c1", "f", ""),
+        ToolCall("", "g", "{broken"),
         Opaque(WireFormat.MESSAGES, "server_tool_use", raw({})),
     ),
     stop=StopReason.TOOLS,
@@ -203,9 +202,9 @@ REQUEST = Conversation(
 
 def test_a_call_comes_back_as_the_tool_was_offered() -> None:
     calls = (
-        Call("c1", "apply_patch", wrapped("*** Begin\n")),
-        Call("c2", "mcp__docs__search", '{"q":1}'),
-        Call("c3", "plain", '{"input":"x"}'),
+        ToolCall("c1", "apply_patch", wrapped("*** Begin\n")),
+        ToolCall("c2", "mcp__docs__search", '{"q":1}'),
+        ToolCall("c3", "plain", '{"input":"x"}'),
     )
     answering = CODEC.for_request(REQUEST)
     completion = restored(Completion(id="1", model="m", parts=calls), offered_tools(REQUEST.tools))
@@ -269,7 +268,7 @@ WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8
 PARTS = st.one_of(
     st.builds(Text, WORDS),
     st.builds(Refusal, WORDS),
-    st.builds(Call, NAMES, NAMES, st.sampled_from(["{}", "{", '{"a":1}']), custom=st.booleans()),
+    st.builds(ToolCall, NAMES, NAMES, st.sampled_from(["{}", "{", '{"a":1}']), custom=st.booleans()),
 )
 
 
@@ -282,7 +281,7 @@ PARTS = st.one_of(
 def test_what_is_written_reads_as_it_was(
     parts: tuple[Part, ...], usage: Usage | None, stop: StopReason
 ) -> None:
-    if any(isinstance(part, Call) for part in parts):
+    if any(isinstance(part, ToolCall) for part in parts):
         stop = StopReason.TOOLS
     answer = Completion(id="resp_1", model="m", parts=parts, usage=usage, stop=stop, created=3)
     written = CODEC.write_answer(answer)

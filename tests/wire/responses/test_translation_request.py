@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import MalformedRequest
-from pointsman.vocabulary import Role, WireFormat
+from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.constructs import Report, Untranslatable
 from pointsman.wire.conversation import (
-    Call,
     Conversation,
     Media,
     Message,
@@ -118,9 +117,9 @@ PNG = "data:image/png;base64,iVBO"
                 Message(
                     Role.TOOL,
                     (
-                        Result("c1", (Text("ok"),)),
-                        Result("c2"),
-                        Result(
+                        Result.of("c1", (Text("ok"),)),
+                        Result.of("c2"),
+                        Result.of(
                             "c3",
                             (Text("t"), Media("image", media_type="image/png", data="iVBO")),
                             custom=True,
@@ -232,16 +231,16 @@ def test_a_codex_turn_is_read() -> None:
         assistant(
             Thinking("a\n\nb", encrypted="gAAA", id="rs_1", author=RESPONSES),
             Text("Looking."),
-            Call("c1", "shell", '{"cmd":"ls"}'),
-            Call("c2", "search", "", namespace="mcp__docs"),
-            Call("c3", "apply_patch", "*** Begin", custom=True),
+            ToolCall("c1", "shell", '{"cmd":"ls"}'),
+            ToolCall("c2", "search", "", namespace="mcp__docs"),
+            ToolCall("c3", "apply_patch", "*** Begin", custom=True),
         ),
         Message(
             Role.TOOL,
             (
-                Result("c1", (Text("a.py"),)),
-                Result("c2", (Text("none"),)),
-                Result("c3", (Text("done"),), custom=True),
+                Result.of("c1", (Text("a.py"),)),
+                Result.of("c2", (Text("none"),)),
+                Result.of("c3", (Text("done"),), custom=True),
             ),
         ),
         Message(Role.SYSTEM, (Text("hurry"),)),
@@ -388,12 +387,12 @@ def test_a_messages_conversation_is_written() -> None:
             assistant(
                 Thinking("hm", signature="sig"),
                 Text("ok"),
-                Call("t1", "ls", ""),
-                Call("t2", "cat", '{"a":1}'),
+                ToolCall("t1", "ls", ""),
+                ToolCall("t2", "cat", '{"a":1}'),
             ),
             user(
-                Result("t1", (Text("no such file"),), is_error=True),
-                Result("t2", (Text("t"), Media("image", media_type="image/png", data="iVBO"))),
+                Result.of("t1", (Text("no such file"),), is_error=True),
+                Result.of("t2", (Text("t"), Media("image", media_type="image/png", data="iVBO"))),
                 Text("go on"),
             ),
         ),
@@ -554,7 +553,7 @@ MEDIA = st.sampled_from(
 )
 SAID = st.builds(Text, WORDS)
 CALLS = st.builds(
-    Call,
+    ToolCall,
     NAMES,
     NAMES,
     st.sampled_from(["{}", '{"a":1}', "{"]),
@@ -566,7 +565,7 @@ ACTS = (
     | st.builds(Thinking, WORDS, encrypted=WORDS, id=NAMES, author=st.just(RESPONSES))
     | st.builds(Refusal, WORDS)
 )
-RESULTS = st.builds(Result, NAMES, st.lists(SAID | MEDIA, max_size=3).map(tuple), custom=st.booleans())
+RESULTS = st.builds(Result.of, NAMES, st.lists(SAID | MEDIA, max_size=3).map(tuple), custom=st.booleans())
 
 
 def parts(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Part, ...]]:

@@ -9,13 +9,13 @@ import msgspec
 from msgspec.structs import replace
 
 from pointsman.decoding import UNREADABLE, without_halves
+from pointsman.vocabulary import ToolCall
 from pointsman.wire import _openai_errors as openai_errors
 from pointsman.wire import sse
 from pointsman.wire.chat._answer import read_usage
 from pointsman.wire.chat._translation_messages import WireCall, read_call, reasoning
 from pointsman.wire.conversation import (
     ArgumentsDelta,
-    Call,
     CallEnd,
     CallStart,
     Completion,
@@ -144,7 +144,7 @@ def read_answer(answer: bytes) -> Completion:
         parts=parts,
         stop=stop_reason(
             choice.finish_reason,
-            [is_certain(part) for part in parts if isinstance(part, Call)],
+            [is_certain(part) for part in parts if isinstance(part, ToolCall)],
             refused=any(isinstance(part, Refusal) for part in parts),
         ),
         usage=read_usage(found.usage),
@@ -169,7 +169,7 @@ def _parts(message: Said, id_: str) -> tuple[Part, ...]:
 
 def _marked(part: Part) -> Part:
     """A part of an answer that was cut off."""
-    return replace(part, is_cut=not is_certain(part)) if isinstance(part, Call) else part
+    return replace(part, is_cut=not is_certain(part)) if isinstance(part, ToolCall) else part
 
 
 def made_id(answer: str, at: int) -> str:
@@ -219,7 +219,7 @@ def is_whole(arguments: str) -> bool:
     return True
 
 
-def is_certain(call: Call) -> bool:
+def is_certain(call: ToolCall) -> bool:
     """Whether a call is whole beyond doubt: free text, and no arguments at all, may have been cut off."""
     return not call.custom and bool(call.arguments) and is_whole(call.arguments)
 
@@ -254,7 +254,7 @@ def finish_reason(stop: StopReason, *, calls: bool) -> str:
 def write_answer(completion: Completion) -> bytes:
     """Return a whole answer. Reasoning stands in ``reasoning_content``: many clients show that to people."""
     parts = completion.parts
-    calls = [_call(part) for part in parts if isinstance(part, Call)]
+    calls = [_call(part) for part in parts if isinstance(part, ToolCall)]
     message: dict[str, Any] = {
         "role": "assistant",
         "content": "".join(part.text for part in parts if isinstance(part, Text)) or None,
@@ -284,7 +284,7 @@ def write_answer(completion: Completion) -> bytes:
     return _encode(answer)
 
 
-def _call(call: Call) -> dict[str, Any]:
+def _call(call: ToolCall) -> dict[str, Any]:
     name = joined_name(call.namespace, call.name)
     if call.custom:
         return {"id": call.id, "type": "custom", "custom": {"name": name, "input": call.arguments}}

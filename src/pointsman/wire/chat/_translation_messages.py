@@ -9,8 +9,8 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import MalformedRequest
-from pointsman.vocabulary import Role, WireFormat
-from pointsman.wire.conversation import Call, Media, Message, Opaque, Part, Refusal, Result, Text, Thinking
+from pointsman.vocabulary import Role, ToolCall, WireFormat
+from pointsman.wire.conversation import Media, Message, Opaque, Part, Refusal, Result, Text, Thinking
 from pointsman.wire.items import as_json
 
 __all__ = ["KnownMessage", "WireCall", "WireMessage", "read_call", "read_messages", "reasoning"]
@@ -163,10 +163,10 @@ def reasoning(*candidates: object) -> str:
     return ""
 
 
-def read_call(call: WireCall, id_: str = "") -> Call:
+def read_call(call: WireCall, id_: str = "") -> ToolCall:
     """Read a whole call; ``id_`` stands in for an id that is missing."""
     custom = call.function is None and call.custom is not None
-    return Call(call.id or id_, call.name, call.arguments, custom=custom)
+    return ToolCall(call.id or id_, call.name, call.arguments, custom=custom)
 
 
 def _role(word: str, at: int) -> Role:
@@ -185,14 +185,14 @@ def _assistant(message: WireMessage, parts: list[Part], ids: _LegacyIds) -> tupl
     parts += [read_call(call) for call in message.tool_calls or ()]
     if old := message.function_call:
         name = old.name or ""
-        parts.append(Call(ids.of_call(name), name, as_json(old.arguments)))
+        parts.append(ToolCall(ids.of_call(name), name, as_json(old.arguments)))
     return tuple(parts)
 
 
 def _result(message: WireMessage, parts: list[Part], ids: _LegacyIds) -> Result:
     kept = tuple(part for part in parts if isinstance(part, Text | Media))
     call_id = message.tool_call_id or ids.of_result(message.name or "")
-    return Result(call_id, kept, is_error=message.is_error is True)
+    return Result.of(call_id, kept, is_error=message.is_error is True)
 
 
 def _content(content: str | list[msgspec.Raw] | None, at: int) -> list[Part]:

@@ -7,12 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.vocabulary import Role, WireFormat
+from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.chat._translation_read_request import PARTICIPANT, WEB_SEARCH
 from pointsman.wire.client_tools import described, portable_tools
 from pointsman.wire.constructs import Report, foreign_members
 from pointsman.wire.conversation import (
-    Call,
     Conversation,
     Media,
     Message,
@@ -129,9 +128,8 @@ class _Writer:
             if type(part) is not Result:
                 others.append(part)
                 continue
-            said = part.parts[0] if len(part.parts) == 1 else None
-            if type(said) is Text and not (said.cached or part.is_error) and len(part.call_id) <= _MAX_ID:
-                self.written.append(_Returned(part.call_id, said.text))  # as nearly every result
+            if not (part.parts or part.is_error) and len(part.call_id) <= _MAX_ID:
+                self.written.append(_Returned(part.call_id, part.text))  # as nearly every result
             else:
                 self._result(part)
         return others
@@ -155,7 +153,7 @@ class _Writer:
         calls = []
         for part in parts:
             kind = type(part)
-            if kind is Call:
+            if kind is ToolCall:
                 calls.append(self._call(part))  # type: ignore[arg-type]
             elif kind is Text:
                 text += self._text(part)  # type: ignore[arg-type]
@@ -176,7 +174,7 @@ class _Writer:
         else:
             self._report.meet("media_of_assistant")
 
-    def _call(self, call: Call) -> _Call:
+    def _call(self, call: ToolCall) -> _Call:
         if call.custom:
             self._report.meet("custom_tool")
         if call.namespace:
@@ -190,9 +188,7 @@ class _Writer:
         return _Call(call.id, _Called(name, call.arguments or "{}"))
 
     def _result(self, result: Result) -> None:
-        parts = result.parts
-        only = parts[0] if len(parts) == 1 else None
-        text = self._text(only) if type(only) is Text else self._shown(parts)
+        text = self._shown(result.parts) if result.parts else result.text
         if result.is_error and not self._report.meet("is_error"):
             text = text if text.startswith(_ERROR) else _ERROR + text
         call_id = result.call_id if len(result.call_id) <= _MAX_ID else short(result.call_id, _MAX_ID)
@@ -242,7 +238,7 @@ class _Writer:
         return {"type": "file", "file": {"filename": name, "file_data": _data_url(media)}}
 
 
-def _write_call(call: Call, name: str) -> _Call:
+def _write_call(call: ToolCall, name: str) -> _Call:
     """Write a call as a call of the function of this name."""
     arguments = wrapped(call.arguments) if call.custom else call.arguments or "{}"
     call_id = call.id if len(call.id) <= _MAX_ID else short(call.id, _MAX_ID)

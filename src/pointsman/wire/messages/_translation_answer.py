@@ -9,11 +9,10 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from pointsman.vocabulary import WireFormat
+from pointsman.vocabulary import ToolCall, WireFormat
 from pointsman.wire import sse
 from pointsman.wire.conversation import (
     ArgumentsDelta,
-    Call,
     CallEnd,
     CallStart,
     Completion,
@@ -107,7 +106,7 @@ def _read(answer: bytes) -> Completion:
         id=read.id,
         model=read.model,
         parts=_cut(parts) if stop in CUT else parts,
-        stop=stop_beside(stop, calls=any(isinstance(part, Call) for part in parts)),
+        stop=stop_beside(stop, calls=any(isinstance(part, ToolCall) for part in parts)),
         sequence=read.stop_sequence or "",
         usage=usage_of(read.usage),
     )
@@ -116,14 +115,14 @@ def _read(answer: bytes) -> Completion:
 def _cut(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """The parts of an answer that was cut off: its last call may be a part of one."""
     last = parts[-1] if parts else None
-    return (*parts[:-1], replace(last, is_cut=True)) if isinstance(last, Call) else parts
+    return (*parts[:-1], replace(last, is_cut=True)) if isinstance(last, ToolCall) else parts
 
 
 def write_answer(completion: Completion) -> bytes:
     """Write a whole answer."""
     parts = (_named(part, at, completion.id) for at, part in enumerate(completion.parts))
     content = [block for part in parts if (block := _block(part)) is not None]
-    calls = any(isinstance(part, Call) for part in completion.parts)
+    calls = any(isinstance(part, ToolCall) for part in completion.parts)
     message = write_message(completion.id, completion.model, content, completion.usage)
     message["stop_reason"] = stop_reason(completion.stop, calls=calls)
     message["stop_sequence"] = completion.sequence or None
@@ -132,7 +131,7 @@ def write_answer(completion: Completion) -> bytes:
 
 def _named(part: Part, at: int, answer: str) -> Part:
     """A call with an id: some servers send none, and a result must name its call."""
-    return replace(part, id=f"{answer}_{at}") if isinstance(part, Call) and not part.id else part
+    return replace(part, id=f"{answer}_{at}") if isinstance(part, ToolCall) and not part.id else part
 
 
 def _block(part: Part) -> Written | None:
@@ -141,7 +140,7 @@ def _block(part: Part) -> Written | None:
     Sent back to the API in the next request, a block of white space alone would be refused. ``citations`` is
     an empty list: the API's schema requires it, and the Vercel AI SDK refuses null.
     """
-    if isinstance(part, Call):
+    if isinstance(part, ToolCall):
         return {**call_block(part), "caller": {"type": "direct"}}
     if isinstance(part, Text | Refusal):
         return {"type": "text", "text": part.text, "citations": []} if part.text.strip() else None
@@ -277,7 +276,7 @@ class MessagesWriter:
 
     def _call(self, event: CallStart, out: list[bytes]) -> None:
         identifier = event.id or f"{self._id}_{self._count}"  # some servers send none
-        start = call_block(Call(identifier, event.name, ""))
+        start = call_block(ToolCall(identifier, event.name, ""))
         block = self._calls[event.index] = self._add("call", start, out)
         block.custom = event.custom
         if event.custom:  # free text becomes the one string of an object

@@ -9,9 +9,9 @@ from typing import Final, Literal, TypeAlias, TypeVar
 import msgspec
 
 from pointsman.decoding import UNREADABLE, without_halves
-from pointsman.vocabulary import WireFormat
+from pointsman.vocabulary import ToolCall, WireFormat
 from pointsman.wire.constructs import YES
-from pointsman.wire.conversation import Call, Media, Opaque, Part, Result, StopReason, Text, Thinking
+from pointsman.wire.conversation import Media, Opaque, Part, Result, StopReason, Text, Thinking
 from pointsman.wire.format import ABSENT
 
 __all__ = [
@@ -176,7 +176,7 @@ def read_parts(
         if given(block.cache_control):
             hints["cache_control"] = block.cache_control
         if kind == "tool_use" and readers is None:  # most of what an agent sends: without the detour
-            parts.append(Call(block.id or "", block.name or "", arguments_of(block.input)))
+            parts.append(ToolCall(block.id or "", block.name or "", arguments_of(block.input)))
         elif reader := read.get(kind):
             parts += reader(block, partial(_at, raws, at), hints)
         else:
@@ -215,12 +215,11 @@ def _result(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:
     if isinstance(content, dict):
         raise msgspec.ValidationError('"tool_result.content" is an object: not a string or a list')
     if isinstance(content, str):
-        parts: tuple[Text | Media, ...] = (Text(content),) if content else ()
-    else:
-        raws = DecodedOnce(lambda: _decode_children(raw()).content)
-        inside = read_parts(content, raws, hints, _IN_RESULT)
-        parts = tuple(_in_result(part, hints) for part in inside)
-    return (Result(block.tool_use_id or "", parts, is_error=block.is_error is True),)
+        return (Result(block.tool_use_id or "", content, block.is_error is True),)
+    raws = DecodedOnce(lambda: _decode_children(raw()).content)
+    inside = read_parts(content, raws, hints, _IN_RESULT)
+    parts = tuple(_in_result(part, hints) for part in inside)
+    return (Result.of(block.tool_use_id or "", parts, block.is_error is True),)
 
 
 def _in_result(part: Part, hints: Hints) -> Text | Media:

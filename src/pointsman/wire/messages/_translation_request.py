@@ -10,10 +10,9 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import MalformedRequest
-from pointsman.vocabulary import Role
+from pointsman.vocabulary import Role, ToolCall
 from pointsman.wire.constructs import YES, Known, unknown_members
 from pointsman.wire.conversation import (
-    Call,
     Conversation,
     Message,
     Opaque,
@@ -324,12 +323,9 @@ def _quick_parts(content: list[Block]) -> tuple[Part, ...] | None:
             arguments = str(block.input, "utf-8")
             if arguments == "null" or not arguments:
                 return None
-            parts.append(Call(block.id or "", block.name or "", arguments))
+            parts.append(ToolCall(block.id or "", block.name or "", arguments))
         elif kind == "tool_result" and type(block.content) is str:
-            said = block.content
-            parts.append(
-                Result(block.tool_use_id or "", (Text(said),) if said else (), block.is_error is True)
-            )
+            parts.append(Result(block.tool_use_id or "", block.content, block.is_error is True))
         elif kind == "text" and block.text:
             parts.append(Text(block.text))
         else:

@@ -13,10 +13,9 @@ import msgspec
 from msgspec.structs import replace
 
 from pointsman.decoding import UNREADABLE
-from pointsman.vocabulary import Role, WireFormat
+from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import (
-    Call,
     Conversation,
     Media,
     Message,
@@ -54,7 +53,7 @@ def write_blocks(parts: Iterable[Part], report: Report, *, of_assistant: bool = 
     for part in parts:
         if isinstance(part, Text):
             blocks += write_texts((part,))
-        elif isinstance(part, Call):
+        elif isinstance(part, ToolCall):
             blocks.append(call_block(part, report))
         elif isinstance(part, Result):
             blocks.append(_result(part, report))
@@ -68,7 +67,7 @@ def write_blocks(parts: Iterable[Part], report: Report, *, of_assistant: bool = 
     return blocks
 
 
-def call_block(call: Call, report: Report | None = None) -> dict[str, Any]:
+def call_block(call: ToolCall, report: Report | None = None) -> dict[str, Any]:
     """A call; ``report`` where it stands in a request."""
     return {
         "type": "tool_use",
@@ -105,7 +104,7 @@ def _text(text: Text) -> dict[str, Any]:
 
 def _result(result: Result, report: Report) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id(result.call_id)}
-    parts = result.parts
+    parts = result.content
     if result.is_error:
         block["is_error"] = True
         if all(isinstance(part, Text) and not part.text.strip() for part in parts):
@@ -189,7 +188,7 @@ def with_unique_ids(messages: tuple[Message, ...]) -> tuple[Message, ...]:
         for message in messages
         if message.role is Role.ASSISTANT
         for part in message.parts
-        if type(part) is Call
+        if type(part) is ToolCall
     ]
     return messages if len(set(ids)) == len(ids) else tuple(map(_Renaming(set(ids)).message, messages))
 
@@ -207,7 +206,7 @@ class _Renaming:
         return Message(message.role, tuple(map(self._part, message.parts)))
 
     def _part(self, part: Part) -> Part:
-        if isinstance(part, Call):
+        if isinstance(part, ToolCall):
             new = self._new(part.id)
             self._awaited[part.id].append(new)
             return replace(part, id=new)

@@ -8,10 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.vocabulary import WireFormat
+from pointsman.vocabulary import ToolCall, WireFormat
 from pointsman.wire.client_tools import APPLY_PATCH
 from pointsman.wire.conversation import (
-    Call,
     Completion,
     Conversation,
     Opaque,
@@ -140,7 +139,9 @@ def parts_of(raw: msgspec.Raw) -> tuple[Part, ...]:
 
 def stop_of(response: Response) -> StopReason:
     """Why a response ended. Whole calls in it are what matters, unless one beside them was cut off."""
-    calls = [raw for raw in response.output or () if any(isinstance(part, Call) for part in parts_of(raw))]
+    calls = [
+        raw for raw in response.output or () if any(isinstance(part, ToolCall) for part in parts_of(raw))
+    ]
     whole = [_decode_status(raw).status != "incomplete" for raw in calls]
     if any(whole) and (all(whole) or response.status != "incomplete"):
         return StopReason.TOOLS
@@ -221,7 +222,7 @@ def _content(part: Text | Refusal) -> dict[str, Any]:
 
 
 def _item(part: Part, suffix: str) -> Mapping[str, Any] | msgspec.Raw | None:
-    if isinstance(part, Call):
+    if isinstance(part, ToolCall):
         return call_item(suffix, part, "incomplete" if part.is_cut else "completed")
     if isinstance(part, Thinking):
         return reasoning_item(suffix, part.text) if part.text else None
@@ -244,7 +245,7 @@ def reasoning_item(suffix: str, text: str) -> dict[str, Any]:
     return {"type": "reasoning", "id": f"{TRANSLATED}{suffix}", "summary": summary}
 
 
-def call_item(suffix: str, call: Call, status: str = "completed") -> dict[str, Any]:
+def call_item(suffix: str, call: ToolCall, status: str = "completed") -> dict[str, Any]:
     """A call."""
     item: dict[str, Any]
     if tool := call.built_in:

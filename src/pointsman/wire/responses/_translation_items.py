@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.vocabulary import Role, WireFormat
+from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.client_tools import APPLY_PATCH, COMPUTER, COMPUTER_PREVIEW, LOCAL_SHELL, SHELL
 from pointsman.wire.constructs import MOST, YES, Known, unknown_members
-from pointsman.wire.conversation import Call, Media, Message, Opaque, Part, Refusal, Result, Text, Thinking
+from pointsman.wire.conversation import Media, Message, Opaque, Part, Refusal, Result, Text, Thinking
 
 __all__ = [
     "CALLS",
@@ -327,15 +327,15 @@ def _message(item: _Item) -> Message:
     return Message(Role.ASSISTANT, (_call(item),)) if kind in _CALLS else Message(Role.TOOL, (_result(item),))
 
 
-def _call(item: _Item) -> Call:
+def _call(item: _Item) -> ToolCall:
     if tool := CALLS.get(item.type or ""):
         arguments = arguments_of(item.action, item.actions, item.operation)
-        return Call(item.call_id or item.id or "", tool, arguments, built_in=tool)
+        return ToolCall(item.call_id or item.id or "", tool, arguments, built_in=tool)
     custom = item.type == "custom_tool_call"
     arguments = (item.input if custom else item.arguments) or ""
     call_id = item.call_id or item.id or ""
     is_cut = item.status == "incomplete"
-    return Call(call_id, item.name or "", arguments, custom, item.namespace or "", is_cut=is_cut)
+    return ToolCall(call_id, item.name or "", arguments, custom, item.namespace or "", is_cut=is_cut)
 
 
 def _result(item: _Item) -> Result:
@@ -344,7 +344,7 @@ def _result(item: _Item) -> Result:
     call_id = item.call_id or item.id or ""  # the shell's results are documented with "id" alone
     shell = item.type == _SHELL_OUTPUT
     failed = item.status == "failed"  # a patch says so
-    return Result(call_id, parts, failed, custom=item.type == "custom_tool_call_output", local_shell=shell)
+    return Result.of(call_id, parts, failed, custom=item.type == "custom_tool_call_output", local_shell=shell)
 
 
 def _plain(part: Part) -> Text | Media:

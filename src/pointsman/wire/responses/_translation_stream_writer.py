@@ -8,11 +8,11 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from pointsman.vocabulary import ToolCall
 from pointsman.wire import sse
 from pointsman.wire._openai_errors import error_object
 from pointsman.wire.conversation import (
     ArgumentsDelta,
-    Call,
     CallEnd,
     CallStart,
     Event,
@@ -57,7 +57,7 @@ class OpenItem:
 class OpenCall(OpenItem):
     """A call that is being written."""
 
-    def __init__(self, index: int, suffix: str, call: Call) -> None:
+    def __init__(self, index: int, suffix: str, call: ToolCall) -> None:
         super().__init__(index, call_item(suffix, call, "in_progress"))
         self.suffix = suffix
         self.call = call
@@ -251,7 +251,7 @@ class StreamWriter:
 
     def _begin(self, event: CallStart) -> Iterator[bytes]:
         yield from self._close()
-        call = Call(event.id, event.name, "", event.custom, event.namespace, event.built_in)
+        call = ToolCall(event.id, event.name, "", event.custom, event.namespace, event.built_in)
         opened = OpenCall(len(self._output), self._suffix(), call)
         self._calls[event.index] = opened
         yield self._added(opened)
@@ -280,7 +280,7 @@ class StreamWriter:
             yield self._arguments_done(opened, call)
         yield self._done(opened, call_item(opened.suffix, call, status))
 
-    def _arguments_done(self, opened: OpenCall, call: Call) -> bytes:
+    def _arguments_done(self, opened: OpenCall, call: ToolCall) -> bytes:
         if call.custom:
             return self._event("response.custom_tool_call_input.done", **opened.place, input=call.arguments)
         named = {"name": call.name, "arguments": call.arguments}

@@ -8,11 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.vocabulary import Role, WireFormat
+from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.client_tools import portable_tools
 from pointsman.wire.constructs import Report, foreign_members
 from pointsman.wire.conversation import (
-    Call,
     Conversation,
     Media,
     Message,
@@ -72,7 +71,7 @@ def _said(parts: list[Part], report: Report) -> Iterator[dict[str, Any]]:
 def _acts(parts: list[Any], report: Report) -> Iterator[Any]:
     for part in parts:
         match part:
-            case Call():
+            case ToolCall():
                 yield _call(part)
             case Result():
                 yield _result(part, report)
@@ -100,7 +99,7 @@ def _thinking(part: Thinking) -> dict[str, Any]:
     return written
 
 
-def _call(call: Call) -> dict[str, Any]:
+def _call(call: ToolCall) -> dict[str, Any]:
     call_id = short(call.id, _MAX_ID)
     if tool := call.built_in:
         return {"type": call_type(tool), "call_id": call_id, **action_of(tool, call.arguments)}
@@ -112,7 +111,7 @@ def _call(call: Call) -> dict[str, Any]:
 
 
 def _result(result: Result, report: Report) -> dict[str, Any]:
-    parts = result.parts
+    parts = result.content
     if result.is_error and not report.meet("is_error"):
         parts = _marked(parts)
     kind = "custom_tool_call_output" if result.custom else "function_call_output"

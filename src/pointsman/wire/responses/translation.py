@@ -8,11 +8,11 @@ from typing import Final
 
 import msgspec
 
+from pointsman.vocabulary import ToolCall
 from pointsman.wire import sse
 from pointsman.wire._openai_errors import error_type, status_named
 from pointsman.wire.conversation import (
     ArgumentsDelta,
-    Call,
     CallEnd,
     CallStart,
     Completion,
@@ -246,7 +246,7 @@ class StreamReader:
 
     def _item(self, item: _Item, raw: msgspec.Raw, *, ended: bool) -> Iterator[Event]:
         for part in parts_of(raw) if not item.ended else ():
-            if isinstance(part, Call):
+            if isinstance(part, ToolCall):
                 if item.call is None:
                     item.call = self._count
                     self._count += 1
@@ -281,7 +281,7 @@ class StreamReader:
     def _is_new(self, raw: msgspec.Raw) -> bool:
         """Whether an item of the final snapshot at a position without events was not streamed elsewhere."""
         for part in parts_of(raw):
-            if isinstance(part, Call):
+            if isinstance(part, ToolCall):
                 return part.id not in self._calls
             if isinstance(part, Text | Refusal):
                 return not self._has_said
