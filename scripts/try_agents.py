@@ -71,14 +71,15 @@ class Run(NamedTuple):
 
 
 @contextmanager
-def gateway(upstreams: Mapping[WireFormat, int], folder: Path) -> Iterator[int]:
+def gateway(upstreams: Mapping[WireFormat, int], folder: Path, more: str = "") -> Iterator[int]:
+    """Run a gateway over upstreams by format, with more tables in its configuration; give its port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     file = folder / "pointsman.toml"
     tables = "".join(_UPSTREAM.format(spoken=spoken, port=at) for spoken, at in upstreams.items())
     models = json.dumps([f"{spoken}-model" for spoken in upstreams])
     text = _CONFIGURATION.format(port=port, upstreams=tables, models=models, folder=folder)
-    file.write_text(text, encoding="utf-8")
+    file.write_text(text + more, encoding="utf-8")
     with (folder / "gateway.log").open("w") as log:
         command = [sys.executable, "-m", "pointsman", "serve", "--config", str(file)]
         environment = os.environ | {"UPSTREAM_KEY": UPSTREAMS_KEY}

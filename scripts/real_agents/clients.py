@@ -123,6 +123,13 @@ def _opencode(provider: str, *more: str) -> Callable[[Path, str, Path], Started]
     return start
 
 
+def _qwen(modules: Path, base: str, folder: Path) -> Started:
+    del folder
+    command = [str(modules / ".bin/qwen"), "--auth-type", "openai", "--yolo", _TASK]
+    environment = {"OPENAI_BASE_URL": f"{base}/v1", "OPENAI_API_KEY": CALLERS_KEY, "OPENAI_MODEL": "auto"}
+    return Started(command, environment)
+
+
 def _ai_sdk(provider: str, model: str, **more: str) -> Callable[[Path, str, Path], Started]:
     """``WHOLE``: by ``generateText``, which checks a whole answer more strictly than ``streamText``."""
 
@@ -145,6 +152,7 @@ AGENTS = (
     Agent("opencode, anthropic", _MESSAGES, "opencode-ai", _opencode("anthropic")),
     Agent("opencode, openai", _RESPONSES, "opencode-ai", _opencode("openai")),
     Agent("opencode, auto", _CHAT, "opencode-ai", _opencode("pointsman", "--model", "pointsman/auto")),
+    Agent("Qwen Code", _CHAT, "@qwen-code/qwen-code", _qwen),
     Agent("AI SDK, openai", _RESPONSES, "@ai-sdk/openai", _ai_sdk("openai", "gpt-5")),
     Agent("AI SDK, anthropic", _MESSAGES, "@ai-sdk/anthropic", _ai_sdk("anthropic", "claude-sonnet-4-5")),
     Agent("AI SDK, compatible", _CHAT, "@ai-sdk/openai-compatible", _ai_sdk("compatible", "gpt-5")),
@@ -165,12 +173,25 @@ AGENTS = (
 
 
 def run(
-    agent: Agent, modules: Path, base: str, home: Path, timeout: float
+    agent: Agent, modules: Path, base: str, home: Path, timeout: float, *prompt: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run an agent to its end, in ``home/work``. Raises ``subprocess.TimeoutExpired``."""
+    """Run an agent to its end, in ``home/work``. Raises ``subprocess.TimeoutExpired``.
+
+    Args:
+        agent: The agent.
+        modules: Its ``node_modules``.
+        base: URL of the gateway, without a path.
+        home: Its home.
+        timeout: In seconds.
+        prompt: Another task, behind more options of the agent.
+    """
     folder = home / "work"
     started = agent.start(modules, base, folder)
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home), **started.environment}
+    if prompt:
+        at = started.command.index(_TASK)
+        started.command[at : at + 1] = prompt
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {"PATH": path, "HOME": str(home), **started.environment}
     where = modules.parent if started.command[0] == "node" else folder
     return subprocess.run(
         started.command,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Iterator
 from typing import Any, Final
@@ -162,7 +163,12 @@ def answer(said: Planned, turn: Asked, _: Provider) -> dict[str, Any]:
 
 
 def _head(kind: str, turn: Asked) -> dict[str, Any]:
-    return {"id": "chatcmpl-1", "object": kind, "created": int(time.time()), "model": turn.model}
+    return {
+        "id": f"chatcmpl-{secrets.token_hex(12)}",
+        "object": kind,
+        "created": int(time.time()),
+        "model": turn.model,
+    }
 
 
 def events(said: Planned, turn: Asked, _: Provider) -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -210,7 +211,7 @@ def _usage() -> dict[str, int]:
 
 def _head(turn: Asked) -> dict[str, Any]:
     return {
-        "id": "msg_1",
+        "id": f"msg_{secrets.token_hex(12)}",  # Claude Code joins messages of one id when it resumes
         "type": "message",
         "role": "assistant",
         "model": turn.model,

@@ -18,7 +18,6 @@ __all__ = ["DONE", "FILE", "Asked", "Issued", "Offered", "Planned", "Provider", 
 
 FILE: Final = "report.txt"  # what the agent must have made
 DONE: Final = "The report is written."
-_STEPS: Final = 5  # turns with calls, before the last answer
 
 
 class Refusal(Exception):
@@ -90,6 +89,7 @@ _SHELLS: Final[dict[str, Callable[[str], dict[str, Any] | str]]] = {
     "bash": lambda command: {"command": command, "description": "Run a command"},  # opencode
     "exec_command": lambda command: {"cmd": command},  # Codex
     "shell_command": lambda command: {"command": command},
+    "run_shell_command": lambda command: {"command": command, "is_background": False},  # Qwen Code
     "runCommand": lambda command: {"command": command},  # the script for the AI SDK
     "exec": lambda command: f"text(await tools.exec_command({json.dumps({'cmd': command})}))",  # Codex
 }
@@ -131,6 +131,7 @@ class Task:
         self.folder = folder
         self.secrets = (secrets.token_hex(6), secrets.token_hex(6))
         self.issued: dict[str, Issued] = {}  # by id
+        self.steps = 5  # turns with calls, before the last answer
         self.turns = 0
         self.parallel = 0  # turns with two calls
         self.without_arguments = 0
@@ -158,7 +159,7 @@ class Task:
         signature = secrets.token_hex(24) if thinking else ""
         if signature:
             provider.signatures[signature] = thinking
-        calls = self._calls(step + 1, turn, provider) if step < _STEPS else ()
+        calls = self._calls(step + 1, turn, provider) if step < self.steps else ()
         self.is_done = self.is_done or not calls
         text = f"Next is step {step + 1}." if calls else f"{DONE} {self.secrets[1]}"
         return Planned(text, thinking, signature, calls)
