@@ -1,13 +1,13 @@
 """The gate at "done" with real agents over scripted upstreams, in the projects of ``done_gate_runs``.
 
     npm install --prefix /tmp/agents @anthropic-ai/claude-code @openai/codex opencode-ai @qwen-code/qwen-code
-    python benchmarks/done_gate_agents.py /tmp/agents/node_modules [--only NAME] [--at gateway|hook] [--scenario TEXT]
+    python benchmarks/done_gate_agents.py /tmp/agents/node_modules [--only NAME] [--at gateway|hook]
 
-The upstream plays the model of one scenario by the tools that the agent offers; the agent's own tools edit the
-files and run the tests. ``gateway``: the conversation is continued once with ``CONTINUE``, as its client or a
-person would. ``hook``: the agent ends once, and its stop is blocked or not. Whether the task is done is
-decided at the end by the project's tests. A run is told when the model reads a text of the gate. Printed are the
-counts per agent and door, with the 95 % interval of Wilson, and each run that did not go as scripted.
+The upstream plays the model of one scenario by the tools that the agent offers; the agent's own tools edit
+the files and run the tests. ``gateway``: the conversation is continued once with ``CONTINUE``, as its client
+or a person would. ``hook``: the agent ends once, and its stop is blocked or not. Whether the task is done is
+decided at the end by the project's tests. A run is told when the model reads a text of the gate. Printed are
+the counts per agent and door, with the 95 % interval of Wilson, and each run that did not go as scripted.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple

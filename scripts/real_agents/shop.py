@@ -1,4 +1,4 @@
-"""A task with tests that really fail or pass: the steps of one scenario, by the tools that an agent offers."""
+"""A task with tests that really fail or pass: the steps of one scenario, by the tools of the agent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from real_agents.task import Asked, Offered, Provider, Task
+from real_agents.task import Asked, Offered, Task
 
 __all__ = ["Edit", "Shop"]
 

@@ -15,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from pointsman.vocabulary import WireFormat
 from real_agents import strict_chat, strict_messages, strict_responses
@@ -99,7 +100,7 @@ def _check_headers(spoken: WireFormat, headers: dict[str, str], body: bytes) -> 
 
 
 @contextmanager
-def serving(app: Starlette) -> Iterator[int]:
+def serving(app: ASGIApp) -> Iterator[int]:
     """Serve on a free port of loopback."""
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error"))

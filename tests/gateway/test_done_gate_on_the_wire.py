@@ -1,6 +1,7 @@
 """The gate at "done" through the gateway: told at the request after the answer, in all three formats."""
 
 import itertools
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from gateway.test_guidance_on_the_wire import answer, state
 from pointsman.guidance import GuidancePolicy, ProviderSpec
 from pointsman.stores.ledger import MemoryLedger
+from pointsman.tiers import EscalationPolicy
 from pointsman.vocabulary import Mode
 from support.servers import ScriptedUpstream, gateway
 from support.tool_histories import FORMATS, Turn, body, turn
@@ -126,3 +128,32 @@ def test_the_control_group_and_observe_are_recorded_alone(settings: dict[str, An
         for hint in entry.guidance.hints
     ]
     assert [(hint.provider, hint.delivered) for hint in hints] == [("done_gate", False)]
+
+
+@pytest.mark.parametrize("wire", FORMATS)
+@pytest.mark.parametrize(
+    ("parts", "control", "model"),
+    [
+        (["fix it", EDIT, RED, None, "and?"], 0.0, "large"),
+        (["fix it", EDIT, GREEN, None, "and?"], 0.0, "small"),
+        (["fix it", EDIT, RED, None, "and?"], 1.0, "small"),  # the control group of the escalation
+    ],
+)
+def test_the_gate_raises_the_tier_where_escalation_is_on(
+    wire: str, parts: list[Turn | None], control: float, model: str
+) -> None:
+    """A stronger model takes over at the request that is told, and for the rest of that user message."""
+    policy = GuidancePolicy(
+        mode=Mode.ON, default_providers=False, providers=(ProviderSpec(provider="done_gate"),)
+    )
+    upstream, path = ScriptedUpstream(answer), FORMATS[wire][0]
+    requests = [*growing(wire, *parts), history(wire, *parts, READ)]
+    with upstream.running() as url:
+        live = state(f"{url}/v1", policy, EscalationPolicy(mode=Mode.ON, control=control))
+        with gateway(live) as served, httpx.Client() as client:
+            for request in requests:
+                sent = request | {"model": "auto"}
+                client.post(served.url + path, json=sent, headers={"x-session-id": "s"})
+    models = [json.loads(each.body)["model"] for each in upstream.asked]
+    assert models == [*["small"] * (len(requests) - 2), model, model]
+    assert ("Another model worked on this task" in upstream.asked[-2].body.decode()) is (model == "large")

@@ -14,7 +14,7 @@ from pointsman.guidance import GuidancePolicy
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions
-from pointsman.tiers import builtin_profile
+from pointsman.tiers import EscalationPolicy, builtin_profile
 from pointsman.upstreams.port import ServerSpec, UpstreamSpec
 from pointsman.vocabulary import Mode, ModelSpec, Tier, WireFormat
 from support.servers import Asked, ScriptedUpstream, gateway, reply
@@ -63,12 +63,16 @@ FORMATS: list[tuple[str, str, Callable[[int], list[Any]]]] = [
 ]
 
 
-def state(url: str, guidance: GuidancePolicy) -> LiveState:
+def state(url: str, guidance: GuidancePolicy, escalation: EscalationPolicy | None = None) -> LiveState:
     upstream = UpstreamSpec(name="up", base_url=url, formats=frozenset(WireFormat), retries=0)
     models = {name: ModelSpec(name, "up", name) for name in ("small", "large")}
     tier_models = {Tier.SIMPLE: "small", Tier.MEDIUM: "small", Tier.COMPLEX: "large", Tier.REASONING: "large"}
     policy = Policy(
-        profile=builtin_profile("seed"), models=models, tier_models=tier_models, guidance=guidance
+        profile=builtin_profile("seed"),
+        models=models,
+        tier_models=tier_models,
+        guidance=guidance,
+        escalation=escalation,
     )
     runtime = Runtime(build_engine(policy), sessions=MemorySessions(), ledger=MemoryLedger())
     return build_live_state(runtime, models, {"up": upstream}, ServerSpec(port=0))

@@ -306,7 +306,7 @@ class ModelStage:
         asked = draft.input
         if not asked.user_message or asked.role is _HELPER or _is_escalated(draft):
             return None
-        firing = draft.guidance.firing if draft.guidance else None
+        firing = draft.guidance.trouble if draft.guidance else None
         return trouble_of(
             policy,
             calls=_calls_and_errors(draft)[0],

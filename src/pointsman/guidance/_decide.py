@@ -64,6 +64,11 @@ class GuidanceDecision(msgspec.Struct, frozen=True, kw_only=True):
         return (self.firing, *self.hints) if self.firing else self.hints
 
     @property
+    def trouble(self) -> Firing | None:
+        """The firing for which a tier may be raised: the ladder's, or that of the gate at "done"."""
+        return self.firing or next((hint for hint in self.hints if hint.provider == "done_gate"), None)
+
+    @property
     def stop_message(self) -> str:
         """The text that ends a run; empty if the run continues."""
         if not self.stop or self.firing is None:
