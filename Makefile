@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 # Many processes import the same modules: the first one compiles them for all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: litellm audit one-line browser chart dist docs run services test quick search check budget instructions lock clean
+.PHONY: litellm audit one-line examples browser chart dist docs run services test quick search check budget instructions lock clean
 run: $(VENV)/.ready
 	@trap : INT; $(VENV)/bin/pointsman serve --demo || [ $$? -eq 130 ] # Ctrl-C is the way to end it, no error
 
@@ -97,6 +97,11 @@ $(INSTALLERS_VENV)/.ready: requirements/installers.txt
 	python3 -m venv $(INSTALLERS_VENV)
 	$(INSTALLERS_VENV)/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements/installers.txt
 	@touch $@
+
+# For nights: the examples of the pages on other frameworks, each with the extra that its page names, as an installer resolves
+# it today.
+examples: $(INSTALLERS_VENV)/.ready $(VENV)/.ready-dev
+	PATH="$(CURDIR)/$(INSTALLERS_VENV)/bin:$$PATH" $(PY) scripts/page_examples.py $(ARGS)
 
 # Known vulnerabilities in what is locked. Where no advisory source can be reached it says so, and that is no failure.
 audit: $(DIST_VENV)/.ready

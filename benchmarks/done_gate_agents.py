@@ -40,6 +40,7 @@ _TIMEOUT: Final = 240.0  # seconds for one call of an agent
 _GATE: Final = """
 [guidance]
 mode = "on"
+control = 0.0
 default_providers = false
 
 [[guidance.providers]]
