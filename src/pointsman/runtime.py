@@ -137,14 +137,13 @@ class Payer(Protocol):
 class _Replies:
     """Answers the model queries of one decision: from memory, by the budget's refusal, or by a model."""
 
-    __slots__ = ("_ahead", "_payer", "_questions", "decision", "waited")
+    waited = 0.0  # seconds spent on models
 
     def __init__(self, questions: Questions, payer: Payer | None = None, decision: str = "") -> None:
         self.decision = decision  # its id; empty where none is recorded
         self._questions = questions
         self._payer = payer
         self._ahead: dict[ModelQuery, ModelReply] = {}  # to queries that were asked beside an earlier one
-        self.waited = 0.0  # seconds spent on models
 
     def ask(self, ask: Callable[[ModelQuery], ModelReply], query: ModelQuery) -> ModelReply:
         """Answer a query in this thread."""
@@ -293,19 +292,19 @@ class Runtime:
         if request.system and self.client_texts.clients:
             request = self.client_texts.with_repeated(request)
         session = request.session
-        in_thread = request.size > LARGE or self.memories.store.waits
-        memory = await _in_thread(self.memories.load, session) if in_thread else self.memories.load(session)
+        memories, is_large = self.memories, request.size > LARGE
+        in_thread = is_large or memories.store.waits
+        memory = await _in_thread(memories.load, session) if in_thread else memories.load(session)
         started, replies = time.perf_counter(), self._begin(request.arrived_at, payer)
         steps = self.engine.decide(request, memory, replies.decision)
         ask = self.ask if payer is None else partial(payer.ask, self.ask)
-        waits = request.size > LARGE or not self.engine.is_prepared(request)
-        run = _beside_the_loop(request.size) if waits else None
+        run = _beside_the_loop(request.size) if is_large or not self.engine.is_prepared(request) else None
         decided = await drive_async(steps, partial(replies.ask_async, ask), run=run)
         decision = self._record(request, decided, time.perf_counter() - started - replies.waited)
         if in_thread:
-            await _in_thread(self.memories.save, session, decided.memory)
+            await _in_thread(memories.save, session, decided.memory)
         else:
-            self.memories.save(session, decided.memory)
+            memories.save(session, decided.memory)
         return decision
 
     def preview(self, request: AgentRequest) -> Decided:

@@ -16,7 +16,7 @@ import pytest
 
 from pointsman.errors import Overloaded
 from pointsman.gateway import _inbound as inbound
-from pointsman.gateway._inbound import BodyBudget
+from pointsman.gateway._inbound import BodyBudget, BodyReservation
 from pointsman.upstreams.port import Limits, ServerSpec
 from pointsman.vocabulary import LARGE, AgentRequest, WireFormat
 from pointsman.wire import Body, Format
@@ -90,14 +90,14 @@ def test_a_length_that_is_only_announced_takes_nothing(running: Running) -> None
 
 def test_the_largest_body_fits_whatever_the_total() -> None:
     limits = Limits(body_bytes=10 * LARGE, total_body_bytes=LARGE)
-    BodyBudget().reserve(limits.total).take(limits.body_bytes)
+    BodyReservation(BodyBudget(), limits.total).take(limits.body_bytes)
 
 
 def test_small_bodies_may_fill_the_whole_budget_and_no_more() -> None:
     budget = BodyBudget()
     for _ in range(10):
-        budget.reserve(1_000).take(100)
-    late = budget.reserve(1_000)
+        BodyReservation(budget, 1_000).take(100)
+    late = BodyReservation(budget, 1_000)
     with pytest.raises(Overloaded):
         late.take(1)
     late.release()
@@ -106,7 +106,7 @@ def test_small_bodies_may_fill_the_whole_budget_and_no_more() -> None:
 
 def test_what_is_counted_is_given_back_once() -> None:
     budget = BodyBudget()
-    share = budget.reserve(10 * LARGE)
+    share = BodyReservation(budget, 10 * LARGE)
     share.take(5)
     share.take(LARGE)
     assert budget.held == LARGE + 5

@@ -3,7 +3,7 @@
 import pytest
 
 from pointsman.errors import Overloaded, TooLarge
-from pointsman.gateway._inbound import BodyBudget, InboundRequest
+from pointsman.gateway._inbound import BodyBudget, BodyReservation, InboundRequest
 from pointsman.gateway._request import upstream_headers
 from pointsman.gateway._response_headers import downstream_headers
 from pointsman.vocabulary import WireFormat
@@ -14,7 +14,7 @@ RESPONSES = FORMATS[WireFormat.RESPONSES]
 
 def inbound(budget: BodyBudget, limit: int = 10_000, total: int = 20_000) -> InboundRequest:
     body = Body(RESPONSES, b'{"input": "hi"}')
-    return InboundRequest(RESPONSES, {}, (), b"", body, 0.0, (), budget.reserve(total), limit)
+    return InboundRequest(RESPONSES, {}, (), b"", body, 0.0, (), BodyReservation(budget, total), limit)
 
 
 def test_it_is_bounded_with_what_it_goes_on_from() -> None:

@@ -24,6 +24,7 @@ OVERRIDDEN = {
         "on_header": ["name", "value"],
         "on_headers_complete": [],
         "on_body": ["body"],
+        "on_message_complete": [],
         "on_response_complete": [],
         "_should_upgrade": [],
         "pause_writing": [],
@@ -33,7 +34,7 @@ OVERRIDDEN = {
 #: What they read and set beside that, which exists on instances alone.
 STATE = {
     HttpToolsProtocol: "app asgi_version client connections cycle expect_100_continue flow headers loop "
-    "parser pipeline scheme scope server server_state transport url",
+    "parser pipeline scheme server server_state transport url",
     uvicorn.Server: "_captured_signals should_exit",
     RequestResponseCycle: "access_log body chunked_encoding default_headers disconnected "
     "expected_content_length flow keep_alive logger message_event more_body on_response response_complete "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 import uvloop
 
@@ -305,7 +306,7 @@ def test_silence_that_is_waited_for_by_default(
 
     async def run() -> None:
         async with client_of(serve, Timeouts()) as client, asyncio.timeout(30):
-            asking = asyncio.ensure_future(client.send(CALL._replace(streams=streams)))
+            asking = asyncio.ensure_future(client.send(msgspec.structs.replace(CALL, streams=streams)))
             while not client._active:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.001)
             [answer] = client._active

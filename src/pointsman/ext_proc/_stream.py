@@ -30,7 +30,13 @@ from pointsman.ext_proc._callers import (
     refused,
 )
 from pointsman.ext_proc._envoy import EnvoyExchange, current
-from pointsman.gateway.parts import BodyBudget, LiveState, caller_credentials, response_headers
+from pointsman.gateway.parts import (
+    BodyBudget,
+    BodyReservation,
+    LiveState,
+    caller_credentials,
+    response_headers,
+)
 from pointsman.gateway.request_log import ServedRequest, current_request
 from pointsman.gateway.upstream import Target, header_value
 from pointsman.upstreams.port import Headers
@@ -89,7 +95,7 @@ class ProcessingStream:
         """
         self._serve = serve
         self._state = state
-        self._reservation = bodies.reserve(state.body_bytes)
+        self._reservation = BodyReservation(bodies, state.body_bytes)
         self._spec = spec
         self._count = count
         self._mode = self._response_mode = _DUPLEX if spec.body_mode == "full_duplex" else _BUFFERED

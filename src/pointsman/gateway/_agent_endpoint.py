@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from pointsman.access import Spending
 from pointsman.decision.decision import Decision
 from pointsman.gateway._capability_commands import answer_switch, may_hold_command, take_commands
@@ -206,7 +208,7 @@ class AgentEndpoint:
             decision = await decide_command(state, agent_request, self._metrics)
             self._metrics.seen(decision)
             text = answer_switch(agent_request.command, decision.capabilities)
-        return inbound._replace(body=body), agent_request, text
+        return replace(inbound, body=body), agent_request, text
 
     async def _read(
         self, state: LiveState, inbound: InboundRequest
@@ -233,7 +235,7 @@ class AgentEndpoint:
                 inbound.grow(max(len(whole.raw) - len(body.raw), 0))
                 body = whole
                 turn, continuation = await read_turn(headers, body, self._conversations, session, caller)
-        return inbound._replace(body=body), turn, continuation, kept
+        return replace(inbound, body=body), turn, continuation, kept
 
     def _keep_answer(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -62,6 +62,8 @@ _LONGEST_PAUSE: Final = 8.0
 _MAX_COMMENTS: Final = 64 << 10
 #: Bytes of an error that are read: several pages.
 _MAX_ERROR: Final = 1 << 20
+#: Digits from which the length of an answer may be a large one's.
+_DIGITS: Final = len(str(LARGE))
 #: Failures that are no failures of the upstream.
 _NOT_FAILED: Final = frozenset({"busy", "credential", "translation", "budget", "rate"})
 
@@ -69,8 +71,8 @@ _NOT_FAILED: Final = frozenset({"busy", "credential", "translation", "budget", "
 class RunningAttempt:
     """One attempt while it is in progress; becomes a row of the ledger when it is over."""
 
-    __slots__ = ("_started", "_wall", "changes", "first_byte", "hold", "known", "number", "request", "target",
-                 "translated", "wire")  # fmt: skip
+    first_byte: float | None = None  # seconds
+    known: Usage | None = None  # of an answer that was read and not sent yet
 
     def __init__(
         self, request: DecidedRequest, target: Target, prepared: Prepared, hold: Hold | None = None
@@ -85,8 +87,6 @@ class RunningAttempt:
         self.target = target
         self.number = request.rows
         self.hold = hold
-        self.first_byte: float | None = None  # seconds
-        self.known: Usage | None = None  # of an answer that was read and not sent yet
         self._wall = time.time()
         self._started = time.perf_counter()
 
@@ -307,7 +307,7 @@ async def _try(
 ) -> UpstreamResponse | Failure:
     client = target.upstream.client
     try:
-        prepared = await request.prepare(target)
+        prepared = request.unchanged(target) or await request.prepare(target)
         hold = await request.reserve(target.model) if request.spending is not None else None
     except CallerError as error:  # a credential is missing, a limit reached, or it cannot be translated
         return _not_sent(request, target, error)
@@ -364,8 +364,17 @@ async def _read(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse
     return UpstreamResponse(attempt, exchange, is_stream=False, first=body, usage=usage, turn=turn)
 
 
-async def _whole(attempt: RunningAttempt, exchange: Exchange) -> bytes:
-    """Read a whole answer; a large one when the budget of all answers has room for it.
+def _whole(attempt: RunningAttempt, exchange: Exchange) -> Awaitable[bytes]:
+    """Read a whole answer; a large one when the budget of all answers has room for it."""
+    framing = dict(exchange.headers)
+    declared = framing.get(b"content-length", b"")
+    if len(declared) < _DIGITS and declared.isdigit() and b"transfer-encoding" not in framing:
+        return exchange.read()
+    return _counted(attempt, exchange, framing)
+
+
+async def _counted(attempt: RunningAttempt, exchange: Exchange, framing: Mapping[bytes, bytes]) -> bytes:
+    """Read a whole answer that may be large.
 
     Raises:
         Overloaded: there is no room.
@@ -374,7 +383,7 @@ async def _whole(attempt: RunningAttempt, exchange: Exchange) -> bytes:
     reservation = attempt.request.reservation
     if reservation is None:
         return await exchange.read()
-    framing, limit = dict(exchange.headers), attempt.target.upstream.spec.answer_bytes
+    limit = attempt.target.upstream.spec.answer_bytes
     if b"transfer-encoding" not in framing:
         declared = framing.get(b"content-length", b"")
         if declared.isdigit() and LARGE < (size := int(declared)) <= limit:

@@ -92,7 +92,7 @@ class DecisionEndpoint:
             _read, inbound.body, is_messages=FORMATS[WireFormat.MESSAGES].header in inbound.headers
         )
         body, dry_run = read() if size <= LARGE else await offload(size, read)
-        inbound = inbound._replace(body=body, wire=body.wire)
+        inbound = msgspec.structs.replace(inbound, body=body, wire=body.wire)
         request = await self._agents.read(state, inbound)
         spending: Spending | None = None
         if state.access is not None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
 
 from pointsman.config import is_loopback
 from pointsman.errors import (
@@ -53,7 +55,7 @@ class CallerLeft(Exception):
     """The caller went away while sending."""
 
 
-class InboundRequest(NamedTuple):
+class InboundRequest(msgspec.Struct, frozen=True):
     """One caller's request, read to its end."""
 
     wire: Format
@@ -204,8 +206,17 @@ async def read_body(
     receive: Receive,
     server: ServerSpec,
     reservation: BodyReservation,
+    take: Callable[[], bytes | None] | None = None,
 ) -> Body:
     """Check everything else that can be checked before the body is read, then read it.
+
+    Args:
+        wire: Its format.
+        headers: The caller's, by name.
+        receive: Receives the body in parts (ASGI).
+        server: Limits it.
+        reservation: Counts it.
+        take: Returns the body at once where all of it has come (``ResponseCycle.take_body``).
 
     Raises:
         Overloaded: the bodies of all requests together are too large.
@@ -215,9 +226,18 @@ async def read_body(
     kind = headers.get(b"content-type", b"")
     if kind != _JSON and kind.partition(b";")[0].strip().lower() != _JSON:
         raise WrongContentType("the body must be JSON", hint="send 'Content-Type: application/json'")
-    if headers.get(b"content-encoding", b"identity") != b"identity":
+    if b"content-encoding" in headers and headers[b"content-encoding"] != b"identity":
         raise WrongContentType("the body must not be compressed", hint="send no 'Content-Encoding'")
-    parts = await _read_parts(receive, headers, server.limits.body_bytes, reservation)
+    limit, whole = server.limits.body_bytes, None if take is None else take()
+    if whole is None:
+        parts = await _read_parts(receive, headers, limit, reservation)
+    elif len(whole) > limit:
+        raise TooLarge(f"the request body is larger than {limit} bytes")
+    else:
+        reservation.take(len(whole))
+        if len(whole) <= LARGE:
+            return Body(wire, whole)
+        parts = [whole]
     if len(parts) == 1 and len(parts[0]) <= LARGE:
         return Body(wire, parts[0])
     size = sum(map(len, parts))
@@ -280,21 +300,17 @@ class BodyBudget:
         self.held = 0  # bytes
         self.answers = AnswerBudget()
 
-    def reserve(self, total: int) -> BodyReservation:
-        """Return what counts the body of one request; all bodies together hold at most ``total`` bytes."""
-        return BodyReservation(self, total)
-
 
 class BodyReservation:
     """The bytes of one request's body. What a caller only announces is not counted."""
 
-    __slots__ = ("_answer", "_budget", "_held", "_total")
+    _held = 0
+    _answer = 0  # bytes of a large whole answer
 
     def __init__(self, budget: BodyBudget, total: int) -> None:
+        """Count in a budget; all bodies together hold at most ``total`` bytes."""
         self._budget = budget
         self._total = total
-        self._held = 0
-        self._answer = 0  # bytes of a large whole answer
 
     def take(self, count: int) -> None:
         """Count some bytes more.
@@ -348,14 +364,13 @@ class BodyReservation:
 class DisconnectWatch:
     """Cancels the task it was made in when the caller goes away."""
 
-    __slots__ = ("_receive", "_task", "_watching", "caller_left", "is_due")
+    is_due = False  # at the next look
+    caller_left = False
+    _watching: asyncio.Task[None] | None = None
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self._task = asyncio.current_task()
-        self._watching: asyncio.Task[None] | None = None
-        self.is_due = False  # at the next look
-        self.caller_left = False
 
     def start(self) -> None:
         """Begin to look."""
@@ -391,18 +406,15 @@ class DisconnectWatches:
     def begin(self, watch: DisconnectWatch) -> None:
         """Watch over the caller from now on; its body has arrived."""
         self._active.add(watch)
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._plan(loop)
+        if self._loop is not (loop := asyncio.get_running_loop()):
+            self._loop = loop
+            loop.call_later(self._EVERY, self._look, loop)
 
     def end(self, watch: DisconnectWatch) -> None:
         """The caller has been answered."""
         self._active.discard(watch)
-        watch.stop()
-
-    def _plan(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        loop.call_later(self._EVERY, self._look, loop)
+        if watch.is_due:
+            watch.stop()
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = None
@@ -411,4 +423,5 @@ class DisconnectWatches:
                 watch.start()
             watch.is_due = True
         if self._active:
-            self._plan(loop)
+            self._loop = loop
+            loop.call_later(self._EVERY, self._look, loop)

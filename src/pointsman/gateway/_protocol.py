@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import unquote
 
 import httptools
@@ -16,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from pointsman.gateway._admission import Admission
 from pointsman.gateway._refused import Refused, SampledLog, asked_format, unreadable
 from pointsman.gateway._response_cycle import ResponseCycle
+from pointsman.remembering import remembered
 
 __all__ = ["bounded_protocol", "close_slow", "close_unread"]
 
@@ -48,10 +48,22 @@ _MOST_PIPELINED: Final = 100
 #: reset, and a reset overtakes the answer that says why.
 _LINGER: Final = 2.0
 _LINGER_BYTES: Final = 4 << 20
-#: Request targets that are a path and nothing else, as those of the endpoints are.
-_PLAIN: Final = re.compile(rb"/[A-Za-z0-9/_.-]*+")
+#: Request targets that are remembered, and the bytes of the longest: an agent asks for the same few.
+_TARGETS: Final = 256
+_LONGEST_TARGET: Final = 128
 #: What asks for another protocol on this connection (RFC 9110, section 7.8; RFC 7540, section 3.2.1).
 _UPGRADE: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
+
+
+def _read_target(url: bytes) -> Mapping[str, Any]:
+    """Return what the scope of a request (ASGI) holds of its target."""
+    parsed = httptools.parse_url(url)
+    text = parsed.path.decode("ascii")
+    path = unquote(text) if "%" in text else text
+    return {"path": path, "raw_path": parsed.path, "query_string": parsed.query or b""}
+
+
+_target_of: Final = remembered(_read_target, _TARGETS, _LONGEST_TARGET)
 
 
 class _Bounded(HttpToolsProtocol):
@@ -61,6 +73,9 @@ class _Bounded(HttpToolsProtocol):
     url = b""  # of the request whose head came last
     looks = 0  # since the request in progress, or the head that is arriving, was another
     _is_body = False  # some of what came last
+    _size = 0  # bytes that came since a head ended or a part of a body came, and with it: no head is larger
+    _is_offer = False  # the request whose head came last asks for another protocol
+    _method = ""  # of that request
     _unfinished = 0  # bytes of a head, or of what stands behind a body, that has not ended
     _tail = b""  # the last three of them: the end of the head may begin there
     _seen: Any = None  # the request at the last look
@@ -104,9 +119,13 @@ class _Bounded(HttpToolsProtocol):
             return
         before: Any = self.cycle  # None until the first request's headers have ended
         self._is_body = False
-        self._parse(data)
+        self._size += len(data)
+        try:
+            self.parser.feed_data(data)
+        except (httptools.HttpParserUpgrade, httptools.HttpParserError) as stopped:
+            self._parse_on(data, stopped)
         if self._is_body or self.cycle is not before:
-            self._unfinished, self._tail = 0, b""
+            self._unfinished, self._tail, self._size = 0, b"", len(data)
             return
         if not self._unfinished:
             self.looks = 0
@@ -122,18 +141,21 @@ class _Bounded(HttpToolsProtocol):
         end = (self._tail + data[: self.header_bytes + 4]).find(b"\r\n\r\n")
         return end < 0 or self._unfinished - len(self._tail) + end + 4 > self.header_bytes
 
-    def _parse(self, data: bytes) -> None:
-        parts: list[bytes | memoryview] = [data]  # what is to be read, the next one last
-        while parts:
-            part = parts.pop()
+    def _parse_on(self, data: bytes, stopped: Exception) -> None:
+        """Go on with data at which the parser has stopped: at an offer of another protocol, or an error."""
+        parts: list[bytes | memoryview] = []  # what is to be read, the next one last
+        part: bytes | memoryview = data
+        while isinstance(stopped, httptools.HttpParserUpgrade):
+            parts += (memoryview(part)[stopped.args[0] :], self._without_upgrade())
             try:
-                self.parser.feed_data(part)
-            except httptools.HttpParserUpgrade as offer:
-                parts += (memoryview(part)[offer.args[0] :], self._without_upgrade())
-            except httptools.HttpParserError as error:
-                why = error.__context__
-                self._refuse(why if isinstance(why, Refused) else unreadable(part, str(error)))
+                while parts:
+                    self.parser.feed_data(part := parts.pop())
+            except (httptools.HttpParserUpgrade, httptools.HttpParserError) as again:
+                stopped = again
+            else:
                 return
+        why = stopped.__context__
+        self._refuse(why if isinstance(why, Refused) else unreadable(part, str(stopped)))
 
     def on_message_begin(self) -> None:
         self.url = b""
@@ -147,54 +169,58 @@ class _Bounded(HttpToolsProtocol):
         headers, url, parser = self.headers, self.url, self.parser
         if len(headers) > _MOST_HEADERS:
             raise Refused(431, "too_large", f"the request has more than {_MOST_HEADERS} headers")
-        if sum(map(len, chain.from_iterable(headers)), len(url)) > self.header_bytes:
+        if self._size > self.header_bytes < sum(map(len, chain.from_iterable(headers)), len(url)):
             raise self._too_long()
-        if len(self.pipeline) >= _MOST_PIPELINED:
+        if self.pipeline and len(self.pipeline) >= _MOST_PIPELINED:
             raise Refused(429, "too_large", "too many requests wait on this connection")
         before: Any = self.cycle
         if before is None and not self.admission.may_ask(self, self.connections):
             raise Refused(503, "overloaded", "too many connections are open", b"retry-after: 1")
-        method = parser.get_method().decode("ascii")
-        self.scope = cast("Any", {"method": method})
-        if parser.should_upgrade() and self._should_upgrade():
+        self._is_offer = False
+        method = self._method = parser.get_method().decode("ascii")
+        if parser.should_upgrade():
+            self._is_offer = self._should_upgrade()
             return
-        scope = self.scope = self._scope(method, headers, url)
-        keep_alive = scope["http_version"] != "1.0" and parser.should_keep_alive()
-        cycle = self.cycle = ResponseCycle(self, scope, keep_alive=keep_alive)
+        known, version = dict(headers), parser.get_http_version()
+        self.expect_100_continue = b"expect" in known and known[b"expect"].lower() == b"100-continue"
+        scope: Any = {
+            **self._constant,
+            "http_version": version,
+            "method": method,
+            **_target_of(url),
+            "headers": headers,
+            "state": {},
+        }
+        cycle = self.cycle = ResponseCycle(
+            self, scope, keep_alive=version != "1.0" and parser.should_keep_alive()
+        )
         if before is None or before.response_complete:
             self._start_asgi_task(cycle, self.app)
         else:
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))
 
-    def _scope(self, method: str, headers: list[tuple[bytes, bytes]], url: bytes) -> Any:
-        """Return what an ASGI application is told of a request."""
-        path, query = url, b""
-        if not _PLAIN.fullmatch(url):
-            parsed = httptools.parse_url(url)
-            path, query = parsed.path, parsed.query or b""
-        text = path.decode("ascii")
-        self.expect_100_continue = dict(headers).get(b"expect", b"").lower() == b"100-continue"
-        return {
-            **self._constant,
-            "http_version": self.parser.get_http_version(),
-            "method": method,
-            "path": unquote(text) if "%" in text else text,
-            "raw_path": path,
-            "query_string": query,
-            "headers": headers,
-            "state": {},
-        }
-
     def on_body(self, body: bytes) -> None:
         self._is_body = True
         cycle: Any = self.cycle
-        if cycle.response_complete or (self.parser.should_upgrade() and self._should_upgrade()):
+        if self._is_offer or cycle.response_complete:
             return
-        cycle.body += body
-        if len(cycle.body) > HIGH_WATER_LIMIT:
+        held = cycle.body
+        if not held:
+            held = cycle.body = body
+        else:
+            if isinstance(held, bytes):
+                held = cycle.body = bytearray(held)
+            held += body
+        if len(held) > HIGH_WATER_LIMIT:
             self.flow.pause_reading()
-        cycle.message_event.set()
+        cycle.set()
+
+    def on_message_complete(self) -> None:
+        cycle: Any = self.cycle
+        if not (self._is_offer or cycle.response_complete):
+            cycle.more_body = False
+            cycle.set()
 
     def on_response_complete(self) -> None:
         """Omit the timer that uvicorn sets after every answer: ``close_if_slow`` closes idle connections."""
@@ -202,7 +228,8 @@ class _Bounded(HttpToolsProtocol):
             super().on_response_complete()
             return
         self.server_state.total_requests += 1
-        self.flow.resume_reading()
+        if self.flow.read_paused:
+            self.flow.resume_reading()
 
     def _should_upgrade(self) -> bool:
         """Called when a request wants another protocol. True: its head is read, then ``_without_upgrade``.
@@ -211,7 +238,7 @@ class _Bounded(HttpToolsProtocol):
             Refused: it wants a tunnel or a WebSocket, which is no offer: a server cannot pass it over. Codex
                 goes on without WebSockets at once after a 426, and seven attempts later after a 404.
         """
-        if self.scope["method"] == "CONNECT":
+        if self._method == "CONNECT":
             message = "CONNECT is not served: this is no proxy; agents POST to /v1/chat/completions"
             raise Refused(405, "method_not_allowed", message, b"allow: GET, HEAD, POST")
         if any(name == b"upgrade" and value.lower() == b"websocket" for name, value in self.headers):
@@ -226,7 +253,7 @@ class _Bounded(HttpToolsProtocol):
         """
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
-        head = [self.scope["method"].encode(), b" ", self.url, b" HTTP/1.1\r\n"]
+        head = [self._method.encode(), b" ", self.url, b" HTTP/1.1\r\n"]
         for name, value in self.headers:
             if name not in _UPGRADE:
                 head += (name, b": ", value, b"\r\n")
@@ -251,7 +278,7 @@ class _Bounded(HttpToolsProtocol):
                 self.transport.close()
                 return
             request.disconnected = True  # its body will not come
-            request.message_event.set()
+            request.set()
         names = [name for name, _ in self.headers] if self.headers else []
         self.transport.write(why.answer(asked_format(names, self.url, data)))
         self.transport.write_eof()

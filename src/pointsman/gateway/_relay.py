@@ -197,6 +197,9 @@ def _headers(
 async def send_body(send: Send, status: int, sent: Headers, body: bytes) -> None:
     """Send a whole answer."""
     sent.append((b"content-length", b"%d" % len(body)))
+    whole = getattr(send, "whole", None)
+    if whole is not None and len(body) <= _PIECE and whole(status, sent, body):
+        return
     await send({"type": "http.response.start", "status": status, "headers": sent})
     if len(body) > _PIECE:
         body = await _send_all_but_last(send, body)
@@ -219,12 +222,21 @@ async def _send_all_but_last(send: Send, body: bytes) -> bytes:
     return body[last:]
 
 
-async def _send_unmarked(send: Send, block: bytes, alive: KeepAlive | NoKeepAlive) -> bytes:
-    """The same of a block of events, between whose pieces no mark may come."""
-    await alive.hold()
-    rest = await _send_all_but_last(send, block)
-    alive.go_on()
-    return rest
+def _refused(_: bytes) -> bool:
+    """A sender without ``ResponseCycle.piece``."""
+    return False
+
+
+async def _send_block(
+    attempt: RunningAttempt, send: Send, block: bytes, alive: KeepAlive | NoKeepAlive
+) -> None:
+    """Send a block of events; a large one in pieces, between which no mark may come."""
+    if len(block) > _PIECE:
+        await alive.hold()
+        block = await _send_all_but_last(send, block)
+        alive.go_on()
+        event_sent(attempt)
+    await send({"type": "http.response.body", "body": block, "more_body": True})
 
 
 def _left(request: DecidedRequest, answer: UpstreamResponse, last: Sequence[bytes], size: int) -> None:
@@ -263,7 +275,7 @@ async def _stream(
     block, splitter = answer.first, answer.splitter or sse.Splitter()
     error: UpstreamError | None = None
     quiet = 0.0  # since when only comments and parts of an event have come, in seconds of a steady clock
-    keep, receive, split = last.append, exchange.next, splitter.feed
+    keep, receive, split, piece = last.append, exchange.next, splitter.feed, getattr(send, "piece", _refused)
     secrets = attempt.target.upstream.secrets
     translation = translating(attempt.translated, partial(request.keep_translated, attempt.target), secrets)
     read = translation.feed if translation else request.watch(attempt.target)
@@ -280,12 +292,10 @@ async def _stream(
                     count = len(block)
                 if hides and b"error" in block:
                     block = masked_events(block, secrets)
-                if count > _PIECE:
-                    block = await _send_unmarked(send, block, alive)
-                    event_sent(attempt)
                 if count:
                     alive.has_sent = True
-                    await send({"type": "http.response.body", "body": block, "more_body": True})
+                    if not piece(block):
+                        await _send_block(attempt, send, block, alive)
             chunk = await receive()
             if not chunk:
                 break

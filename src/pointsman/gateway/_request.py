@@ -9,7 +9,7 @@ from functools import partial
 from itertools import compress
 from operator import itemgetter
 from secrets import token_hex
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -22,7 +22,7 @@ from pointsman.gateway._inbound import BodyReservation, InboundRequest, caller_c
 from pointsman.gateway._injections import injections, kept_tools
 from pointsman.gateway._kept_reasoning import KeptReasoning, Watch
 from pointsman.gateway._metrics import Metrics
-from pointsman.gateway.upstream import Target
+from pointsman.gateway.upstream import Target, Upstream
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN, tokens_with_images
 from pointsman.offload import offload
 from pointsman.stores.ledger.port import Attempt, Shadow, Writes
@@ -99,7 +99,7 @@ def model_edit(body: Body, place: Span | None, model: bytes) -> Edit:
     return (start, start), b'"model":' + model + (b"," if not body.is_empty else b"")
 
 
-class Prepared(NamedTuple):
+class Prepared(msgspec.Struct, frozen=True):
     """A request as one model's upstream gets it."""
 
     call: Call
@@ -196,6 +196,7 @@ class DecidedRequest:
         self._path = wire.path + b"?" + query if query else wire.path
         self._headers = upstream_headers(inbound.all_headers, caller=inbound.caller)
         self._model = body.span("model")
+        self._is_changed = own is not None or bool(decision.parameters) or len(body.raw) > LARGE
         if decision.injections or decision.standing:
             self._edits = injections(wire, body, decision)
         selected = decision.capabilities
@@ -211,6 +212,39 @@ class DecidedRequest:
     def caller(self) -> str:
         """The name of the key it came with; empty where none is asked for."""
         return self._turn.caller
+
+    def unchanged(self, target: Target) -> Prepared | None:
+        """Return the request for a model that gets it with its own name and the injections, and else as sent.
+
+        None where more is to be changed or checked, or the body is large: see ``prepare``.
+        """
+        upstream, format_ = target.upstream, self.wire.format
+        if (
+            self._is_changed
+            or format_ not in target.model.formats
+            or target.model.max_output_tokens is not None
+            or upstream.forwards_auth
+        ):
+            return None
+        if (place := self._model) is not None and not self._edits:
+            view = memoryview(self.body.raw)
+            body = b"".join((view[: place[0]], target.id, view[place[1] :]))
+        else:
+            body = self.body.edited([model_edit(self.body, place, target.id), *self._edits])
+        return Prepared(
+            Call(self._path, self._sent(upstream), body, b"POST", None, self.streams), self.wire, None, ""
+        )
+
+    def _sent(self, upstream: Upstream) -> list[tuple[bytes, bytes]]:
+        """Return the headers for an upstream of the caller's format."""
+        wire, inbound = self.wire, self._inbound
+        relayed = self._headers
+        if upstream.taken is not None:
+            relayed = upstream_headers(inbound.all_headers, upstream.taken, inbound.caller)
+        sent = relayed + upstream.headers[wire.format]
+        if wire.model_call is not None and (required := wire.model_call.headers):
+            sent += [pair for pair in required if pair[0] not in inbound.headers]
+        return sent
 
     async def prepare(self, target: Target) -> Prepared:
         """Return the request as this model's upstream gets it.
@@ -241,13 +275,7 @@ class DecidedRequest:
                 body = await self._with_parameters(body, given, translated=not is_native)
         if not is_native:
             return await self._translate(target, body, given, changed)
-        inbound = self._inbound
-        relayed = self._headers
-        if upstream.taken is not None:
-            relayed = upstream_headers(inbound.all_headers, upstream.taken, inbound.caller)
-        sent = relayed + upstream.headers[wire.format]
-        if wire.model_call is not None and (required := wire.model_call.headers):
-            sent += [pair for pair in required if pair[0] not in inbound.headers]
+        sent = self._sent(upstream)
         if upstream.forwards_auth:
             sent += self._credentials(target)
         changes = f"{wire.format}->{wire.format}; changed={','.join(changed)}" if changed else ""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 if TYPE_CHECKING:
@@ -32,10 +34,12 @@ def _ended() -> None:
 class ResponseCycle(RequestResponseCycle):
     """A request and its answer, at a fifth of the steps that uvicorn takes for the same bytes.
 
-    The head of the answer to a POST goes out with the first of its body: apart they are two system calls, and
-    the caller is woken twice, the first time for nothing. What a caller's connection has to be closed or
-    paused for, what has no body, and what is wrong is left to uvicorn: answers to HEAD, of status 204 and
-    304, and headers that would break the answer.
+    It is the ``send`` of the application (ASGI), and has three shortcuts beside it: ``take_body``, ``whole``
+    and ``piece``. Each does nothing where uvicorn's own steps are needed.
+
+    The head of the answer to a POST is sent with the first bytes of its body: apart they are two system
+    calls, and wake the caller twice. uvicorn writes what closes or pauses a connection, answers without a
+    body (HEAD, 204, 304), and refuses invalid headers.
     """
 
     logger = log
@@ -46,24 +50,25 @@ class ResponseCycle(RequestResponseCycle):
     response_complete = False
     chunked_encoding: bool | None = None
     expected_content_length = 0
+    body: Any = b""  # bytes; of several parts a bytearray
     _held = b""  # the head, until the first of the body is there
+    _is_changed = False  # since ``receive`` looked last
+    _waiting: asyncio.Event | None = None  # of ``receive``
 
     def __init__(self, protocol: HttpToolsProtocol, scope: HTTPScope, *, keep_alive: bool) -> None:
         self.scope = scope
         self.transport = protocol.transport
         self.flow = protocol.flow
         self.default_headers = protocol.server_state.default_headers
-        self.message_event = asyncio.Event()
         self.on_response = protocol.on_response_complete
         self.keep_alive = keep_alive
         self.waiting_for_100_continue = protocol.expect_100_continue
-        self.body = bytearray()
 
     async def run_asgi(self, app: ASGI3Application) -> None:
         """Run the application; an answer that it leaves unfinished is cut off, its head sent."""
         failed = False
         try:
-            await app(self.scope, self.receive, self.send)
+            await app(self.scope, self.receive, self)
         except BaseException:
             log.exception("Exception in ASGI application\n")
             failed = True
@@ -82,14 +87,61 @@ class ResponseCycle(RequestResponseCycle):
         else:
             await self.send_500_response()
 
+    @property
+    def message_event(self) -> ResponseCycle:  # type: ignore[override]  # uvicorn sets it, and nothing else
+        """What uvicorn sets when something has come, or the caller has left."""
+        return self
+
+    def set(self) -> None:
+        """Wake ``receive``: something has come, the caller has left, or the answer is complete."""
+        self._is_changed = True
+        if self._waiting is not None:
+            self._waiting.set()
+
+    def take_body(self) -> bytes | None:
+        """Return the request's body if all of it has come and none was taken; None otherwise."""
+        if self.more_body or self.disconnected or not self._is_changed or self.waiting_for_100_continue:
+            return None
+        body, self.body, self._is_changed = self.body, b"", False
+        if self.flow.read_paused:
+            self.flow.resume_reading()
+        return bytes(body)
+
     async def receive(self) -> ASGIReceiveEvent:
-        """Return what has come of the request's body (ASGI); at once where all of it is there."""
-        if self.more_body or not self.body or self.disconnected or self.waiting_for_100_continue:
-            return await super().receive()
-        body, self.body = bytes(self.body), bytearray()
-        self.flow.resume_reading()
-        self.message_event.clear()
-        return {"type": "http.request", "body": body, "more_body": False}
+        """Return what has come of the request's body (ASGI)."""
+        if self.waiting_for_100_continue and not self.transport.is_closing():
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.waiting_for_100_continue = False
+        if not (self.disconnected or self.response_complete):
+            self.flow.resume_reading()
+            if not self._is_changed:
+                self._waiting = self._waiting or asyncio.Event()
+                await self._waiting.wait()
+                self._waiting = None
+            self._is_changed = False
+        if self.disconnected or self.response_complete:
+            return {"type": "http.disconnect"}
+        body, self.body = bytes(self.body), b""
+        return {"type": "http.request", "body": body, "more_body": self.more_body}
+
+    def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+        """Send a whole answer, whose headers end with its length; False where ``send`` has to."""
+        if self.flow.write_paused or self.disconnected or self.response_started:
+            return False
+        if not (head := self._head(status, headers)):
+            return False
+        self.transport.write(head + body)
+        self._complete()
+        return True
+
+    def piece(self, body: bytes) -> bool:
+        """Send a part of a stream, of which more is to come, and not empty; False where ``send`` has to."""
+        size = len(body)
+        if self.flow.write_paused or size > HIGH_WATER_LIMIT or self._held or not self.chunked_encoding:
+            return False
+        if not self.disconnected:
+            self.transport.write(b"%x\r\n%b\r\n" % (size, body))
+        return True
 
     async def send(self, message: ASGISendEvent) -> None:
         """Send the head of the answer, or a part of its body (ASGI)."""
@@ -101,12 +153,14 @@ class ResponseCycle(RequestResponseCycle):
             self.transport.write(self._with_head(piece) if self._held else piece)
         elif self.response_started:
             await self._end(event)
-        elif not (head := self._head(event)):
+        elif not (head := self._head(event.get("status", 0), event.get("headers", ()))):
             await super().send(event)
         elif self.scope["method"] == "POST":
             self._held = head
         else:
             self.transport.write(head)
+
+    __call__ = send
 
     async def _end(self, event: dict[str, Any]) -> None:
         """Send the rest of an answer whose length was told; anything else is for uvicorn."""
@@ -115,11 +169,15 @@ class ResponseCycle(RequestResponseCycle):
         if not is_rest or event.get("more_body") or event["type"] != _BODY or self.scope["method"] == "HEAD":
             await self._send_by_uvicorn(event)
             return
-        self.transport.write(self._held + body)
-        self._held = b""
+        self.transport.write(self._with_head(body))
+        self._complete()
+
+    def _complete(self) -> None:
+        """All of the answer has been written."""
         self.expected_content_length = 0
-        self.response_complete = True
-        self.message_event.set()
+        self.response_complete = self._is_changed = True
+        if self._waiting is not None:
+            self._waiting.set()
         if not self.keep_alive:
             self.transport.close()
         self.on_response()
@@ -133,10 +191,9 @@ class ResponseCycle(RequestResponseCycle):
             self.transport.write(self._with_head(b""))
         await super().send(event)
 
-    def _head(self, event: dict[str, Any]) -> bytes:
+    def _head(self, status: int, sent: Iterable[tuple[bytes, bytes]]) -> bytes:
         """Begin the answer, and return its head; empty where uvicorn has to look at it."""
-        status: int = event.get("status", 0)
-        headers = [*self.default_headers, *event.get("headers", ())]
+        headers = [*self.default_headers, *sent]
         known = dict(headers)
         if self.scope["method"] == "HEAD" or status not in _WITH_BODY or not _FRAMING.isdisjoint(known):
             return b""

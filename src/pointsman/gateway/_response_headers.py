@@ -83,7 +83,8 @@ def response_headers(
     ]
     if target is not None:
         own.append((b"x-pointsman-model", target.shown))
-    own.append((b"x-request-id", request_id(headers) or decision.id.encode()))
+    asked = request_id(headers) if b"x-request-id" in headers else b""
+    own.append((b"x-request-id", asked or decision.id.encode()))
     if debug is not None:
         own += _debug_headers(decision, debug, left_out)
     return own

@@ -303,7 +303,8 @@ async def _ask(attempt: _ShadowAttempt, request: DecidedRequest, target: Target,
 
 def _without_key(call: Call) -> Call:
     """The request as the serving model got it, without the header that would make a provider see one."""
-    return call._replace(headers=[pair for pair in call.headers if pair[0] != b"idempotency-key"])
+    headers = [pair for pair in call.headers if pair[0] != b"idempotency-key"]
+    return msgspec.structs.replace(call, headers=headers)
 
 
 def _look(attempt: _ShadowAttempt, wire: Format, body: bytes, text: TextMode, *, stream: bool) -> None:

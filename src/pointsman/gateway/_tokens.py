@@ -130,7 +130,7 @@ async def _send(target: Target, inbound: InboundRequest, wire: WireFormat, call:
     try:
         if upstream.forwards_auth:
             sent += caller_credentials(inbound.all_headers, inbound.keys)
-        exchange = await send_call(upstream.client, call._replace(headers=sent))
+        exchange = await send_call(upstream.client, msgspec.structs.replace(call, headers=sent))
         try:
             counted = await exchange.read()
         finally:

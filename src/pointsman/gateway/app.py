@@ -18,6 +18,7 @@ from pointsman.gateway._console import Beside, ConsoleMount
 from pointsman.gateway._decide import DECISION_PATHS, DecisionEndpoint
 from pointsman.gateway._inbound import (
     BodyBudget,
+    BodyReservation,
     CallerLeft,
     DisconnectWatch,
     DisconnectWatches,
@@ -172,7 +173,7 @@ class Gateway:
         may call.
         """
         arrived, headers = time.perf_counter(), dict(scope["headers"])
-        reservation = self.bodies.reserve(state.body_bytes)
+        reservation = BodyReservation(self.bodies, state.body_bytes)
         watch: DisconnectWatch | None = None
         self.active += 1
         try:
@@ -183,7 +184,8 @@ class Gateway:
                 inbound = Inbound(wire, scope, headers, receive, reservation, ended, arrived, passed_caller)
                 self._count(wire, await self._passthrough.answer(state, inbound, send))
                 return
-            body = await read_body(wire, headers, receive, state.server, reservation)
+            take = getattr(send, "take_body", None)
+            body = await read_body(wire, headers, receive, state.server, reservation, take)
             watch = DisconnectWatch(receive)
             self._watches.begin(watch)
             request = InboundRequest(

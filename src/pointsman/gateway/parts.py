@@ -1,6 +1,13 @@
 """What the service behind Envoy and the command ``serve`` share with the gateway."""
 
-from pointsman.gateway._inbound import BodyBudget, Receive, Scope, authorise, caller_credentials
+from pointsman.gateway._inbound import (
+    BodyBudget,
+    BodyReservation,
+    Receive,
+    Scope,
+    authorise,
+    caller_credentials,
+)
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import send_refusal
 from pointsman.gateway._metrics import Metrics
@@ -9,6 +16,7 @@ from pointsman.gateway._response_headers import response_headers
 
 __all__ = [
     "BodyBudget",
+    "BodyReservation",
     "LiveState",
     "Metrics",
     "Receive",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
+from typing import Annotated, Final, Literal, NoReturn, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -330,7 +330,7 @@ class Upload(Protocol):
         ...
 
 
-class Call(NamedTuple):
+class Call(msgspec.Struct, frozen=True):
     """One request to an upstream."""
 
     path: bytes  # below its base_url, with the query

@@ -200,7 +200,7 @@ class OwnFieldsClient:
         headers = [pair for pair in call.headers if pair[0] not in self._names] + self._headers
         body = self._with_members(call.body) if self._body and path in _PATHS else call.body
         path = self._with_query(path, query) if self._query else call.path
-        return await self._client.send(call._replace(path=path, headers=headers, body=body))
+        return await self._client.send(msgspec.structs.replace(call, path=path, headers=headers, body=body))
 
     def close(self) -> None:
         """Close the connections."""

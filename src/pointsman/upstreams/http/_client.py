@@ -236,17 +236,28 @@ class HttpClient:
             self._free -= 1
         else:
             await self._take_place()
-        if call.upload is not None:  # it cannot be sent again: no connection that may have been closed
-            return await self._ask(await self._connect(), request, call)
-        connection = self._kept()
+        upload = call.upload  # it cannot be sent again: over no connection that may have been closed
+        connection = self._kept() if upload is None else None
         if connection is None:
             connection = await self._connect()
+        answer = connection.begin(*request)
+        if upload is not None:
+            answer.sending = connection.loop.create_task(connection.send(upload, answer))
+        answer.streams = call.streams
+        self._active.add(answer)
+        if self._sweep.loop is not connection.loop:
+            self._sweep.start(connection.loop, self._sweep_every, self._sweep_now)
         try:
-            return await self._ask(connection, request, call)
-        except StaleConnection:
-            while self._idle:  # closed as well, in all likelihood
-                self._idle.pop().transport.close()
+            await answer.head()
+            if self._route.prefix:
+                self._route.check(answer.status)
+        except BaseException as error:
+            answer.close()
+            if isinstance(error, StaleConnection):
+                while self._idle:  # closed as well, in all likelihood
+                    self._idle.pop().transport.close()
             raise
+        return answer
 
     def close(self) -> None:
         """See ``UpstreamClient``."""
@@ -322,35 +333,26 @@ class HttpClient:
             raise
         return connection
 
-    async def _ask(self, connection: Connection, request: tuple[bytes, ...], call: Call) -> Response:
-        answer = connection.begin(*request)
-        answer.streams = call.streams
-        if call.upload is not None:
-            answer.sending = connection.loop.create_task(connection.send(call.upload, answer))
-        self._active.add(answer)
-        self._sweep.start(connection.loop, self._sweep_every, self._sweep_now)
-        try:
-            await answer.head()
-            self._route.check(answer.status)
-        except BaseException:
-            answer.close()
-            raise
-        return answer
-
     def release(self, connection: Connection, *, reusable: bool) -> None:
         """Take a connection back when its answer is whole."""
         if reusable and not self._closed and not connection.transport.is_closing():
-            connection.idle_since = connection.loop.time()
+            loop = connection.loop
+            connection.idle_since = loop.time()
             self._idle.append(connection)
-            self._reaper.start(connection.loop, _IDLE, self._reap)
+            if self._reaper.loop is not loop:
+                self._reaper.start(loop, _IDLE, self._reap)
         else:
             connection.transport.close()
 
     def forget(self, answer: Response) -> None:
         """Stop timing an answer, and let another request have its place."""
-        if answer in self._active:
-            self._active.remove(answer)
+        if answer not in self._active:
+            return
+        self._active.remove(answer)
+        if self._waiting:
             self._give_place()
+        else:
+            self._free += 1
 
     def _sweep_now(self, loop: asyncio.AbstractEventLoop) -> None:
         """Fail overdue requests. One timer for all requests, because a timer for each costs each."""
@@ -385,11 +387,11 @@ def _framing(upload: Upload) -> bytes:
 class _Timer:
     """One call later at a time. A loop that is closed takes its call with it, so a new loop starts again."""
 
-    __slots__ = ("_handle", "_loop")
+    __slots__ = ("_handle", "loop")
 
     def __init__(self) -> None:
         self._handle: asyncio.TimerHandle | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None  # on which a call is due
 
     def start(
         self,
@@ -398,18 +400,18 @@ class _Timer:
         call: Callable[[asyncio.AbstractEventLoop], None],
     ) -> None:
         """Call later, unless a call is due already."""
-        if self._handle is None or self._loop is not loop:
-            self._loop = loop
+        if self.loop is not loop:
+            self.loop = loop
             self._handle = loop.call_later(seconds, self._run, loop, call)
 
     def cancel(self) -> None:
         """Call nothing."""
         if self._handle is not None:
             self._handle.cancel()
-            self._handle = None
+            self._handle = self.loop = None
 
     def _run(
         self, loop: asyncio.AbstractEventLoop, call: Callable[[asyncio.AbstractEventLoop], None]
     ) -> None:
-        self._handle = None
+        self._handle = self.loop = None
         call(loop)

@@ -47,8 +47,8 @@ class Owner(Protocol):
 class Response:
     """An ``Exchange``: the parsed part of a response."""
 
-    size = 0  # bytes in ``chunks``
     received = 0  # bytes of the body so far
+    taken = 0  # bytes of it that were asked for
     status = 0
     headers: Headers = ()
     age = 0.0  # seconds, as the sweep counts them
@@ -93,27 +93,28 @@ class Response:
                 raise self._error
             waiter = self.waiter = self.loop.create_future()
             await waiter
-        self.chunks, self.size = [], 0
+        self.chunks, self.taken = [], self.received
         if self._paused and self._connection is not None:
             self._paused = False
             self._connection.transport.resume_reading()
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     async def read(self) -> bytes:
-        first = await self.next()
-        if self.done and not self.chunks and self.received <= self._client.answer_bytes:
-            return first
-        parts = [first]
-        while self.received <= self._client.answer_bytes:
+        limit = self._client.answer_bytes
+        if self.done and len(self.chunks) == 1 and self.received <= limit:
+            return self.chunks.pop()
+        parts = [await self.next()]
+        while self.received <= limit:
             part = await self.next()
             if not part:
                 return b"".join(parts)
             parts.append(part)
         self.close()
-        raise UpstreamTooLarge(f"the upstream answered with more than {self._client.answer_bytes} bytes")
+        raise UpstreamTooLarge(f"the upstream answered with more than {limit} bytes")
 
     def close(self) -> None:
-        self._stop_sending()
+        if self.sending is not None:
+            self._stop_sending()
         if self._connection is not None:
             self._connection.answer = None
             self._connection.transport.abort()
@@ -127,7 +128,7 @@ class Response:
             self._connection.transport.pause_reading()
 
     def finish(self) -> None:
-        """The answer is whole (from the parser)."""
+        """The answer is whole (from the parser); ``wake`` has to follow."""
         self.done = True
         if self._paused and self._connection is not None:
             self._connection.transport.resume_reading()
@@ -135,7 +136,6 @@ class Response:
         if self.sending is not None:
             self._stop_sending()
         self._client.forget(self)
-        self.wake()
 
     def _stop_sending(self) -> None:
         if self.sending is not None and self.sending is not asyncio.current_task():
@@ -234,6 +234,7 @@ class Connection(asyncio.Protocol):
             return
         if exc is None and answer.status and not _says_where_it_ends(answer.headers):
             answer.finish()  # such an answer ends with its connection
+            answer.wake()
         elif self._was_used and self._begun and self.loop.time() - self._begun < _CLOSE_RACE:
             answer.fail(StaleConnection("the upstream had closed the connection"))
         else:
@@ -268,11 +269,9 @@ class Connection(asyncio.Protocol):
         answer = self.answer
         if answer is not None:
             answer.chunks.append(data)
-            size = len(data)
-            answer.received += size
-            answer.size += size
+            received = answer.received = answer.received + len(data)
             self._other = 0
-            if answer.size > _HIGH_WATER:
+            if received - answer.taken > _HIGH_WATER:
                 answer.hold_back()
 
     def on_message_complete(self) -> None:
@@ -281,7 +280,7 @@ class Connection(asyncio.Protocol):
             return
         self.answer = None
         self._was_used = True
-        if not answer.is_sent:
+        if answer.sending is not None and not answer.is_sent:
             self.transport.abort()  # the upstream wants no more of the body
         self._client.release(self, reusable=self._parser.should_keep_alive())
         answer.finish()
