@@ -21,24 +21,21 @@ from pointsman.errors import (
     LimitReached,
     Overloaded,
     StaleConnection,
-    Unauthorized,
     UpstreamError,
     UpstreamTimeout,
     UpstreamTooLarge,
 )
 from pointsman.gateway._failures import (
     Failure,
-    circuit_open,
     connection_failure,
-    held,
-    over_limit,
+    error_body,
+    not_sent,
+    pass_over,
     refused_key,
     refuses_our_key,
     status_failure,
     together,
     unreadable_answer,
-    untranslatable,
-    without_credential,
 )
 from pointsman.gateway._request import DecidedRequest, Prepared
 from pointsman.gateway._retry import backoff, is_retryable
@@ -60,12 +57,10 @@ _MAX_ATTEMPTS: Final = 6
 _LONGEST_PAUSE: Final = 8.0
 #: Bytes of comments that may come before the first event; most hosts send some 25 every few seconds.
 _MAX_COMMENTS: Final = 64 << 10
-#: Bytes of an error that are read: several pages.
-_MAX_ERROR: Final = 1 << 20
-#: Digits from which the length of an answer may be a large one's.
-_DIGITS: Final = len(str(LARGE))
 #: Failures that are no failures of the upstream.
 _NOT_FAILED: Final = frozenset({"busy", "credential", "translation", "budget", "rate"})
+#: Digits from which the length of an answer may be a large one's.
+_DIGITS: Final = len(str(LARGE))
 
 
 class RunningAttempt:
@@ -206,11 +201,11 @@ def _leave_out(request: DecidedRequest, target: Target, failure: Failure) -> Non
 async def _try_model(
     request: DecidedRequest, target: Target, *, is_last: bool = False, retries: bool = True
 ) -> UpstreamResponse | Failure:
-    upstream = target.upstream
-    if (upstream.breaker.is_alert or upstream.holds) and not is_last and (why := _pass_over(request, target)):
+    upstream, breaker = target.upstream, target.upstream.breaker
+    is_held = bool(upstream.holds)
+    if (is_held or breaker.is_alert) and not is_last and (why := pass_over(target, request.session)):
         return why
-    began = time.monotonic()
-    sent = request.attempts
+    began, sent = time.monotonic(), request.attempts
     is_held = bool(upstream.holds)
     upstream.waiting += 1
     try:
@@ -226,21 +221,11 @@ async def _try_model(
         upstream.lift(target.model.name)
     elif upstream.limited:
         upstream.limited.pop(target.model.name, None)
-    if upstream.breaker.is_alert or upstream.trouble.is_told:
+    if breaker.is_alert or upstream.trouble.is_told:
         upstream.worked(began)
     else:
-        upstream.breaker.answered.append(began)
+        breaker.answered.append(began)
     return result
-
-
-def _pass_over(request: DecidedRequest, target: Target) -> Failure | None:
-    """Return why a model is not asked now; None where it is."""
-    upstream = target.upstream
-    if (wait := upstream.held(target.model.name)) and not upstream.may_probe():
-        return held(upstream, wait)
-    if wait := upstream.breaker.seconds_to_wait(time.monotonic(), request.session):
-        return circuit_open(upstream, wait)
-    return None
 
 
 async def _try_again(
@@ -293,13 +278,10 @@ def _count(request: DecidedRequest, failure: Failure, target: Target, began: flo
 
 
 def _not_sent(request: DecidedRequest, target: Target, error: CallerError) -> Failure:
-    """Return why nothing is sent: for want of a credential, by a limit of the caller's, or untranslatable."""
-    if isinstance(error, Unauthorized):
-        return without_credential(target, error)
+    """Return why nothing is sent, and count a limit of the caller's key."""
     if isinstance(error, LimitReached):
         request.count_limit(error.kind)
-        return over_limit(target, error)
-    return untranslatable(target, error)
+    return not_sent(target, error)
 
 
 async def _try(
@@ -348,7 +330,7 @@ async def _try(
 async def _read(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse | Failure:
     status = exchange.status
     if not 200 <= status < 300:
-        return status_failure(attempt, exchange, await _error_body(exchange))
+        return status_failure(attempt, exchange, await error_body(exchange))
     if is_stream(exchange):
         return await _first_event(attempt, exchange)
     body = await _whole(attempt, exchange)
@@ -399,18 +381,6 @@ async def _counted(attempt: RunningAttempt, exchange: Exchange, framing: Mapping
             reservation.take_of_answer(size - taken)
             taken = size
     return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-async def _error_body(exchange: Exchange) -> bytes:
-    """Return the body of an error; nothing of one that is too long to be an explanation."""
-    parts: list[bytes] = []
-    size = 0
-    while part := await exchange.next():
-        size += len(part)
-        if size > _MAX_ERROR:
-            return b""
-        parts.append(part)
-    return b"".join(parts)
 
 
 async def _translated(request: Translated, body: bytes) -> TranslatedAnswer:

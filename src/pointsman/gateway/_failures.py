@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
@@ -31,20 +32,20 @@ from pointsman.wire.translate import Translated
 __all__ = [
     "Failure",
     "Tried",
-    "circuit_open",
     "connection_failure",
+    "error_body",
     "failure_kind",
-    "held",
-    "over_limit",
+    "not_sent",
+    "pass_over",
     "refused_key",
     "refuses_our_key",
     "status_failure",
     "together",
     "unreadable_answer",
-    "untranslatable",
-    "without_credential",
 ]
 
+#: Bytes of an error that are read: several pages.
+_MAX_ERROR: Final = 1 << 20
 #: Classes of failure by error; the first that fits counts.
 _KINDS: Final[Mapping[type[UpstreamError], str]] = {
     UpstreamTimeout: "timeout",
@@ -215,7 +216,7 @@ def refused_key(upstream: Upstream, status: int) -> Fault:
     return Fault(_REFUSED_STATUS, message, "upstream_refused_key")
 
 
-def without_credential(target: Target, error: Unauthorized) -> Failure:
+def _without_credential(target: Target, error: Unauthorized) -> Failure:
     """The upstream takes the caller's own credential, and there is none."""
     message = f'{error.message} (upstream "{target.upstream.spec.name}"); {error.hint}'
     return Failure(
@@ -223,7 +224,7 @@ def without_credential(target: Target, error: Unauthorized) -> Failure:
     )
 
 
-def untranslatable(target: Target, error: CallerError) -> Failure:
+def _untranslatable(target: Target, error: CallerError) -> Failure:
     """The request cannot be said in the upstream's format."""
     hint = f"; {error.hint}" if error.hint else ""
     unknown = isinstance(error, PreviousResponseNotFound)
@@ -239,7 +240,7 @@ def circuit_open(upstream: Upstream, wait: float) -> Failure:
     return Failure(fault, "breaker", upstream, wait=wait)
 
 
-def over_limit(target: Target, error: LimitReached) -> Failure:
+def _over_limit(target: Target, error: LimitReached) -> Failure:
     """A limit of the key or its team has no room for a try of this model; a cheaper one may fit a budget."""
     message = f"{error.message}; {error.hint}"
     if error.kind == "money":  # the codes are OpenAI's own
@@ -253,3 +254,32 @@ def held(upstream: Upstream, wait: float) -> Failure:
     """The upstream asked for no request until then."""
     message = f'upstream "{upstream.spec.name}" asked to wait for another {wait:.0f} s (Retry-After)'
     return Failure(Fault(429, message, "upstream_held"), "held", upstream, wait=wait)
+
+
+def not_sent(target: Target, error: CallerError) -> Failure:
+    """Return why nothing is sent: no credential, a limit of the caller's key, or untranslatable."""
+    if isinstance(error, Unauthorized):
+        return _without_credential(target, error)
+    return _over_limit(target, error) if isinstance(error, LimitReached) else _untranslatable(target, error)
+
+
+def pass_over(target: Target, session: str) -> Failure | None:
+    """Return why a model is not asked now; None where it is."""
+    upstream = target.upstream
+    if (wait := upstream.held(target.model.name)) and not upstream.may_probe():
+        return held(upstream, wait)
+    if wait := upstream.breaker.seconds_to_wait(time.monotonic(), session):
+        return circuit_open(upstream, wait)
+    return None
+
+
+async def error_body(exchange: Exchange) -> bytes:
+    """Return the body of an error; nothing of one that is too long to be an explanation."""
+    parts: list[bytes] = []
+    size = 0
+    while part := await exchange.next():
+        size += len(part)
+        if size > _MAX_ERROR:
+            return b""
+        parts.append(part)
+    return b"".join(parts)

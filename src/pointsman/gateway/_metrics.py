@@ -117,6 +117,8 @@ class Metrics(Collector):
             for name, spec in METRICS.items()
             if spec.kind == "counter"
         }
+        #: Requests by the caller's format and the status sent, since ``requests`` was last asked for.
+        self.responses: defaultdict[tuple[str, int], int] = defaultdict(int)
         #: Decisions that a cheap model serves because another one agrees: that is no fallback.
         self._agreed: set[str] = set()
         self._waiting: list[Decision | Attempt | _Served] = []
@@ -207,6 +209,9 @@ class Metrics(Collector):
 
     def _count_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
+        responses, self.responses = self.responses, defaultdict(int)
+        for (wire, status), number in responses.items():
+            self.count("requests", wire, f"{status // 100}xx", by=number)
         for entry in waiting:
             if isinstance(entry, Decision):
                 self._decision(entry)

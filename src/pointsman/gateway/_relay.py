@@ -28,15 +28,7 @@ from pointsman.wire.format import Format
 from pointsman.wire.masking import masked, masked_events
 from pointsman.wire.translate import translate_error
 
-__all__ = [
-    "Ask",
-    "Headers",
-    "Relay",
-    "Send",
-    "relay",
-    "send_body",
-    "send_pieces",
-]
+__all__ = ["Ask", "Headers", "Relay", "Send", "relay", "send_body", "send_pieces"]
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +44,10 @@ _JSON: Final = (b"content-type", b"application/json")
 #: Bytes given to the server at once: what it holds for a caller before it lets the sender wait.
 _PIECE: Final = 64 << 10
 _CHANGES: Final = 1_000  # characters of what was changed in a translated request
+
+
+#: Instead of ``ResponseCycle.piece``: refuses every part.
+_NO_PIECE: Final = frozenset[bytes]().__contains__
 
 
 class _Message(msgspec.Struct, frozen=True, gc=False):
@@ -222,21 +218,17 @@ async def _send_all_but_last(send: Send, body: bytes) -> bytes:
     return body[last:]
 
 
-def _refused(_: bytes) -> bool:
-    """A sender without ``ResponseCycle.piece``."""
-    return False
-
-
 async def _send_block(
     attempt: RunningAttempt, send: Send, block: bytes, alive: KeepAlive | NoKeepAlive
 ) -> None:
     """Send a block of events; a large one in pieces, between which no mark may come."""
-    if len(block) > _PIECE:
+    is_large = len(block) > _PIECE
+    if is_large:
         await alive.hold()
-        block = await _send_all_but_last(send, block)
+    await send_pieces(send, block)
+    if is_large:
         alive.go_on()
         event_sent(attempt)
-    await send({"type": "http.response.body", "body": block, "more_body": True})
 
 
 def _left(request: DecidedRequest, answer: UpstreamResponse, last: Sequence[bytes], size: int) -> None:
@@ -275,7 +267,7 @@ async def _stream(
     block, splitter = answer.first, answer.splitter or sse.Splitter()
     error: UpstreamError | None = None
     quiet = 0.0  # since when only comments and parts of an event have come, in seconds of a steady clock
-    keep, receive, split, piece = last.append, exchange.next, splitter.feed, getattr(send, "piece", _refused)
+    keep, receive, split, piece = last.append, exchange.next, splitter.feed, getattr(send, "piece", _NO_PIECE)
     secrets = attempt.target.upstream.secrets
     translation = translating(attempt.translated, partial(request.keep_translated, attempt.target), secrets)
     read = translation.feed if translation else request.watch(attempt.target)
@@ -309,7 +301,8 @@ async def _stream(
     finally:
         exchange.close()
         alive.close()
-    pending = _rest(splitter, error)
+    is_cut = error is not None and len(splitter.pending) > LARGE  # a large part of an event is slow to read
+    pending = b"" if is_cut else bytes(splitter.pending)
     _note_usage(request, attempt, [answer.first, *last, pending], size)
     await _end(request, answer, translation, [answer.first, *last], pending, error, send)
 
@@ -343,11 +336,6 @@ def _note_usage(request: DecidedRequest, attempt: RunningAttempt, blocks: list[b
     """Note what a stream has used so far, where a limit is to be settled by it."""
     if attempt.hold is not None:
         attempt.hold.so_far = usage_so_far(attempt.wire, len(request.body.raw), blocks, size)[0]
-
-
-def _rest(splitter: sse.Splitter, error: UpstreamError | None) -> bytes:
-    """Return what has come of a last event; nothing of a large one that was cut, which is slow to read."""
-    return b"" if error is not None and len(splitter.pending) > LARGE else bytes(splitter.pending)
 
 
 async def _end_translated(

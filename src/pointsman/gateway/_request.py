@@ -187,7 +187,8 @@ class DecidedRequest:
         self.metrics = metrics
         self.streams = body.is_true("stream")  # it asks for a stream
         # The SDKs count their own retries here. One owner of retries: if the client is at it, we are not.
-        self.client_is_retrying = inbound.headers.get(b"x-stainless-retry-count", b"0") != b"0"
+        retried = b"x-stainless-retry-count"
+        self.client_is_retrying = retried in inbound.headers and inbound.headers[retried] != b"0"
         self._inbound = inbound
         self._ledger = ledger
         self._turn = turn

@@ -137,10 +137,11 @@ class ResponseCycle(RequestResponseCycle):
     def piece(self, body: bytes) -> bool:
         """Send a part of a stream, of which more is to come, and not empty; False where ``send`` has to."""
         size = len(body)
-        if self.flow.write_paused or size > HIGH_WATER_LIMIT or self._held or not self.chunked_encoding:
+        if self.flow.write_paused or size > HIGH_WATER_LIMIT or not self.chunked_encoding:
             return False
         if not self.disconnected:
-            self.transport.write(b"%x\r\n%b\r\n" % (size, body))
+            piece = b"%x\r\n%b\r\n" % (size, body)
+            self.transport.write(self._with_head(piece) if self._held else piece)
         return True
 
     async def send(self, message: ASGISendEvent) -> None:
@@ -148,11 +149,9 @@ class ResponseCycle(RequestResponseCycle):
         event: Any = message
         if self.flow.write_paused or self.disconnected or self.response_complete:
             await self._send_by_uvicorn(event)
-        elif self.chunked_encoding and event.get("more_body") and (body := event["body"]):
-            piece = b"%x\r\n%b\r\n" % (len(body), body)
-            self.transport.write(self._with_head(piece) if self._held else piece)
         elif self.response_started:
-            await self._end(event)
+            if not (event.get("more_body") and event["body"] and self.piece(event["body"])):
+                await self._end(event)
         elif not (head := self._head(event.get("status", 0), event.get("headers", ()))):
             await super().send(event)
         elif self.scope["method"] == "POST":

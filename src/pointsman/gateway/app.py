@@ -52,7 +52,6 @@ _ENDPOINTS: Final[Mapping[bytes, Format]] = {
 _TOKEN_ENDPOINTS: Final[Mapping[bytes, Format]] = {
     prefix + wire.token_path: wire for wire in FORMATS.values() if wire.token_path for prefix in (b"", b"/v1")
 }
-_STATUS_CLASS: Final = ("0xx", "1xx", "2xx", "3xx", "4xx", "5xx")
 
 #: Answers a request with the state it began with, and returns the status sent.
 _Handler = Callable[[LiveState, InboundRequest, Send], Awaitable[int]]
@@ -131,7 +130,9 @@ class Gateway:
         try:
             is_open = path in OPEN_PATHS or is_page  # of a page, the console asks who looks at it
             if not is_open or not state.server.keys:  # without keys only web pages are kept out
-                caller = _authorise(headers, state)
+                caller = authorise(headers, state.server, state.callers)
+                if state.access is not None:
+                    state.access.admit(caller)
             if wire is not None or path in DECISION_PATHS:
                 raise MethodNotAllowed(scope["method"], allowed="POST")
         except CallerError as error:
@@ -200,7 +201,8 @@ class Gateway:
                 state.server.limits.body_bytes,
                 caller,
             )
-            self._count(wire, await handler(state, request, send))
+            status = await handler(state, request, send)
+            self.metrics.responses[wire.format, status] += 1
         except (CallerError, Overloaded) as error:
             self._count(wire, await send_refusal(wire, error, headers, send, scope))
         except (CallerLeft, AnsweredElsewhere) as gone:  # the other process counts what it answers
@@ -229,21 +231,18 @@ class Gateway:
         """Return the name of the caller, which headers may hold; refuse what there is no room for."""
         if self.active > state.server.limits.requests:
             raise Overloaded("too many requests are in progress", hint="send the request again later")
-        name = caller if isinstance(caller, str) else _authorise(caller, state)
+        if isinstance(caller, str):
+            name = caller
+        else:
+            name = authorise(caller, state.server, state.callers)
+            if state.access is not None:
+                state.access.admit(name)
         if state.has_several_callers:
             self._shares.enter(request, name, state.server.limits.requests)
         return name
 
     def _count(self, wire: Format, status: int) -> None:
-        self.metrics.count("requests", wire.format, _STATUS_CLASS[status // 100])
-
-
-def _authorise(headers: Mapping[bytes, bytes], state: LiveState) -> str:
-    """Return whose key a request presents; refuse one that is not known, or no longer valid."""
-    caller = authorise(headers, state.server, state.callers)
-    if state.access is not None:
-        state.access.admit(caller)
-    return caller
+        self.metrics.responses[wire.format, status] += 1
 
 
 def _models(state: LiveState) -> dict[str, ModelSpec]:
