@@ -108,6 +108,13 @@ def test_the_stuck_agent_is_found_in_the_ledger_too(ledger: Path) -> None:
     assert any(each is not None and each.firings for each in guided)
 
 
+def test_nothing_but_the_ledger_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POINTSMAN_CACHE_DIR", str(tmp_path / "cache"))
+    done("audit", "--home", str(home_of(tmp_path)), "--ledger", str(tmp_path / "new.sqlite"))
+    assert (tmp_path / "new.sqlite").exists()
+    assert not (tmp_path / "cache").exists()
+
+
 def test_no_prompt_is_kept_unless_asked(ledger: Path, tmp_path: Path) -> None:
     assert all(each.text is None for own in records(ledger).values() for each in own)
     assert b"Mend the" not in ledger.read_bytes()

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from pointsman.vocabulary import Purpose
+from pointsman.wire.project import folder_name
 
 __all__ = ["HOUSEKEEPING", "KEPT", "Certainty", "Request", "Session", "ToolUse", "Usage", "cut"]
 
@@ -118,4 +119,4 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def project_name(self) -> str:
         """Last part of the project's path; "(none)" where the log names no project."""
-        return self.project.replace("\\", "/").rstrip("/").rpartition("/")[2] or "(none)"
+        return folder_name(self.project) or "(none)"

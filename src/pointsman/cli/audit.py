@@ -6,139 +6,29 @@ import re
 import shlex
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import msgspec
 import typer
 
 from pointsman.audit import Collection, Home, sources
-from pointsman.audit.decisions import LoggedDecisions
 from pointsman.audit.figures import SessionFigures
 from pointsman.audit.kept import KeptFigures
-from pointsman.audit.logged_models import logged_models
 from pointsman.audit.money import Pricing
 from pointsman.audit.page import page
 from pointsman.audit.policies import PolicyVerdict, policy_verdicts
 from pointsman.audit.report import AuditReport, labelled, read_labels
 from pointsman.audit.tables import dearest
 from pointsman.cli.options import JsonOption
-from pointsman.cli.output import echo, needs_extra, print_report, save, writable
+from pointsman.cli.output import print_report, save, writable
 from pointsman.cli.terminal import progress
-from pointsman.config import AnyKey, Config, examine
-from pointsman.config.draft import draft
-from pointsman.config.shapes import LedgerSpec
 from pointsman.decision.policy import Policy
 from pointsman.errors import PointsmanError
-from pointsman.factory import build_engine, build_policy, default_policy, policy_toml, read_policy
-from pointsman.stores.ledger import PolicyText, Retention, SqliteLedger
+from pointsman.factory import default_policy, read_policy
 from pointsman.stores.pattern_cache import cache_directory
-from pointsman.upstreams.port import ServerSpec
 
 __all__ = ["read_logs", "register"]
-
-
-# ``pointsman audit --ledger`` and ``--open``: logs as a ledger of decisions, and the console on it.
-
-#: Nothing is removed, however old the logs are.
-_ALL: Final = Retention(None, None)
-_LOOPBACK: Final = "127.0.0.1"
-
-
-def new_file(file: Path) -> None:
-    """Refuse a ledger that is there: requests that it has would be in it twice.
-
-    Raises:
-        PointsmanError: the file exists, or cannot be written.
-    """
-    if writable(file).exists():
-        raise PointsmanError(f"{file} exists", hint="name another file, or remove it")
-
-
-def write_ledger(file: Path, collection: Collection, report: AuditReport, *, with_text: bool) -> Config:
-    """Write what logs hold as decisions into a new ledger.
-
-    Args:
-        file: The ledger.
-        collection: The logs, which have not been read by it yet.
-        report: The earlier report.
-        with_text: Whether the prompts are stored, redacted.
-
-    Returns:
-        The configuration by which was decided: the models of the logs.
-    """
-    config, names = _configuration(report)
-    engine = build_engine(build_policy(config))
-    figures = {(of.client, of.id): of for of in report.sessions}
-    text = "redacted" if with_text else "off"
-    with (
-        closing(SqliteLedger(file, text="redacted" if with_text else "off", retention=_ALL)) as ledger,
-        progress("pointsman audit", len(collection.logs)) as shown,
-    ):
-        collection.on_log = shown.advance if shown else None
-        written = LoggedDecisions(ledger, engine, names)
-        for session, _ in collection.sessions():
-            if (of := figures.get((session.client, session.id))) is not None:
-                written.write(session, of)
-        ledger.append(PolicyText(version=engine.version, text=policy_toml(config)))
-        ledger.flush()
-        if ledger.lost:
-            raise PointsmanError(f"{ledger.lost:,} entries could not be written to {file}: {ledger.fault}")
-    echo(f"wrote {written.count:,} decisions to {file}, prompts: {text}", err=True)
-    return config
-
-
-def _configuration(report: AuditReport) -> tuple[Config, dict[tuple[str, str], str]]:
-    """What ``config init --from-audit`` writes; without models that it can have, the defaults."""
-    try:
-        models = logged_models(report.sessions, report.pricing)
-    except PointsmanError:
-        return Config(), {}
-    loaded = examine(Path("pointsman.toml"), AnyKey(), text=draft(models.found, tiers=models.tiers))
-    if loaded.config is None:
-        raise loaded.errors[0]
-    return loaded.config, dict(models.names)
-
-
-def open_console(config: Config, file: Path, *, temporary: bool) -> None:
-    """Serve the console on a ledger to this machine, open it in a browser, and wait for Ctrl-C."""
-    with needs_extra("gateway", "pointsman audit --open"):
-        from starlette.responses import PlainTextResponse
-
-        from pointsman.gateway.app import Gateway
-        from pointsman.gateway.build import Builder, demo_config
-        from pointsman.gateway.listening import address, bound
-        from pointsman.gateway.serve import Server
-
-    class ReadOnlyConsole(Gateway):
-        """The console alone: nothing is passed on to a model, and no page changes anything."""
-
-        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-            """Serve one request."""
-            is_read = scope["type"] != "http" or scope["method"] in {"GET", "HEAD"}
-            if is_read and (scope["type"] != "http" or self.serves_console(scope["raw_path"])):
-                await super().__call__(scope, receive, send)
-                return
-            refused = PlainTextResponse("this console is read-only: it shows what logs hold\n", 405)
-            await refused(scope, receive, send)
-
-    shown = msgspec.structs.replace(
-        config if config.models else demo_config(),
-        ledger=LedgerSpec(path=file, text="off", keep_days=0, max_mb=0, spill_mb=0),
-        server=ServerSpec(host=_LOOPBACK, port=0),
-    )
-    with closing(Builder(lambda: shown)) as builder, bound(_LOOPBACK, 0) as listening:
-        page = f"http://{address(*listening.getsockname()[:2])}/console/decisions"
-        ends = "; its ledger is temporary and ends with it" if temporary else ""
-        echo(f"console: {page} (read-only, Ctrl-C ends it{ends})", err=True)
-        server = Server(ReadOnlyConsole(builder()))
-        import webbrowser
-
-        if not webbrowser.open(page):
-            echo("there is no browser here; open the address in one", err=True)
-        with suppress(KeyboardInterrupt):
-            server.run(sockets=[listening])
 
 
 #: Name of the policy that decides without any configuration.
@@ -231,7 +121,11 @@ def audit(
     # All logs are read again to decide their requests: with --incremental only where that is asked for.
     policies = _policies(policy or ()) if policy or not incremental else {}
     began = time.time() - _period(since) if since else 0.0
-    collection = read_logs(files or (), home, since=began)
+
+    def read() -> Collection:
+        return read_logs(files or (), home, since=began)
+
+    collection = read()
     with progress("pointsman audit", len(collection.logs)) as shown:
         collection.on_log = shown.advance if shown else None
         kept = KeptFigures(_cache_file()) if incremental else None
@@ -242,12 +136,6 @@ def audit(
         collection.note(f"{labels}: no session {name} was read, so its label counts nowhere")
     _check_clients(subscription or (), collection, of)
     pricing = Pricing(subscriptions=frozenset(subscription or ()))
-    replayed: tuple[PolicyVerdict, ...] = ()
-    if policies:
-        again = read_logs(files or (), home, since=began)
-        with progress("pointsman audit, policies", len(again.logs)) as shown:
-            again.on_log = shown.advance if shown else None
-            replayed = policy_verdicts(policies, (read.session for read in again.sessions()), of, pricing)
     report = AuditReport(
         place=str(collection.home.path) if collection.home else ", ".join(map(str, files or ())),
         sessions=of,
@@ -258,29 +146,50 @@ def audit(
         empty=collection.empty,
         since=began,
         arguments=_arguments(files or (), home),
-        policies=replayed,
+        policies=_replayed(policies, read(), of, pricing) if policies else (),
     )
     if html is not None:
-        said = (
-            dict(collection.prompts([of for of, _ in dearest(report.sessions, report.pricing)]))
-            if with_text
-            else {}
-        )
-        save(html, page(report, said).encode())
+        dear = [figures for figures, _ in dearest(report.sessions, report.pricing)]
+        save(html, page(report, dict(collection.prompts(dear)) if with_text else {}).encode())
     print_report(report, as_json=as_json)
-    if ledger is None and not opens:
-        return
-    from tempfile import TemporaryDirectory  # nobody else needs it
+    if ledger is not None or opens:
+        _show_ledger(ledger, read(), report, with_text=with_text, opens=opens)
+
+
+def _replayed(
+    policies: dict[str, Policy], logs: Collection, of: Sequence[SessionFigures], pricing: Pricing
+) -> tuple[PolicyVerdict, ...]:
+    """Decide the logged requests again by some policies."""
+    with progress("pointsman audit, policies", len(logs.logs)) as shown:
+        logs.on_log = shown.advance if shown else None
+        return policy_verdicts(policies, (read.session for read in logs.sessions()), of, pricing)
+
+
+def _show_ledger(
+    file: Path | None, logs: Collection, report: AuditReport, *, with_text: bool, opens: bool
+) -> None:
+    """Write the ledger, a temporary one where no file is named, and open the console on it."""
+    from tempfile import TemporaryDirectory
+
+    from pointsman.cli._audit_ledger import open_console, write_ledger
 
     with ExitStack() as stack:
-        file = (
-            ledger
-            or Path(stack.enter_context(TemporaryDirectory(prefix="pointsman-audit-"))) / "ledger.sqlite"
+        place = file or (
+            Path(stack.enter_context(TemporaryDirectory(prefix="pointsman-audit-"))) / "ledger.sqlite"
         )
-        again = read_logs(files or (), home, since=began)
-        config = write_ledger(file, again, report, with_text=with_text)
+        config = write_ledger(place, logs, report, with_text=with_text)
         if opens:
-            open_console(config, file, temporary=ledger is None)
+            open_console(config, place, temporary=file is None)
+
+
+def new_file(file: Path) -> None:
+    """Refuse a ledger that is there: requests that it has would be in it twice.
+
+    Raises:
+        PointsmanError: the file exists, or cannot be written.
+    """
+    if writable(file).exists():
+        raise PointsmanError(f"{file} exists", hint="name another file, or remove it")
 
 
 def read_logs(files: Sequence[Path], home: Path | None, *, since: float = 0.0) -> Collection:

@@ -16,7 +16,6 @@ __all__ = [
     "LearnedRouterOption",
     "LedgerOption",
     "OutcomesOption",
-    "ProfileOption",
     "StrongOption",
     "WeakOption",
 ]
@@ -36,7 +35,6 @@ LedgerOption = Annotated[
     typer.Option("--ledger", help="Ledger file, or address of PostgreSQL; default: the configured one."),
 ]
 DemoOption = Annotated[bool, typer.Option("--demo", help="Read the ledger of pointsman serve --demo.")]
-ProfileOption = Annotated[str, typer.Option("--profile", help="seed, default, or a profile file.")]
 
 #: What learning and measuring read, and which two of its models are meant.
 OutcomesOption = Annotated[

@@ -66,6 +66,7 @@ class Builder:
         self._file = file
         self._runtime: Runtime | None = None  # the first one, whose stores all others share
         self._budgets: Budgets | None = None  # what keys have used, over reloads
+        self._periods: Mapping[str, str] = {}  # of budgets, by key and team
         self._vouching = ""  # where spent money is recorded, as the log has told
         self._at_start: Mapping[str, object] = {}  # see _opened_once
 
@@ -151,6 +152,16 @@ class Builder:
         """Return what keys may do; the counters of the first configuration with limits stay."""
         if self._budgets is None:
             self._budgets = open_budgets(config)
+        budgets = {
+            f'{kind} "{name}"': entry.budget.per
+            for kind, entries in (("key", config.keys), ("team", config.teams))
+            for name, entry in entries.items()
+            if entry.budget is not None
+        }
+        for owner, period in budgets.items():
+            if self._periods.get(owner, period) != period:
+                log.warning("the budget of %s is now per %s and begins with nothing spent", owner, period)
+        self._periods = budgets
         self._budgets.fails_open = config.access.on_outage == "open"
         access = build_access(config, self._budgets)
         if access is not None:

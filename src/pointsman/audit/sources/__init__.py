@@ -53,13 +53,15 @@ def source_of(file: Path) -> Source:
     try:
         if file.name == Aider.FILE:
             return Aider()
+        if (client := _session_file(file)) is not None:
+            return client
         with file.open("rb") as opened:
             is_database = opened.read(len(_SQLITE)) == _SQLITE
         if is_database:
             from pointsman.audit.sources.own_ledger import OwnLedger  # the stores, which few audits need
 
             return OwnLedger()
-        return _session_file(file) or kind_of(file)
+        return kind_of(file)
     except OSError as error:
         raise PointsmanError(f"cannot read {file}: {error.strerror or error}") from error
 
