@@ -230,7 +230,7 @@ class RoleForbids(Forbidden):
 
 
 class ModelNotAllowed(Forbidden):
-    """The key may use none of the models that could serve the request."""
+    """The key may not use any model that could serve the request."""
 
     def __init__(self, message: str, *, hint: str = "", param: str | None = None, decision: str = "") -> None:
         super().__init__(message, hint=hint, param=param)

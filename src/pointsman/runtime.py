@@ -94,7 +94,7 @@ class SessionMemory:
         self.outage = ""  # why the store failed since it last kept something
 
     def load(self, session: str) -> Memory:
-        """Return what a session remembers; empty for a new session, or if the store fails."""
+        """Return the memory of a session; empty for a new session, or if the store fails."""
         if not session:
             return Memory()
         try:

@@ -99,7 +99,8 @@ def rules(provider: str, model: str, cache_seconds: float | None) -> CacheRules:
 def predicted(made: Sequence[Call], lifetimes: Mapping[tuple[str, str], float | None]) -> Iterator[int]:
     """Yield the tokens that each request reads from the cache.
 
-    What a conversation's first request reads was written by another session: it is taken from the log.
+    The tokens that a conversation's first request reads were written by another session: they are those of
+    the log.
 
     Args:
         made: The requests of a session, in order.
@@ -142,7 +143,7 @@ def reads(
 ) -> Iterator[int]:
     """Yield the tokens that each request would read if other models answered.
 
-    It is what the log says, moved by the difference that the simulation makes: where the simulation is wrong
+    It is the logged figure, moved by the difference that the simulation makes: where the simulation is wrong
     about both in the same way, this is not.
 
     Args:

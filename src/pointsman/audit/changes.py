@@ -42,7 +42,7 @@ class Change(NamedTuple):
 def changes(
     found: Verdict, sessions: Sequence[SessionFigures], arguments: str = "--from-audit"
 ) -> tuple[Change, ...]:
-    """Name at most three changes: what is sure first, then what outcomes show, then how to learn the rest.
+    """Name at most three changes: sure savings first, then savings shown by outcomes, then experiments.
 
     Args:
         found: Known savings.

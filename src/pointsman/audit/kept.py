@@ -48,7 +48,7 @@ class KeptFigures:
         self._now: dict[str, Kept] = {}
 
     def get(self, log: Log) -> Kept | None:
-        """Stored figures of a log, if none of its files has changed since."""
+        """Stored figures of a log, if no file of it has changed since."""
         kept = self._before.get(_name(log))
         return kept if kept is not None and kept.fingerprint == _fingerprint(log) else None
 

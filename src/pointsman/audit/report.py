@@ -55,7 +55,7 @@ class AuditReport:
         return verdict(self.sessions, self.pricing)
 
     def to_json(self) -> dict[str, object]:
-        """Plain values. Tokens are those of the log; with a bound where they are too low."""
+        """Plain values. Tokens are those of the log; with a bound if they are too low."""
         spent, money = self.total()
         found = self.verdict()
         return {

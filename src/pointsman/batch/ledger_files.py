@@ -1,7 +1,7 @@
 """The entries of a ledger as a Parquet file, out and in: a row each, in row groups, in constant memory.
 
 The column ``body`` holds the row of JSON lines (docs/reference/ledger.md), from which it is read again. The
-other columns repeat the fields queried most, for those who query the file.
+other columns repeat the fields queried most, for queries of the file.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _ANOTHER: Final = "name another folder with --out, or remove this one"
 class OutputFolder:
     """A folder of parts. The same command on the same folder resumes an earlier run.
 
-    ``run.json`` says the inputs of the parts: command, policy, options, and the files read with their sizes.
+    ``run.json`` lists the inputs of the parts: command, policy, options, and the files read with their sizes.
     """
 
     def __init__(self, path: Path, run: Mapping[str, object], inputs: Iterable[ParquetInput]) -> None:

@@ -140,7 +140,7 @@ def _target(
 
 
 def _pool(file: File, key: str) -> Iterator[Problem]:
-    """Check the models of one tier, at the places where they are written."""
+    """Check the models of one tier, at their places in the file."""
     served = getattr(file.tiers, key)
     entries = list(enumerate(served)) if isinstance(served, tuple) else [(None, served)]
     seen = set()

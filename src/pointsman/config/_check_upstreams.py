@@ -1,4 +1,4 @@
-"""Checks of upstreams: address, proxy, certificates, headers, and whose credential is sent."""
+"""Checks of upstreams: address, proxy, certificates, headers, and the credential that is sent."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def load_classes(policy: GuidancePolicy | None) -> OwnClasses:
 
 
 def with_versions(policy: GuidancePolicy, own: OwnClasses) -> GuidancePolicy:
-    """Return the policy with the versions that its own classes state, which are part of its own version."""
+    """Return the policy with the versions that custom classes state, which are part of the policy version."""
     if not own:
         return policy
     specs = tuple(spec.with_classes(own) for spec in policy.providers)

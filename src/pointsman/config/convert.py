@@ -195,7 +195,7 @@ class Problem:
 
     @classmethod
     def unknown(cls, path: KeyPath, kind: str, name: str, known: Iterable[str]) -> Problem:
-        """Return the problem of a name that is none of the known; its hint is the nearest, or all."""
+        """Return the problem of an unknown name; its hint is the nearest, or all."""
         known = list(known)
         near = did_you_mean(name, known)
         return cls(

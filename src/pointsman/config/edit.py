@@ -110,7 +110,7 @@ _MAY_BE_SECRET: Final = ("api_key", "headers", "query", "body", "proxy", "ca_fil
 
 
 def plain(file: File) -> dict[str, Any]:
-    """Return the tables of a file as JSON values. What has neither a value nor a default is left out."""
+    """Return the tables of a file as JSON values. A key with neither a value nor a default is left out."""
     built = msgspec.to_builtins(file, enc_hook=_written, order="deterministic")
     tables: dict[str, Any] = _without_nulls(built)
     for kind in ("upstreams", "models", "keys", "teams"):
@@ -129,7 +129,7 @@ def plain(file: File) -> dict[str, Any]:
 
 
 def policy_tables(config: Config) -> dict[str, Any]:
-    """Return the tables of a configuration that decide, without what is as by default.
+    """Return the tables of a configuration that decide, without defaults.
 
     What of an upstream may hold a secret is left out: it decides nothing.
     """

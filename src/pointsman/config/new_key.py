@@ -23,7 +23,7 @@ _PREFIX: Final = "pm-"
 
 
 class NewKey(NamedTuple):
-    """A key that was made. It is told once; the configuration holds its hash."""
+    """A key that was made. It is shown once; the configuration holds its hash."""
 
     name: str
     team: str

@@ -1,4 +1,4 @@
-"""The tables of what is served: address, keys and teams, Envoy, and spans of requests."""
+"""The tables of the served endpoints: address, keys and teams, Envoy, and spans of requests."""
 
 from __future__ import annotations
 

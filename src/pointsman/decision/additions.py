@@ -27,7 +27,7 @@ _DISTANCES: Final = (0, -1, 1, -2, 2, -3, 3, -4, 4)
 
 
 class Place(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What one request added, and to which message."""
+    """The additions of one request, and their message."""
 
     index: int  # of the message in the history
     key: str  # what stays the same of that message
@@ -35,7 +35,7 @@ class Place(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Additions(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was added in a session."""
+    """The additions of a session."""
 
     texts: tuple[Injection, ...] = ()  # each once
     places: tuple[Place, ...] = ()  # in the order they were made
@@ -44,7 +44,7 @@ class Additions(msgspec.Struct, frozen=True, omit_defaults=True):
 def standing(additions: Additions, history: History) -> tuple[StandingInjection, ...]:
     """What to add again to a history: the texts whose message it still holds.
 
-    The others are kept: a session may hold several conversations, each with a history of its own.
+    The others are kept: a session may hold several conversations, each with a separate history.
     """
     moved = 0
     found: list[StandingInjection] = []

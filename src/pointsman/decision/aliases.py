@@ -41,7 +41,7 @@ _BY_DEFAULT: Final = ": the client sends it unless told otherwise"
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
-    """What a name asks for. With neither tier nor model: ``auto``, unless it is refused."""
+    """The target of a name. With neither tier nor model: ``auto``, unless it is refused."""
 
     tier: Tier | None = None
     model: str = ""  # configured name
@@ -55,7 +55,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 
 
 class Named(msgspec.Struct, frozen=True, gc=False):
-    """What a request's model name resolves to, and how."""
+    """The target that a request's model name resolves to, and the alias."""
 
     target: Target
     pattern: str = ""  # of the alias; empty where no alias was needed
@@ -68,12 +68,12 @@ class _Alias(msgspec.Struct, frozen=True, gc=False):
     target: Target
 
     def matches(self, name: str) -> bool:
-        """Whether the pattern stands for a name."""
+        """Whether the pattern matches a name."""
         return _matches(self.parts, name)
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether a pattern, in which ``*`` stands for any characters, stands for a name."""
+    """Whether a pattern, in which ``*`` matches any characters, matches a name."""
     return _matches(tuple(pattern.split(_ANY)), name)
 
 
@@ -137,7 +137,7 @@ class ModelNames:
         return next((alias.pattern for alias in self._aliases[:number] if alias.matches(pattern)), "")
 
     def resolve(self, name: str, client: str = "") -> Named | None:
-        """Return what a name asks for; None when it is unknown.
+        """Return the target of a name; None when it is unknown.
 
         Args:
             name: Of a model, as the request has it.
@@ -197,7 +197,7 @@ def _is_default(name: str, client: str) -> bool:
 def follow(
     pattern: str, aliases: Mapping[str, str], models: Collection[str]
 ) -> tuple[list[str], Target | None]:
-    """Follow an alias from its pattern to what it means.
+    """Follow an alias from its pattern to its target.
 
     Returns the names on the way, pattern first, and the target. Without a target the last name is unknown,
     or is on the way twice, which is a circle.

@@ -67,7 +67,7 @@ _NO_PARAMETERS: Final[Mapping[str, Parameters]] = {}
 
 
 class Draft(msgspec.Struct):
-    """A decision being made: each part reads what the parts before it left here."""
+    """A decision being made: each part reads the results of the parts before it."""
 
     reading: ReadRequest
     input: RequestInput
@@ -224,7 +224,7 @@ class ModelStage:
         self._choose_chain(draft, draft.tier.tier, free=not forced)
 
     def _choose_by_name(self, draft: Draft, asked: str) -> Generator[ModelQuery, ModelReply, str]:
-        """Decide the tier of a name that is no tier of ours, or return the model that it means.
+        """Decide the tier of a name that is no tier, or return the model that it means.
 
         A helper call decides for itself only where an alias gave its name to us: it gets the cheapest tier.
         """
@@ -265,7 +265,7 @@ class ModelStage:
         draft.reasons.extend(choice.reasons)
 
     def _choice(self, draft: Draft, decided: Tier, *, raised: bool, free: bool = True) -> Choice:
-        """The models for a tier, or for the next one where it is raised, that the caller may use."""
+        """The models for a tier, or for the next higher tier if raised, that the caller may use."""
         tier = self._models.next_up(decided) if raised else decided
         permission = draft.input.permission
         if permission is None:
@@ -302,7 +302,7 @@ class ModelStage:
         return by_guidance or stays
 
     def _trouble(self, draft: Draft, policy: EscalationPolicy) -> Trouble | None:
-        """Why the tier of this user message is to be raised now; None where it is not, or is already."""
+        """The reason to raise the tier of this user message; None without one, or if it is raised."""
         asked = draft.input
         if not asked.user_message or asked.role is _HELPER or _is_escalated(draft):
             return None
@@ -322,7 +322,7 @@ class ModelStage:
         """Raise the tier of this user message, until its end, and tell the model that takes over.
 
         Not where the request is served the same without it: both sides of the comparison would then hold
-        user messages for which nothing is raised. Nor at an event, whose agent goes on with its own model.
+        user messages for which nothing is raised. Nor at an event: the agent keeps its model.
         """
         plain, higher = (self._choice(draft, decided, raised=raised) for raised in (False, True))
         if not self._models.is_higher(higher, plain):

@@ -34,14 +34,14 @@ _ROLES: Final = "agent."
 
 
 class Injection(msgspec.Struct, frozen=True, gc=False):
-    """Text to add at the end of what the model sees."""
+    """Text to add at the end of the prompt."""
 
     source: str  # "guidance", "domains" or "escalation"
     text: str
 
 
 class StandingInjection(msgspec.Struct, frozen=True, gc=False):
-    """What an earlier request of the session added to a message, to be added to it again."""
+    """Additions of an earlier request to a message, to be added to it again."""
 
     index: int  # of the message in the history
     added: tuple[Injection, ...]  # together, as one text
@@ -68,7 +68,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_mark(node: str, run: str) -> str:
-    """Return by what a question is recognised that a node of an agent's run asks: ``AgentRequest.role_mark``.
+    """Return the mark of a question that a node of an agent's run asks: ``AgentRequest.role_mark``.
 
     >>> run_mark("orchestrator", "r-1")
     'orchestrator of run r-1'
@@ -77,13 +77,13 @@ def run_mark(node: str, run: str) -> str:
 
 
 def run_of(decision: Decision) -> tuple[str, str]:
-    """Return the id of the run and the node whose question a decision is; empty where it is of no run."""
+    """Return the id of the run and the node that asked; empty for a decision outside a run."""
     node, of, run = role_mark_of(decision).rpartition(_OF_RUN)
     return (run, node) if of else ("", "")
 
 
 def role_mark_of(decision: Decision) -> str:
-    """Return by what the role of a request was recognised; empty where no reason says so."""
+    """Return the mark by which the role was recognised; empty if no reason has one."""
     return next((reason.detail for reason in decision.reasons if reason.code.startswith(_ROLES)), "")
 
 

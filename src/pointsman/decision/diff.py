@@ -24,7 +24,7 @@ REFUSED: Final = "(refused)"
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What one policy said about a turn."""
+    """The answers of one policy for a turn."""
 
     tier: Tier | None = None
     model: str | None = None  # first of the chain, or ``REFUSED``
@@ -35,7 +35,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def verdict(decision: Decision) -> Verdict:
-    """Return what a decision said, short enough to compare."""
+    """Return the parts of a decision, short enough to compare."""
     domains, guidance = decision.domains, decision.guidance
     return Verdict(
         tier=decision.tier.tier if decision.tier else None,
@@ -70,7 +70,7 @@ def changed(then: Verdict, now: Verdict) -> tuple[str, ...]:
 
 
 def reasons(then: Decision, now: Decision, parts: tuple[str, ...]) -> Iterator[str]:
-    """What the second policy says that the first did not, as far as it bears on the parts that changed."""
+    """Answers of the second policy that the first did not give, for the parts that changed."""
     if "tier" in parts and then.tier and now.tier and then.tier.score != now.tier.score:
         yield f"score {now.tier.score:.3f}, then {then.tier.score:.3f}"
     said = (*then.reasons, *then.refused, *(then.tier.reasons if then.tier else ()))

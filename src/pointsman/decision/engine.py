@@ -180,7 +180,7 @@ class Engine:
 
     @property
     def asks_at_events(self) -> bool:
-        """Whether configured providers of guidance may speak where nothing joins an agent's run."""
+        """Whether configured providers of guidance may speak at an event without a step of the run."""
         return self._guide is not None and self._guide.reads_all
 
     def is_prepared(self, request: AgentRequest) -> bool:
@@ -191,7 +191,7 @@ class Engine:
         )
 
     def select(self, task: str) -> Generator[ModelQuery, ModelReply, CapabilityDecision | None]:
-        """Select the policy's own capabilities for a task; None where it has none."""
+        """Select the policy's own capabilities for a task; None without any."""
         stage = self._capabilities
         if stage is None or not stage.concerns(()):
             return None
@@ -342,7 +342,7 @@ def _find_standing(draft: Draft, history: History) -> None:
 
 
 def _remember_added(draft: Draft, history: History) -> None:
-    """Remember what this request adds, to add it again to the later ones."""
+    """Remember the additions of this request, to add them again to the later ones."""
     # The same request sent again adds nothing to what its first sending has added.
     present = {one for each in draft.standing if each.index == len(history) - 1 for one in each.added}
     draft.injections = [each for each in draft.injections if each not in present]
@@ -375,7 +375,7 @@ def _capability_stage(policy: Policy, encoder: Encoder | None) -> CapabilityStag
 
 
 def _selected_by_run(reading: ReadRequest) -> CapabilityDecision | None:
-    """What the run whose question this is has selected: one answer, for the run and for its questions."""
+    """The selection of the run that asks: one answer, for the run and for its questions."""
     request = reading.request
     if request is None:
         return reading.capabilities

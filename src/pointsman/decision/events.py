@@ -1,6 +1,6 @@
-"""Events that an agent reports of its run, read as the requests that it sends and nobody here sees.
+"""Events that an agent reports of its run, read as the requests that it sends elsewhere.
 
-An agent with hooks tells what a person said and what a tool answered, one event at a time and without the
+An agent with hooks reports user messages and tool results, one event at a time and without the
 history. Words are judged when they are said; what the agent does afterwards belongs to the same words.
 """
 
@@ -62,7 +62,7 @@ def prompt_of(event: AgentEvent) -> AgentRequest:
 
 
 def going_on(event: AgentEvent, then: Decision, memory: Memory, evidence: Evidence) -> ReadRequest:
-    """Return the reading of an event at which nobody spoke: the words of the latest decision stand.
+    """Return the reading of an event without a user message: that of the latest decision is reused.
 
     They were not kept. What was decided from them stands with them, until somebody speaks.
     """
@@ -96,7 +96,7 @@ def with_event(
 
     Args:
         reading: Of the words.
-        event: What the agent reports.
+        event: The report of the agent.
         seen: The run up to the event; None where guidance is off, or failed.
         run: Number of the conversation, its new calls, and whether a person has spoken since.
         failed: What could not be read.
@@ -120,5 +120,5 @@ def with_event(
 
 
 def _mark(event: AgentEvent) -> str:
-    """By what the role is known: ``AgentRequest.role_mark``."""
+    """The mark of the role: ``AgentRequest.role_mark``."""
     return f"the hook {event.name}"

@@ -1,4 +1,4 @@
-"""The input of a decision: what was read of one request, as it is recorded for replay."""
+"""The input of a decision: the facts of one request, as it is recorded for replay."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["ReadRequest", "RequestInput"]
 
 
 class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a decision was made from, without anybody's words: enough to decide again."""
+    """The facts a decision was made from, without texts: enough to decide again."""
 
     format: WireFormat
     model_asked: str

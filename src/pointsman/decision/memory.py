@@ -16,7 +16,7 @@ __all__ = ["Memory", "without_content"]
 
 
 class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one session remembers between turns; plain JSON values."""
+    """The memory of one session between turns; plain JSON values."""
 
     model: str = ""  # configured name of the model in use
     used_at: float = 0.0  # arrival of the last request that went to it, seconds since the epoch; 0: unknown
@@ -37,8 +37,8 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
 def without_content(memory: Memory) -> Memory:
     """The memory without any text that may quote a conversation: what may leave the process.
 
-    A failed call keeps the digest of its error, by which it is recognised. A hint names the error that it
-    answers: whoever goes on from this form does not add it again.
+    A failed call has the digest of its error, by which it is recognised. A hint names the error that it
+    answers: a reader of this form does not add it again.
     """
     additions = without_source(memory.additions, "guidance")
     guidance = memory.guidance.without_content()

@@ -25,7 +25,7 @@ def is_permitted(model: str, permission: Permission) -> bool:
 
 
 class Permits:
-    """What permissions mean for the models of one policy; what was worked out is kept."""
+    """What permissions mean for the models of one policy; results are cached."""
 
     def __init__(self, models: Mapping[str, ModelSpec], tier_models: TierModels) -> None:
         self._models = models
@@ -53,7 +53,7 @@ class Permits:
         return self._kinds[kind]
 
     def highest(self, permission: Permission) -> Tier | None:
-        """Return the highest tier of a request whose model is chosen; None where there is no bound."""
+        """Return the highest tier of a request whose model is chosen; None without a bound."""
         low = permission.low
         if low is not None and low not in self._tiers:
             # A budget nearly spent refuses nothing: it prefers the cheapest tier that there is.

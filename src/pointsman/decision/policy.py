@@ -60,7 +60,7 @@ class DomainPolicy(DomainSettings, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What a user can set about deciding."""
+    """The settings of decisions."""
 
     profile: TierProfile
     models: Mapping[str, ModelSpec] = field(default_factory=dict)  # by configured name

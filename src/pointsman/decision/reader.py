@@ -1,4 +1,4 @@
-"""Reading: what a decision is made from, of a request, of an agent's event, or of a recorded decision."""
+"""Reading: the input of a decision from a request, an agent's event or a recorded decision."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ class RequestReader:
         """Prepare for one policy.
 
         Args:
-            policy: Says how the user's words are found, and whether they may begin with a command.
+            policy: Configures how the user's words are found, and whether they may begin with a command.
             scanner: Its signal table holds all signals of the policy.
             guide: Reads the agent's run; None where guidance is off.
             names: The models that the policy knows.
-            smallest_window: Context window of the smallest model, in tokens; None where none is known.
+            smallest_window: Context window of the smallest model, in tokens; None if unknown.
             router_version: Version of the learned router; empty without.
             kinds_version: Digest of the prompt kinds in use; empty without.
         """
@@ -88,7 +88,7 @@ class RequestReader:
         self._kinds_version = kinds_version
 
     def read(self, request: AgentRequest, memory: Memory) -> ReadRequest:
-        """Read a request: the user's words, what is found in them, and what the agent did since.
+        """Read a request: the user's words, their signals, and the agent's steps since.
 
         What cannot be read is decided as if it were empty.
         """
@@ -158,12 +158,12 @@ class RequestReader:
         )  # fmt: skip
 
     def read_event(self, event: AgentEvent, memory: Memory, then: Decision | None) -> ReadRequest:
-        """Read an event that an agent reports, for who sees no requests.
+        """Read an event that an agent reports, where its requests are not seen.
 
         Args:
-            event: What the agent reports.
-            memory: What its session remembers.
-            then: The latest decision of the session; None where there is none.
+            event: The report of the agent.
+            memory: The memory of its session.
+            then: The latest decision of the session; None without one.
         """
         seen: Seen | None = None
         failed: tuple[Reason, ...] = ()
@@ -179,12 +179,12 @@ class RequestReader:
         return with_event(reading, event, seen, run, failed)
 
     def recall(self, then: Decision, memory: Memory, text: str | None = None) -> ReadRequest:
-        """Return what was read of a recorded turn, for this policy to decide it again.
+        """Return the reading of a recorded turn, for this policy to decide it again.
 
         Args:
-            then: What was recorded.
-            memory: What this session remembers under this policy.
-            text: The user's words, where they were kept. Without them only the signals found then are
+            then: The recorded decision.
+            memory: The memory of the session under this policy.
+            text: The user's words, if stored. Without them only the signals found then are
                 known: a signal that this policy adds cannot be found.
         """
         asked, guide = then.input, self._guide
@@ -215,7 +215,7 @@ class RequestReader:
         )
 
     def _estimate(self, request: AgentRequest) -> int:
-        """Tokens of a request with images; 0 where they do not matter, or it cannot be read."""
+        """Tokens of a request with images; 0 if images do not matter, or the request cannot be read."""
         smallest = self._smallest_window
         if smallest is None or request.size // BYTES_PER_TOKEN <= smallest:
             return 0
@@ -239,7 +239,7 @@ class RequestReader:
         return _HELPER if helps else _MAIN
 
     def _found_in(self, asked: RequestInput, evidence: Evidence) -> RequestInput:
-        """The input of a recorded turn with what this policy finds in it."""
+        """The input of a recorded turn with the findings of this policy."""
         return msgspec.structs.replace(
             asked,
             signals=self._scanner.table.ids_of(evidence.hits),
@@ -252,7 +252,7 @@ class RequestReader:
 
 
 def _goes_on(history: History, index: int) -> bool:
-    """Whether the agent has worked since a person spoke: something but its settings stands behind the words.
+    """Whether the agent has worked since a person spoke: a message other than settings follows the words.
 
     A request that ends with the words is the first of its user message, or the same once more.
     """

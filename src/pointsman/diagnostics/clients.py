@@ -208,7 +208,7 @@ def lines_to_copy(config: Config, verdicts: Iterable[Verdict], url: str, key: Ca
     """Return by client the line that a person copies, for the clients of these verdicts.
 
     Args:
-        config: What is served.
+        config: The configuration.
         verdicts: Of clients that work with it.
         url: Of the gateway, without a path.
         key: What callers present.
@@ -286,7 +286,7 @@ def _copied_lines(
 
 
 def _claude_code(key: CallerKey, *, own: bool) -> str:
-    """Return the variables that say who calls; ``own``: the login of a subscription does."""
+    """Return the variables that identify the caller; ``own``: the login of a subscription does."""
     if not own:
         return f"ANTHROPIC_AUTH_TOKEN={key.shell} "
     bare = key.shell.strip('"')

@@ -131,7 +131,7 @@ STAGES: Final = {
 
 
 class Served(msgspec.Struct, frozen=True):
-    """What the gateway would do with a prompt."""
+    """The outcome of a prompt at the gateway."""
 
     configuration: str
     requested: str
@@ -152,7 +152,7 @@ class Served(msgspec.Struct, frozen=True):
 
 
 def served_by(config: Config, decision: Decision) -> Served:
-    """Return who would serve a decided request.
+    """Return the model that would serve a decided request.
 
     The price is that of the prompt alone, uncached, and of an answer of ``ANSWER`` tokens.
     """

@@ -98,7 +98,7 @@ class DomainSet:
 
 
 class ModelProfile(msgspec.Struct, frozen=True):
-    """What is known about one model's response to enrichment."""
+    """Known effects of enrichment on one model."""
 
     model: str = ""
     disabled: frozenset[str] = frozenset()  # domains whose enrichment is off, by their own names
@@ -115,7 +115,7 @@ def parse_profile(
     """Read a profile. ``bst.disabled_domains`` is read first, then a top-level ``disabled_domains``.
 
     Raises:
-        ConfigError: the text is no profile. Callers warn and go on with ``PERMISSIVE``.
+        ConfigError: the text is no profile. Callers warn and use ``PERMISSIVE``.
     """
     try:
         profile = json.loads(text)

@@ -259,7 +259,7 @@ class DomainDecision(msgspec.Struct, frozen=True, gc=False):
     def to_json(self) -> dict[str, object]:
         """The shape of ``pointsman classify``: domains by name, raw and effective.
 
-        What an example utterance decided has a further key in ``raw``: ``source``.
+        A decision by an example utterance has a further key in ``raw``: ``source``.
         """
         raw, effective = self.raw.domains, self.effective.domains
         source = self.raw.primary.source

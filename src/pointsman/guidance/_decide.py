@@ -310,7 +310,7 @@ def recorded_moment(
     A provider's unrecorded input, such as arguments of calls, is taken from the record.
 
     Args:
-        then: What was decided; where no configured provider was asked, the points follow from the request.
+        then: The recorded decision; without a configured provider the points follow from the request.
         messages: In the request's history.
         answered: Whether results of tools were new in it.
         offered_tools: Whether it offered tools.

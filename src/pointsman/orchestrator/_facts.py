@@ -23,7 +23,7 @@ from pointsman.orchestrator.state import (
 
 
 class ErrorSeverity(StrEnum):
-    """How a run goes on after a failure."""
+    """How a run continues after a failure."""
 
     RETRIABLE = "retriable"  # the same node again, after a delay
     REPLANNING = "replanning"  # the steps were wrong: make another plan
@@ -71,7 +71,7 @@ class ErrorClassification:
 
 
 class ClassifiedError(PointsmanError):
-    """A failure whose severity is known where it is raised: what a capability raises on purpose."""
+    """A failure with a known severity, which a capability raises on purpose."""
 
     def __init__(self, severity: ErrorSeverity, user_message: str, technical_details: str = "") -> None:
         super().__init__(user_message)
@@ -88,7 +88,7 @@ def classify_error(exc: Exception, context: Mapping[str, Any]) -> ErrorClassific
     """Classify an exception no node has classified itself.
 
     Args:
-        exc: what was raised.
+        exc: the exception.
         context: where it happened; ``context["node"]`` is the node's name.
     """
     if isinstance(exc, ClassifiedError):

@@ -282,7 +282,7 @@ def _final_words(message: str) -> str:
 
 
 def held_kinds(state: State, registry: CapabilityRegistry) -> set[str]:
-    """The kinds of results a state holds: what the capabilities that made them provide."""
+    """The kinds of results in a state: those that the capabilities behind them provide."""
     makers = (registry.get_capability(entry["capability"]) for entry in results_of(state).values())
     return {kind for maker in filter(None, makers) for kind in maker.provides}
 
@@ -309,7 +309,7 @@ NO_JSON: Final = 'the plan is not JSON; answer with {"steps": [...]} and nothing
 
 
 def _steps(reply: str) -> object:
-    """The steps in a model's reply; where it is no JSON, the next question names the error."""
+    """The steps in a model's reply; if it is not JSON, the next question names the error."""
     start, end = reply.find("{"), reply.rfind("}")
     try:
         plan = json.loads(reply[start : end + 1])

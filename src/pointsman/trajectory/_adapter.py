@@ -1,6 +1,6 @@
-"""From the messages of any wire format to a trajectory, doing work only for what is new.
+"""From the messages of any wire format to a trajectory, doing work only for new messages.
 
-An agent resends its whole history with every request. What was already counted is recognised by one message,
+An agent resends its whole history with every request. A counted message is recognised by one message,
 the last one counted, and by the ids of its calls rather than by its bytes (docs/notebook/0030).
 """
 

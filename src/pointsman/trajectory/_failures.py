@@ -103,7 +103,7 @@ _DECLINED: Final = re.compile(
 
 
 def outcome_of(text: str, is_error: bool | None) -> CallOutcome:
-    """Judge a result. ``is_error`` is the format's own word where it has one; None: the text decides."""
+    """Judge a result. ``is_error`` is the format's flag, if present; None: the text decides."""
     if not (_looks_failed(text) if is_error is None else is_error):
         return _OK
     beginning = text[:EDGE].lower()
@@ -240,7 +240,7 @@ class ToolAvoidance:
 
 @dataclass(frozen=True, slots=True)
 class ContextDegradation:
-    """Signs that the context no longer holds what it should."""
+    """Signs that the context lost information."""
 
     symptoms: tuple[str, ...]
     pattern_type: ClassVar[str] = "context_degradation"

@@ -1,4 +1,4 @@
-"""Effect of a tool call on the work: it edits a file, runs the tests, runs another program, or none of these.
+"""Effect of a tool call on the work: an edit of a file, a run of tests, a run of another program, or another.
 
 The one reading for the audit of logs and for the evidence at the end of a run. A test run is believed by its
 result, not by its exit status alone: "pytest | tail" ends with 0 whatever the tests did.
@@ -140,7 +140,7 @@ def acted(name: str, arguments: str, text: str, is_error: bool | None) -> tuple[
         name: Of the tool.
         arguments: JSON text, or what there is of it.
         text: Of the result.
-        is_error: The format's own word where it has one; None: the text decides.
+        is_error: The format's flag, if present; None: the text decides.
 
     Returns:
         The effect, and the names of the tests that failed in a test run: none where it passed. A runner that

@@ -128,7 +128,7 @@ _EXTENDED: Final = 0x4000  # two more bytes of flags follow
 
 
 def _lists(index: bytes, name: bytes) -> bool:
-    """Whether an index of git has a path; True where it cannot be read. Source: git's index-format."""
+    """Whether an index of git has a path; True if it cannot be read. Source: git's index-format."""
     try:
         version, count = struct.unpack_from(">4xLL", index)
         at, path = 12, b""
@@ -151,7 +151,7 @@ def _lists(index: bytes, name: bytes) -> bool:
 
 
 def _offset(index: bytes, at: int) -> tuple[int, int]:
-    """A number of variable length, and where it ends."""
+    """A number of variable length, and the offset of its end."""
     value = index[at] & 127
     while index[at] & 128:
         at += 1

@@ -121,7 +121,7 @@ def _names_a_secret(pattern: str, text: str, lowered: str, *, plain: bool) -> bo
 
 
 def _begins_a_word(text: str, at: int) -> bool:
-    """After a separator, or a capital after a small letter: the bounds of a match, told without a pattern."""
+    """After a separator, or a capital after a small letter: the bounds of a match, without a pattern."""
     before = text[at - 1 : at]
     return not before.isalnum() or (before.islower() and text[at : at + 1].isupper())
 

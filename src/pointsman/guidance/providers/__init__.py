@@ -133,7 +133,7 @@ class DoneGateProvider:
         return UnfinishedClassifier(self.evidence).classify(context)
 
     def provide(self, context: GuidanceContext, /) -> GuidanceInjection:
-        """Say what is missing, and the next step."""
+        """Name the missing part, and the next step."""
         text = _TEXTS.get(self.classify(context).metadata.get("evidence", ""), _OTHERWISE)
         return GuidanceInjection("done.gate", text, self.priority, self.category)
 

@@ -174,7 +174,7 @@ def _text(event: HookEvent) -> str:
 def answer_of(
     event: HookEvent, guidance: GuidanceDecision | None, added: Sequence[tuple[str, str]]
 ) -> dict[str, object] | None:
-    """Return what the hook answers: the texts to add, by source, or that the agent must stop.
+    """Return the answer of the hook: the texts to add, by source, or that the agent must stop.
 
     None when there is nothing to say.
     """

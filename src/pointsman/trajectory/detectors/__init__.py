@@ -1,4 +1,4 @@
-"""One detector a file: its pattern, its thresholds, and where they come from."""
+"""One detector a file: its pattern, its thresholds, and their source."""
 
 from __future__ import annotations
 
