@@ -61,7 +61,7 @@ def words(number: int) -> PromptText:
 def put_all(queue: BatchWriter[Entry], numbers: Sequence[int]) -> None:
     """Put entries as a gateway does that has less to do than the disk."""
     for number in numbers:
-        until(lambda: len(queue._queue) < queue._size)
+        until(lambda: len(queue._queue) < queue._limits.size)
         assert queue.put(words(number))
 
 
@@ -130,7 +130,7 @@ def test_beyond_the_bound_entries_are_lost_and_counted(tmp_path: Path) -> None:
     for number in range(5_000):
         taken += queue.put(words(number))
         if number < 100:
-            until(lambda: len(queue._queue) < queue._size)
+            until(lambda: len(queue._queue) < queue._limits.size)
     assert queue.lost == 5_000 - taken > 0
     assert (tmp_path / "spill.0").stat().st_size <= 0.01 * 1024 * 1024
     store.away = False

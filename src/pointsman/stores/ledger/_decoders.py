@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
@@ -20,6 +20,11 @@ from pointsman.stores.ledger._earlier import decision_in
 from pointsman.stores.ledger.port import Attempt, Outcome, PassedRequest, RunEntry, Shadow
 
 __all__ = [
+    "ATTEMPT",
+    "OUTCOME",
+    "READERS",
+    "SHADOW",
+    "TEXT",
     "encode",
     "grouped",
     "packed",
@@ -116,6 +121,15 @@ read_outcome: Final = _undamaged(msgspec.json.Decoder(Outcome).decode)
 read_passed: Final = _undamaged(msgspec.json.Decoder(PassedRequest).decode)
 read_run_entry: Final = _undamaged(msgspec.json.Decoder(RunEntry).decode)
 read_shadow: Final = _undamaged(msgspec.json.Decoder(Shadow).decode)
+
+#: What an entry of a decision is. They are read in this order.
+ATTEMPT, OUTCOME, SHADOW, TEXT = range(4)
+#: Of the kinds that a turn's summary depends on.
+READERS: Final[dict[int, Callable[[bytes], Any]]] = {
+    ATTEMPT: read_attempt,
+    OUTCOME: read_outcome,
+    SHADOW: read_shadow,
+}
 
 
 def grouped(

@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import sqlite3
-import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,40 +15,15 @@ from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
 from pointsman.prices import Prices
 from pointsman.stores._sqlite_file import SqliteFile, insert
-from pointsman.stores.ledger._decoders import (
-    encode,
-    grouped,
-    packed,
-    read_attempt,
-    read_decision,
-    read_outcome,
-    read_passed,
-    read_run_entry,
-    read_shadow,
-)
+from pointsman.stores.ledger._decoders import encode, packed
 from pointsman.stores.ledger._earlier import SHAPE
-from pointsman.stores.ledger._queued import QueuedLedger, policies_used
+from pointsman.stores.ledger._queued import policies_used
+from pointsman.stores.ledger._reader import StoredLedger
 from pointsman.stores.ledger._retention import NONE_REMOVED, SWEEP, Reason, Removed, Retention
 from pointsman.stores.ledger._schema import ledger_file
 from pointsman.stores.ledger._spill import SpillFile
 from pointsman.stores.ledger._sqlite_reading import SummaryReader
-from pointsman.stores.ledger._statements import (
-    ATTEMPTS_OF,
-    DECISION,
-    DECISIONS_OF,
-    INSERT,
-    OUTCOMES_COUNT,
-    OUTCOMES_OF,
-    OWNERS_PAGE,
-    PAGES,
-    PASSED_PAGES,
-    POLICIES,
-    POLICY_USED,
-    RUN_PAGES,
-    RUNS_OF,
-    SHADOWS_OF,
-    TEXTS_OF,
-)
+from pointsman.stores.ledger._statements import INSERT, POLICY_USED, SQLITE, Statements
 from pointsman.stores.ledger._summarizer import Summarizer
 from pointsman.stores.ledger.port import (
     Attempt,
@@ -60,11 +33,8 @@ from pointsman.stores.ledger.port import (
     Owner,
     PassedRequest,
     PolicyText,
-    PolicyUse,
     PromptText,
-    Record,
     RunEntry,
-    Shadow,
     ShadowAnswer,
     ShadowDecision,
 )
@@ -76,11 +46,9 @@ from pointsman.stores.ledger.reading import (
     Position,
     Spender,
     Totals,
-    belongs,
 )
 from pointsman.stores.ledger.redact import kept_decision, kept_step, kept_text
 from pointsman.stores.schema_version import Schema, SchemaState
-from pointsman.vocabulary import OF_SUBAGENT
 
 __all__ = ["SqliteLedger"]
 
@@ -90,11 +58,8 @@ log = logging.getLogger(__name__)
 #: it nothing is written until enough is removed: what comes waits in the queue.
 SLACK: Final = 0.05
 
-#: Decisions read by one query: no reader holds back the log's checkpoint for long.
-PAGE: Final = 500
 
-
-class SqliteLedger(QueuedLedger):
+class SqliteLedger(StoredLedger):
     """A ledger in one file. Its directory, the file and its thread come with the first entry.
 
     Args:
@@ -106,6 +71,8 @@ class SqliteLedger(QueuedLedger):
         spill: where entries wait that are beyond the queue; None: they are lost.
         file: an open database in place of the file at ``path``.
     """
+
+    _statements = Statements(SQLITE)
 
     def __init__(
         self,
@@ -165,126 +132,6 @@ class SqliteLedger(QueuedLedger):
             raise StoreUnavailable(f"cannot migrate the ledger {self._file.path}: {error}") from error
         return before
 
-    def get(self, decision_id: str, /, *, caller: str = "") -> Decision | None:
-        """Return a decision by id; of one caller alone when named."""
-        rows = self._read(DECISION, decision_id, caller)
-        return read_decision(*rows[0]) if rows else None
-
-    def owner(self, object: str, /) -> str | None:  # noqa: A002 - the port's name
-        """Return whose an object is; None where nobody made it."""
-        rows = self._read("SELECT caller FROM owners WHERE object = ?", object)
-        return str(rows[0][0]) if rows else None
-
-    def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
-        """Return a decision's attempts in order."""
-        query = "SELECT body FROM attempts WHERE decision = ? ORDER BY number, rowid"
-        return tuple(read_attempt(body) for (body,) in self._read(query, decision_id))
-
-    def outcomes(self, decision_id: str, /) -> tuple[Outcome, ...]:
-        """Return a decision's outcomes in order of arrival."""
-        query = "SELECT body FROM outcomes WHERE decision = ? ORDER BY rowid"
-        return tuple(read_outcome(body) for (body,) in self._read(query, decision_id))
-
-    def shadows(self, decision_id: str, /) -> tuple[Shadow, ...]:
-        """Return what was said beside a decision, in order of arrival."""
-        query = "SELECT body FROM shadows WHERE decision = ? ORDER BY rowid"
-        return tuple(read_shadow(body) for (body,) in self._read(query, decision_id))
-
-    def text(self, decision_id: str, /) -> str | None:
-        """Return what was kept of a decision's text."""
-        rows = self._read("SELECT text FROM texts WHERE decision = ?", decision_id)
-        return str(rows[0][0]) if rows else None
-
-    def policies(self) -> tuple[PolicyUse, ...]:
-        """Return the policies that decided, the one that did so last first."""
-        return tuple(
-            PolicyUse(version=version, first=first, last=last, decisions=count, has_text=bool(has_text))
-            for version, first, last, count, has_text in self._read(POLICIES)
-        )
-
-    def policy(self, version: str, /) -> str | None:
-        """Return the text of a policy; None where it is not kept."""
-        rows = self._read("SELECT text FROM policies WHERE version = ? AND text != ''", version)
-        return str(rows[0][0]) if rows else None
-
-    def decisions(
-        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
-    ) -> Iterator[Decision]:
-        """Yield decisions by time of arrival; of one session and its sub-agents when it is named."""
-        beyond = (math.inf, sys.maxsize) if newest_first else (-math.inf, -1)
-        return self._decisions(limit, session, beyond, newest_first=newest_first)
-
-    def _decisions(
-        self, limit: int | None, session: str, beyond: Sequence[float], *, newest_first: bool
-    ) -> Iterator[Decision]:
-        query = PAGES[newest_first, bool(session)]
-        below = session + OF_SUBAGENT
-        of_session = (session, below, below[:-1] + chr(ord(OF_SUBAGENT) + 1)) if session else ()
-        left = sys.maxsize if limit is None else limit
-        while left > 0:
-            asked = min(left, PAGE)
-            page = self._read(query, *of_session, *beyond, asked)
-            for found in (read_decision(body, shape) for body, shape, *_ in page):
-                if not session or belongs(found, session):
-                    yield found
-                    left -= 1
-            if len(page) < asked:
-                return
-            _, _, *beyond = page[-1]
-
-    def records(
-        self, *, limit: int | None = None, session: str = "", since: float | None = None
-    ) -> Iterator[Record]:
-        """Yield decisions with all that belongs to them, the oldest first; of one session when named."""
-        beyond = (-math.inf if since is None else since, -1)
-        found = self._decisions(limit, session, beyond, newest_first=False)
-        while page := list(islice(found, PAGE)):
-            yield from self._completed(page)
-
-    def passed(self, *, limit: int | None = 100, newest_first: bool = True) -> Iterator[PassedRequest]:
-        """Yield requests that were passed on as they came, newest first; all when ``limit`` is None."""
-        beyond, left = sys.maxsize if newest_first else -1, sys.maxsize if limit is None else limit
-        while left > 0:
-            page = self._read(PASSED_PAGES[newest_first], beyond, min(left, PAGE))
-            yield from (read_passed(body) for _, body in page)
-            if len(page) < PAGE:
-                return
-            beyond = page[-1][0]
-            left -= len(page)
-
-    def owners(self) -> Iterator[Owner]:
-        """Yield whose every object is, the first that was made first."""
-        beyond = -1
-        while page := self._read(OWNERS_PAGE, beyond, PAGE):
-            yield from (Owner(object=made, caller=caller, at=at or 0.0) for _, made, caller, at in page)
-            beyond = page[-1][0]
-
-    def records_of(self, decisions: Sequence[str]) -> dict[str, Record]:
-        """Return decisions with all that belongs to them, by their ids; those that are there."""
-        rows = self._read(DECISIONS_OF, encode(decisions).decode())
-        page = [read_decision(body, shape) for body, shape in rows]
-        return {record.decision.id: record for record in self._completed(page)}
-
-    def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
-        """Return what was recorded of an agent's run, in order."""
-        query = "SELECT body FROM runs WHERE run = ? ORDER BY number"
-        return tuple(read_run_entry(body) for (body,) in self._read(query, run_id))
-
-    def runs(
-        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
-    ) -> Iterator[tuple[RunEntry, ...]]:
-        """Yield runs of agents, each as ``run`` gives it, the newest first; of one session when named."""
-        beyond, left = sys.maxsize if newest_first else -1, sys.maxsize if limit is None else limit
-        while left > 0:
-            page = self._read(RUN_PAGES[newest_first], session, beyond, min(left, PAGE))
-            ids = [run for run, _ in page]
-            found = grouped(self._read(RUNS_OF, encode(ids).decode()), read_run_entry)
-            yield from (tuple(found[run]) for run in ids)
-            if len(page) < PAGE:
-                return
-            beyond = page[-1][1]
-            left -= len(page)
-
     def search(
         self,
         wanted: DecisionFilter,
@@ -312,11 +159,6 @@ class SqliteLedger(QueuedLedger):
         """Return how many decisions of an earlier version have no summary yet."""
         return self._summaries.unsummarized()
 
-    def count(self) -> int:
-        """Return how many decisions there are."""
-        rows = self._read("SELECT count(*) FROM decisions")
-        return int(rows[0][0]) if rows else 0
-
     def share(self, flush_others: Callable[[], None]) -> None:
         """Write the same file as other processes do. Call it before the first entry."""
         super().share(flush_others)
@@ -328,25 +170,12 @@ class SqliteLedger(QueuedLedger):
             self._file.close()
         self._summaries.close()
 
-    def _completed(self, page: Sequence[Decision]) -> Iterator[Record]:
-        ids = encode([decision.id for decision in page]).decode()
-        attempts = grouped(self._read(ATTEMPTS_OF, ids), read_attempt)
-        outcomes = grouped(self._read(OUTCOMES_OF, ids), read_outcome)
-        shadows = grouped(self._read(SHADOWS_OF, ids), read_shadow)
-        texts = dict(self._read(TEXTS_OF, ids))
-        for decision in page:
-            wanted = decision.id
-            yield Record(
-                decision,
-                tuple(attempts[wanted]),
-                tuple(outcomes[wanted]),
-                texts.get(wanted),
-                tuple(shadows[wanted]),
-            )
-
-    def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+    def _query(self, query: str, *values: object, is_short: bool = False) -> list[tuple[Any, ...]]:  # noqa: ARG002 - a file answers at once
         self.flush()
         return self._read_now(query, *values)
+
+    def _several(self, ids: Iterable[str]) -> str:
+        return encode(list(ids)).decode()
 
     def _read_now(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """Read what is written, whatever waits."""
@@ -355,7 +184,7 @@ class SqliteLedger(QueuedLedger):
         return self._file.read(query, *values)
 
     def _outcomes_written(self, decision: str, caller: str) -> int | None:
-        rows = self._read_now(OUTCOMES_COUNT, decision, caller)
+        rows = self._read_now(self._statements.outcomes_count, decision, caller)
         return int(rows[0][0]) if rows else None
 
     def _write_rows(self, batch: Sequence[Entry]) -> int:

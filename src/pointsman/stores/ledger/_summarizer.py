@@ -15,16 +15,10 @@ import msgspec
 from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
 from pointsman.stores._sqlite_file import insert
-from pointsman.stores.ledger._decoders import (
-    encode,
-    read_attempt,
-    read_decision,
-    read_outcome,
-    read_shadow,
-)
+from pointsman.stores.ledger._decoders import READERS, encode, read_decision
 from pointsman.stores.ledger._hour_values import hour_of
 from pointsman.stores.ledger._other_writers import next_turns, previous_turns, reported
-from pointsman.stores.ledger._statements import ATTEMPTS_OF, OUTCOMES_OF, SHADOWS_OF
+from pointsman.stores.ledger._statements import SQLITE, Statements
 from pointsman.stores.ledger._summaries import (
     BEGIN,
     CHANGE,
@@ -53,6 +47,7 @@ _EARLIER: Final = (
     "WHERE (arrived_at, number) > (?, ?) AND number <= ? ORDER BY arrived_at, number LIMIT ?"
 )
 _BODY: Final = "SELECT body, shape FROM decisions WHERE id = ?"
+_ENTRIES: Final = Statements(SQLITE).entries
 _MARK: Final = "INSERT OR IGNORE INTO dirty (hour) VALUES {rows}"
 
 _id_of: Final = operator.attrgetter("id")
@@ -304,10 +299,8 @@ def _readable(body: bytes, shape: int) -> Decision | None:
 def _belonging(connection: sqlite3.Connection, wanted: Iterable[str]) -> dict[str, list[Belonging]]:
     """Read what belongs to decisions, by their ids."""
     found: dict[str, list[Belonging]] = {each: [] for each in wanted}
-    ids = encode(list(found)).decode()
-    readers = ((ATTEMPTS_OF, read_attempt), (OUTCOMES_OF, read_outcome), (SHADOWS_OF, read_shadow))
-    for query, read in readers:
-        for owner, body in connection.execute(query, (ids,)):
+    for kind, owner, body in connection.execute(_ENTRIES, (encode(list(found)).decode(),)):
+        if read := READERS.get(kind):
             with suppress(StoreUnavailable):  # a damaged row: reading it alone says so
                 found[owner].append(read(body))
     return found

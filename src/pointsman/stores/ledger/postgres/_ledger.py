@@ -4,47 +4,23 @@ from __future__ import annotations
 
 import logging
 import math
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import psycopg
 
-from pointsman.decision.decision import Decision, TextMode
+from pointsman.decision.decision import TextMode
 from pointsman.errors import StoreUnavailable
 from pointsman.prices import Prices
-from pointsman.stores.ledger._decoders import (
-    read_decision,
-    read_passed,
-)
-from pointsman.stores.ledger._queued import QueuedLedger
+from pointsman.stores.ledger._reader import StoredLedger
 from pointsman.stores.ledger._retention import NONE_REMOVED, SWEEP, Reason, Removed, Retention
 from pointsman.stores.ledger._spill import SpillFile
+from pointsman.stores.ledger._statements import POSTGRES, Statements
 from pointsman.stores.ledger.port import (
-    Attempt,
     Entry,
-    Outcome,
-    Owner,
-    PassedRequest,
-    PolicyUse,
-    Record,
-    RunEntry,
-    Shadow,
 )
 from pointsman.stores.ledger.postgres._connection import Database, Reader
-from pointsman.stores.ledger.postgres._entries import (
-    DECISIONS_PAGE,
-    OF_SESSION,
-    OUTCOMES_COUNT,
-    PASSED_PAGE,
-    POLICIES,
-    RUN_PAGE,
-    SIDES,
-    belonging_of,
-    runs_of,
-)
 from pointsman.stores.ledger.postgres._retention import remove_day
 from pointsman.stores.ledger.postgres._rows import clean
 from pointsman.stores.ledger.postgres._schema import SCHEMA
@@ -70,17 +46,12 @@ from pointsman.stores.ledger.reading import (
     Position,
     Spender,
     Totals,
-    belongs,
 )
 from pointsman.stores.schema_version import Schema, SchemaState
-from pointsman.vocabulary import OF_SUBAGENT
 
 __all__ = ["PostgresLedger"]
 
 log = logging.getLogger(__name__)
-
-#: Decisions read by one query.
-PAGE: Final = 500
 
 #: Seconds between two looks at hours that are over.
 SEAL_EVERY: Final = 60.0
@@ -92,7 +63,7 @@ SEARCH: Final = 5.0
 _ONE_ROW: Final = 5.0
 
 
-class PostgresLedger(QueuedLedger):
+class PostgresLedger(StoredLedger):
     """A ledger in a PostgreSQL database. Its tables and its thread come with the first entry, or ``check``.
 
     Args:
@@ -131,6 +102,7 @@ class PostgresLedger(QueuedLedger):
         super().__init__(queue=queue, text=text, spill=spill)
 
     schema: Final[Schema] = SCHEMA
+    _statements = Statements(POSTGRES)
 
     @property
     def where(self) -> str:
@@ -179,131 +151,6 @@ class PostgresLedger(QueuedLedger):
         """
         return self._database.migrate()
 
-    def get(self, decision_id: str, /, *, caller: str = "") -> Decision | None:
-        """Return a decision by id; of one caller alone when named."""
-        query = "SELECT body, shape FROM decisions WHERE id = %s AND %s::text IN ('', caller)"
-        rows = self._rows.read(query, (clean(decision_id), clean(caller)), patience=_ONE_ROW)
-        return read_decision(*rows[0]) if rows else None
-
-    def owner(self, object: str, /) -> str | None:  # noqa: A002 - the port's name
-        """Return whose an object is; None where nobody made it."""
-        query = "SELECT caller FROM owners WHERE object = %s"
-        rows = self._rows.read(query, (clean(object),), patience=_ONE_ROW)
-        return str(rows[0][0]) if rows else None
-
-    def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
-        """Return a decision's attempts in order."""
-        return belonging_of(self._rows, [decision_id])[decision_id].attempts
-
-    def outcomes(self, decision_id: str, /) -> tuple[Outcome, ...]:
-        """Return a decision's outcomes in order of arrival."""
-        return belonging_of(self._rows, [decision_id])[decision_id].outcomes
-
-    def shadows(self, decision_id: str, /) -> tuple[Shadow, ...]:
-        """Return what was said beside a decision, in order of arrival."""
-        return belonging_of(self._rows, [decision_id])[decision_id].shadows
-
-    def text(self, decision_id: str, /) -> str | None:
-        """Return what was kept of a decision's text."""
-        return belonging_of(self._rows, [decision_id])[decision_id].text
-
-    def policies(self) -> tuple[PolicyUse, ...]:
-        """Return the policies that decided, the one that did so last first."""
-        return tuple(
-            PolicyUse(version=version, first=first, last=last, decisions=count, has_text=has_text)
-            for version, first, last, count, has_text in self._rows.read(POLICIES)
-        )
-
-    def policy(self, version: str, /) -> str | None:
-        """Return the text of a policy; None where it is not kept."""
-        query = "SELECT text FROM policies WHERE version = %s AND text != ''"
-        rows = self._rows.read(query, (clean(version),))
-        return str(rows[0][0]) if rows else None
-
-    def decisions(
-        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
-    ) -> Iterator[Decision]:
-        """Yield decisions by time of arrival; of one session and its sub-agents when it is named."""
-        beyond = (math.inf, sys.maxsize) if newest_first else (-math.inf, -1)
-        return self._decisions(limit, session, beyond, newest_first=newest_first)
-
-    def _decisions(
-        self, limit: int | None, session: str, beyond: tuple[float, int], *, newest_first: bool
-    ) -> Iterator[Decision]:
-        query = DECISIONS_PAGE.format(session=OF_SESSION if session else "", **SIDES[newest_first])
-        below = clean(session) + OF_SUBAGENT
-        of_session = (clean(session), below, below[:-1] + chr(ord(OF_SUBAGENT) + 1)) if session else ()
-        left = sys.maxsize if limit is None else limit
-        while left > 0:
-            asked = min(left, PAGE)
-            page = self._rows.read(query, (*of_session, beyond[0], *beyond, asked))
-            for found in (read_decision(body, shape) for body, shape, *_ in page):
-                if not session or belongs(found, session):
-                    yield found
-                    left -= 1
-            if len(page) < asked:
-                return
-            beyond = page[-1][2:]
-
-    def records(
-        self, *, limit: int | None = None, session: str = "", since: float | None = None
-    ) -> Iterator[Record]:
-        """Yield decisions with all that belongs to them, the oldest first; of one session when named."""
-        beyond = (-math.inf if since is None else since, -1)
-        found = self._decisions(limit, session, beyond, newest_first=False)
-        while page := list(islice(found, PAGE)):
-            belonging = belonging_of(self._rows, [decision.id for decision in page])
-            for decision in page:
-                yield Record(decision, *belonging[decision.id])
-
-    def passed(self, *, limit: int | None = 100, newest_first: bool = True) -> Iterator[PassedRequest]:
-        """Yield requests that were passed on as they came, newest first; all when ``limit`` is None."""
-        query = PASSED_PAGE.format(**SIDES[newest_first])
-        beyond, left = sys.maxsize if newest_first else -1, sys.maxsize if limit is None else limit
-        while left > 0:
-            page = self._rows.read(query, (beyond, min(left, PAGE)))
-            yield from (read_passed(body) for _, body in page)
-            if len(page) < PAGE:
-                return
-            beyond = page[-1][0]
-            left -= len(page)
-
-    def owners(self) -> Iterator[Owner]:
-        """Yield whose every object is, the first that was made first."""
-        query = (
-            "SELECT at, object, caller FROM owners WHERE (at, object) > (%s, %s) ORDER BY at, object LIMIT %s"
-        )
-        beyond: tuple[float, str] = (-math.inf, "")
-        while page := self._rows.read(query, (*beyond, PAGE)):
-            yield from (Owner(object=made, caller=caller, at=at) for at, made, caller in page)
-            beyond = page[-1][:2]
-
-    def records_of(self, decisions: Sequence[str]) -> dict[str, Record]:
-        """Return decisions with all that belongs to them, by their ids; those that are there."""
-        query = "SELECT body, shape FROM decisions WHERE id = ANY (%s)"
-        found = [read_decision(*each) for each in self._rows.read(query, (list(map(clean, decisions)),))]
-        belonging = belonging_of(self._rows, [decision.id for decision in found])
-        return {each.id: Record(each, *belonging[each.id]) for each in found}
-
-    def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
-        """Return what was recorded of an agent's run, in order."""
-        return runs_of(self._rows, [run_id])[run_id]
-
-    def runs(
-        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
-    ) -> Iterator[tuple[RunEntry, ...]]:
-        """Yield runs of agents, each as ``run`` gives it, the newest first; of one session when named."""
-        query = RUN_PAGE.format(**SIDES[newest_first])
-        beyond, left = sys.maxsize if newest_first else -1, sys.maxsize if limit is None else limit
-        while left > 0:
-            page = self._rows.read(query, (clean(session), beyond, min(left, PAGE)))
-            found = runs_of(self._rows, [run for run, _ in page])
-            yield from (found[run] for run, _ in page)
-            if len(page) < PAGE:
-                return
-            beyond = page[-1][1]
-            left -= len(page)
-
     def search(
         self,
         wanted: DecisionFilter,
@@ -335,11 +182,6 @@ class PostgresLedger(QueuedLedger):
         """Return 0: every decision is written with its summary."""
         return 0
 
-    def count(self) -> int:
-        """Return how many decisions there are."""
-        rows = self._rows.read("SELECT count(*) FROM decisions")
-        return int(rows[0][0]) if rows else 0
-
     def close(self) -> None:
         """Write what waits and release the connections; what cannot be written is counted as lost."""
         if self._writer.close():
@@ -354,8 +196,17 @@ class PostgresLedger(QueuedLedger):
         self._summaries.resume()
         return refused
 
+    def _query(self, query: str, *values: object, is_short: bool = False) -> list[tuple[Any, ...]]:
+        return self._rows.read(query, values, patience=_ONE_ROW if is_short else None)
+
+    def _clean(self, text: str) -> str:
+        return clean(text)
+
+    def _several(self, ids: Iterable[str]) -> list[str]:
+        return list(ids)
+
     def _outcomes_written(self, decision: str, caller: str) -> int | None:
-        rows = self._rows.read(OUTCOMES_COUNT, (clean(decision), clean(caller)), flush=False)
+        rows = self._rows.read(self._statements.outcomes_count, (clean(decision), clean(caller)), flush=False)
         return int(rows[0][0]) if rows else None
 
     def _remove_some(self) -> None:

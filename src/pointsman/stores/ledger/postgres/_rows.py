@@ -9,8 +9,9 @@ from typing import Final
 from psycopg import sql
 
 from pointsman.decision.decision import Decision, TextMode
-from pointsman.stores.ledger._decoders import encode
+from pointsman.stores.ledger._decoders import ATTEMPT, OUTCOME, SHADOW, TEXT, encode
 from pointsman.stores.ledger._earlier import SHAPE
+from pointsman.stores.ledger._statements import KEEP_OWNER, KEEP_POLICY, POLICY_USED
 from pointsman.stores.ledger.port import (
     Attempt,
     ComparedAnswers,
@@ -30,10 +31,6 @@ from pointsman.stores.ledger.redact import kept_decision, kept_step, kept_text
 from pointsman.vocabulary import DAY
 
 __all__ = [
-    "ATTEMPT",
-    "OUTCOME",
-    "SHADOW",
-    "TEXT",
     "Row",
     "Rows",
     "clean",
@@ -43,9 +40,6 @@ __all__ = [
 ]
 
 Row = tuple[object, ...]
-
-#: What an entry of a decision is. They are read in this order.
-ATTEMPT, OUTCOME, SHADOW, TEXT = range(4)
 
 _COLUMNS: Final = {
     "decisions": {
@@ -57,15 +51,9 @@ _COLUMNS: Final = {
 }  # fmt: skip
 _MOST: Final = 2**31 - 1
 
-_KEEP_POLICY: Final = (
-    "INSERT INTO policies (version, text) VALUES (%s, %s) ON CONFLICT (version) DO UPDATE "
-    "SET text = excluded.text"
-)
-_POLICY_USED: Final = (
-    "INSERT INTO policies (version, first, last, decisions) VALUES (%s, %s, %s, %s) "
-    "ON CONFLICT (version) DO UPDATE SET first = least(policies.first, excluded.first), "
-    "last = greatest(policies.last, excluded.last), decisions = policies.decisions + excluded.decisions"
-)
+_KEEP_OWNER: Final = KEEP_OWNER.format(rows="(%s, %s, %s)")
+_KEEP_POLICY: Final = KEEP_POLICY.format(rows="(%s, %s)")
+_POLICY_USED: Final = POLICY_USED.format(rows="(%s, %s, %s, %s)")
 
 
 def clean(text: str) -> str:
@@ -164,10 +152,9 @@ class Rows:
         """Append them all."""
         for table, columns in _COLUMNS.items():
             copy_in(connection, table, columns, self._rows[table])
-        if self.owners:  # who made it first keeps it: an upstream may give an id again, as after a restart
-            keep = "INSERT INTO owners (object, caller, at) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+        if self.owners:
             with connection.cursor() as cursor:
-                cursor.executemany(keep, self.owners)
+                cursor.executemany(_KEEP_OWNER, self.owners)
         for row in self.policies:
             connection.execute(_KEEP_POLICY, row)
 

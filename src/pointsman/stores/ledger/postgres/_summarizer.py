@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
-from pointsman.stores.ledger._decoders import read_attempt, read_decision, read_outcome, read_shadow
+from pointsman.stores.ledger._decoders import READERS, read_decision
 from pointsman.stores.ledger.port import Entry
 from pointsman.stores.ledger.postgres._connection import Connection
-from pointsman.stores.ledger.postgres._rows import ATTEMPT, OUTCOME, SHADOW, Row, clean, copy_in
+from pointsman.stores.ledger.postgres._rows import Row, clean, copy_in
 from pointsman.stores.ledger.postgres._schema import LOCK, stored_at
 from pointsman.stores.ledger.postgres._summaries import COLUMNS, SEAL, encoded, hour_of, read_before
 from pointsman.stores.ledger.reading import DecisionRow
@@ -50,7 +50,6 @@ _STORED: Final = """SELECT summaries.id, asked, before FROM summaries
     JOIN unnest(%s::float8[], %s::text[]) AS known (at, id)
     ON summaries.at = known.at AND summaries.id = known.id
     WHERE summaries.at >= %s AND summaries.at <= %s"""
-_READERS: Final[dict[int, Any]] = {ATTEMPT: read_attempt, OUTCOME: read_outcome, SHADOW: read_shadow}
 
 
 class Summarizer:
@@ -152,7 +151,7 @@ def _loaded(connection: Connection, wanted: Iterable[str]) -> dict[str, TurnSumm
     query = "SELECT decision, kind, body FROM entries WHERE decision = ANY (%s) AND kind < 3 ORDER BY number"
     for decision, kind, body in connection.execute(query, (list(turns),), binary=True):
         try:
-            turns[decision].add(_READERS[kind](body))
+            turns[decision].add(READERS[kind](body))
         except StoreUnavailable:
             continue
     return turns

@@ -1,0 +1,234 @@
+"""The reading that both engines share: entries by id, by page, and with all that belongs to them."""
+
+from __future__ import annotations
+
+import math
+import sys
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, ClassVar, Final, NamedTuple
+
+from pointsman.decision.decision import Decision
+from pointsman.stores.ledger._decoders import (
+    ATTEMPT,
+    OUTCOME,
+    SHADOW,
+    TEXT,
+    grouped,
+    read_attempt,
+    read_decision,
+    read_outcome,
+    read_passed,
+    read_run_entry,
+    read_shadow,
+)
+from pointsman.stores.ledger._queued import QueuedLedger
+from pointsman.stores.ledger._statements import Statements
+from pointsman.stores.ledger.port import (
+    Attempt,
+    Outcome,
+    Owner,
+    PassedRequest,
+    PolicyUse,
+    Record,
+    RunEntry,
+    Shadow,
+)
+from pointsman.stores.ledger.reading import belongs
+from pointsman.vocabulary import OF_SUBAGENT
+
+__all__ = ["PAGE", "StoredLedger"]
+
+#: Rows read by one query: no reader holds back the log of a SQLite file for long.
+PAGE: Final = 500
+
+Rows = list[tuple[Any, ...]]
+
+
+class _Belonging(NamedTuple):
+    attempts: tuple[Attempt, ...]
+    outcomes: tuple[Outcome, ...]
+    text: str | None
+    shadows: tuple[Shadow, ...]
+
+
+class StoredLedger(QueuedLedger):
+    """The reading side of the port, but for summaries, by the statements of an engine."""
+
+    _statements: ClassVar[Statements]
+
+    @abstractmethod
+    def _query(self, query: str, *values: object, is_short: bool = False) -> Rows:
+        """Return rows, which show everything appended before; ``is_short``: a caller waits for one row.
+
+        Raises:
+            StoreUnavailable: the store cannot be read.
+        """
+
+    def _clean(self, text: str) -> str:
+        """Return a text as the engine can hold it."""
+        return text
+
+    @abstractmethod
+    def _several(self, ids: Iterable[str]) -> object:
+        """Return ids as one value of a statement."""
+
+    def get(self, decision_id: str, /, *, caller: str = "") -> Decision | None:
+        """Return a decision by id; of one caller alone when named."""
+        wanted = self._clean(decision_id), self._clean(caller)
+        rows = self._query(self._statements.decision, *wanted, is_short=True)
+        return read_decision(*rows[0]) if rows else None
+
+    def owner(self, object: str, /) -> str | None:  # noqa: A002 - the port's name
+        """Return the caller that made an object first; None where there is none."""
+        rows = self._query(self._statements.owner, self._clean(object), is_short=True)
+        return str(rows[0][0]) if rows else None
+
+    def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
+        """Return a decision's attempts in order."""
+        return self._belonging([decision_id])[decision_id].attempts
+
+    def outcomes(self, decision_id: str, /) -> tuple[Outcome, ...]:
+        """Return a decision's outcomes in order of arrival."""
+        return self._belonging([decision_id])[decision_id].outcomes
+
+    def shadows(self, decision_id: str, /) -> tuple[Shadow, ...]:
+        """Return the shadow decisions, shadow answers and comparisons of a decision, in order of arrival."""
+        return self._belonging([decision_id])[decision_id].shadows
+
+    def text(self, decision_id: str, /) -> str | None:
+        """Return the stored text of a decision."""
+        return self._belonging([decision_id])[decision_id].text
+
+    def policies(self) -> tuple[PolicyUse, ...]:
+        """Return the policies that decided, the one that did so last first."""
+        return tuple(
+            PolicyUse(version=version, first=first, last=last, decisions=count, has_text=bool(has_text))
+            for version, first, last, count, has_text in self._query(self._statements.policies)
+        )
+
+    def policy(self, version: str, /) -> str | None:
+        """Return the text of a policy; None where it is not stored."""
+        rows = self._query(self._statements.policy, self._clean(version))
+        return str(rows[0][0]) if rows else None
+
+    def decisions(
+        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
+    ) -> Iterator[Decision]:
+        """Yield decisions by time of arrival; of one session and its sub-agents when it is named."""
+        beyond = (math.inf, sys.maxsize) if newest_first else (-math.inf, -1)
+        return self._decisions(limit, session, beyond, newest_first=newest_first)
+
+    def _decisions(
+        self, limit: int | None, session: str, beyond: Sequence[float], *, newest_first: bool
+    ) -> Iterator[Decision]:
+        query = self._statements.pages[newest_first, bool(session)]
+        named = self._clean(session)
+        below = named + OF_SUBAGENT
+        of_session = (named, below, below[:-1] + chr(ord(OF_SUBAGENT) + 1)) if session else ()
+        left = sys.maxsize if limit is None else limit
+        while left > 0:
+            asked = min(left, PAGE)
+            page = self._query(query, *of_session, beyond[0], *beyond, asked)
+            for found in (read_decision(body, shape) for body, shape, *_ in page):
+                if not session or belongs(found, session):
+                    yield found
+                    left -= 1
+            if len(page) < asked:
+                return
+            _, _, *beyond = page[-1]
+
+    def records(
+        self, *, limit: int | None = None, session: str = "", since: float | None = None
+    ) -> Iterator[Record]:
+        """Yield decisions with all that belongs to them, the oldest first; of one session when named."""
+        beyond = (-math.inf if since is None else since, -1)
+        found = self._decisions(limit, session, beyond, newest_first=False)
+        while page := list(islice(found, PAGE)):
+            belonging = self._belonging([decision.id for decision in page])
+            yield from (Record(decision, *belonging[decision.id]) for decision in page)
+
+    def records_of(self, decisions: Sequence[str]) -> dict[str, Record]:
+        """Return decisions with all that belongs to them, by their ids; those that are there."""
+        rows = self._query(self._statements.decisions, self._several(map(self._clean, decisions)))
+        found = [read_decision(*row) for row in rows]
+        belonging = self._belonging([decision.id for decision in found])
+        return {each.id: Record(each, *belonging[each.id]) for each in found}
+
+    def passed(self, *, limit: int | None = 100, newest_first: bool = True) -> Iterator[PassedRequest]:
+        """Yield requests that were passed on as they came, newest first; all when ``limit`` is None."""
+
+        def read(beyond: int, most: int) -> Rows:
+            return self._query(self._statements.passed[newest_first], beyond, most)
+
+        for page in _pages(read, limit, newest_first=newest_first, place=0):
+            yield from (read_passed(body) for _, body in page)
+
+    def owners(self) -> Iterator[Owner]:
+        """Yield the owner of every object, the first that was made first."""
+        beyond: Sequence[object] = self._statements.owners_from
+        while page := self._query(self._statements.owners, *beyond, PAGE):
+            yield from (Owner(object=made, caller=caller, at=at or 0.0) for made, caller, at, *_ in page)
+            _, _, _, *beyond = page[-1]
+
+    def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
+        """Return what was recorded of an agent's run, in order."""
+        return self._runs([run_id])[run_id]
+
+    def runs(
+        self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
+    ) -> Iterator[tuple[RunEntry, ...]]:
+        """Yield runs of agents, each as ``run`` gives it, the newest first; of one session when named."""
+
+        def read(beyond: int, most: int) -> Rows:
+            return self._query(self._statements.run_pages[newest_first], self._clean(session), beyond, most)
+
+        for page in _pages(read, limit, newest_first=newest_first, place=1):
+            found = self._runs([run for run, _ in page])
+            yield from (found[run] for run, _ in page)
+
+    def count(self) -> int:
+        """Return how many decisions there are."""
+        rows = self._query("SELECT count(*) FROM decisions")
+        return int(rows[0][0]) if rows else 0
+
+    def _belonging(self, decisions: Sequence[str]) -> dict[str, _Belonging]:
+        """Return what belongs to decisions, by their ids as they were given."""
+        kinds: defaultdict[int, list[tuple[str, bytes]]] = defaultdict(list)
+        ids = {self._clean(each): each for each in decisions}
+        for kind, decision, body in self._query(self._statements.entries, self._several(ids)):
+            kinds[kind].append((ids[decision], body))
+        attempts = grouped(kinds[ATTEMPT], read_attempt)
+        outcomes = grouped(kinds[OUTCOME], read_outcome)
+        shadows = grouped(kinds[SHADOW], read_shadow)
+        texts = {decision: body.decode() for decision, body in kinds[TEXT]}  # the last one
+        return {
+            each: _Belonging(
+                tuple(attempts[each]), tuple(outcomes[each]), texts.get(each), tuple(shadows[each])
+            )
+            for each in decisions
+        }
+
+    def _runs(self, runs: Sequence[str]) -> dict[str, tuple[RunEntry, ...]]:
+        """Return runs by their ids; of two entries of one number the last."""
+        found: dict[str, dict[int, RunEntry]] = {run: {} for run in runs}
+        ids = {self._clean(each): each for each in runs}
+        for run, step, body in self._query(self._statements.runs, self._several(ids)):
+            found[ids[run]][step] = read_run_entry(body)
+        return {run: tuple(entries[step] for step in sorted(entries)) for run, entries in found.items()}
+
+
+def _pages(
+    read: Callable[[int, int], Rows], limit: int | None, *, newest_first: bool, place: int
+) -> Iterator[Rows]:
+    """Yield pages of rows; each begins beyond the number at ``place`` in the last row of the one before."""
+    beyond, left = sys.maxsize if newest_first else -1, sys.maxsize if limit is None else limit
+    while left > 0:
+        page = read(beyond, min(left, PAGE))
+        yield page
+        if len(page) < PAGE:
+            return
+        beyond = page[-1][place]
+        left -= len(page)
