@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final
 
 from pointsman.stores._sqlite_file import insert
@@ -137,6 +138,6 @@ def hours_of(wanted: DecisionFilter) -> tuple[str, list[object]] | None:
     return query, [*(value for term in terms for value in term), *period]
 
 
-def hour_of(seconds: float) -> int:
-    """The hour since the epoch, which SQLite can hold."""
-    return math.floor(max(-1e12, min(seconds, 1e12)) / HOUR)
+def hour_of(seconds: float, rounded: Callable[[float], int] = math.floor) -> int:
+    """The hour since the epoch, within bounds that a column can hold."""
+    return rounded(max(-1e12, min(seconds, 1e12)) / HOUR)

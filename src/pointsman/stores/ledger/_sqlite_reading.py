@@ -11,7 +11,7 @@ import msgspec
 
 from pointsman.prices import Prices
 from pointsman.stores._sqlite_file import SqliteFile
-from pointsman.stores.ledger._hour_values import hours_of
+from pointsman.stores.ledger._hour_values import hour_of, hours_of
 from pointsman.stores.ledger._summaries import EARLIER_LEFT, STATE, row_in, search_of, session_of
 from pointsman.stores.ledger._sums import SPENDERS, spenders_in, totals_in, totals_of_period
 from pointsman.stores.ledger.reading import (
@@ -67,7 +67,7 @@ class SummaryReader:
 
     def totals(self, since: float, until: float, zone: int) -> Totals:
         """As ``Ledger.totals``."""
-        query, values = totals_of_period(_hour(since, math.floor), _hour(until, math.ceil), zone)
+        query, values = totals_of_period(hour_of(since), hour_of(until, math.ceil), zone)
         return totals_in(self._read(query, *values))
 
     def spenders(self, since: float, until: float) -> dict[Spender, Totals]:
@@ -108,8 +108,3 @@ def _within(wanted: DecisionFilter, since: float, until: float) -> tuple[float, 
         since if wanted.since is None else max(since, wanted.since),
         until if wanted.until is None else min(until, wanted.until),
     )
-
-
-def _hour(seconds: float, rounded: Callable[[float], int]) -> int:
-    """The hour since the epoch; bounds that SQLite can hold where there is none."""
-    return rounded(max(-1e12, min(seconds, 1e12)) / HOUR)

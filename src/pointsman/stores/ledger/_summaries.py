@@ -1,4 +1,4 @@
-"""The tables of summaries in a SQLite ledger: their SQL and their rows.
+"""The tables of summaries in a SQLite ledger, and the search of both engines: their SQL and their rows.
 
 ``summaries`` has a row a decision, in order of time; what rows add up to is in ``_sums``. ``unsummarized``
 says from where on decisions of an earlier version have no row yet.
@@ -7,8 +7,8 @@ says from where on decisions of an earlier version have no row yet.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import astuple
@@ -19,17 +19,29 @@ from pointsman.stores.ledger.reading import DecisionFilter, DecisionRow, Part, P
 from pointsman.stores.ledger.turns import HOUR, Before, beside_of
 from pointsman.vocabulary import OF_SUBAGENT
 
-__all__ = ["AFTER", "BEGIN", "CHANGE", "EARLIER_LEFT", "HOUR_OF", "MIGRATION", "NEWEST", "REPLACE", "STATE",
-           "STORED", "encoded", "row_in", "search_of", "session_of"]  # fmt: skip
-
-_COUNTED: Final = RESULT_NUMBERS["counted"]
-_PER: Final = 1_000_000
+__all__ = [
+    "AFTER",
+    "BEGIN",
+    "CHANGE",
+    "EARLIER_LEFT",
+    "HOUR_OF",
+    "MIGRATION",
+    "NEWEST",
+    "REPLACE",
+    "STATE",
+    "STORED",
+    "SearchDialect",
+    "SummarySearch",
+    "encoded",
+    "row_in",
+    "search_of",
+    "session_of",
+]  # fmt: skip
 
 #: Columns of a summary that are fields of a row, in their order, and those that are not.
 _FIELDS: Final = DecisionRow.__struct_fields__[: DecisionRow.__struct_fields__.index("cost")]
 _COLUMNS: Final = (*_FIELDS, "hour", "beside", "before", "tried")
 _NAMES: Final = ", ".join(_COLUMNS)
-_SELECT: Final = f"SELECT {', '.join(_FIELDS)} FROM {{source}}"  # noqa: S608 - names above
 
 _INTO: Final = f"INTO summaries ({_NAMES}) VALUES {{rows}}"
 #: Rows of new decisions; of those that were written before by this process; and of any.
@@ -140,83 +152,130 @@ def _lines(values: Sequence[str]) -> str:
     return f"\n{chr(10).join(values)}\n" if values else ""
 
 
-def search_of(
-    wanted: DecisionFilter, before: Position | None, limit: int, models: Mapping[str, Prices]
-) -> tuple[str, list[object]]:
-    """The statement of a search, and its values."""
-    source, values = _in_session(wanted.session) if wanted.session else ("summaries", [])
-    terms: list[str] = []
-    for term, given in _terms(wanted, before, models):
-        terms.append(term)
-        values += given
-    where = f"WHERE {' AND '.join(terms)} " if terms else ""
-    select = _SELECT.format(source=source)
-    return f"{select} {where}ORDER BY at DESC, id DESC LIMIT ?", [*values, limit]
+_COUNTED: Final = RESULT_NUMBERS["counted"]
+_PER: Final = 1_000_000
+#: A condition with ``?`` for its values, and these.
+Term: TypeAlias = tuple[str, list[object]]
 
 
-def session_of(session: str, limit: int) -> tuple[str, list[object]]:
-    """The statement of a session's rows, the oldest first, and its values."""
-    source, values = _in_session(session)
-    return f"{_SELECT.format(source=source)} ORDER BY at, id LIMIT ?", [*values, limit]
+class SearchDialect(NamedTuple):
+    """What differs between the engines."""
+
+    place: str  # of a value
+    flags: tuple[str, str]  # that a flag is not set, and that it is; as a literal, for the index of the flag
+    having: str  # that a list of a row has a value
+    element: str  # that value
+    words: str  # that the text of a row's decision has a part
+    of_session: str  # the rows of a session: itself, and from a name until before another
+    clean: Callable[[str], str]  # a text as the engine can hold it
+
+
+class SummarySearch:
+    """Makes the statements of searches.
+
+    Args:
+        dialect: Of the engine.
+        columns: That are read, separated by commas.
+    """
+
+    def __init__(self, dialect: SearchDialect, columns: str) -> None:
+        self._dialect: Final = dialect
+        self._columns: Final = columns
+
+    def search_of(
+        self, wanted: DecisionFilter, before: Position | None, limit: int, models: Mapping[str, Prices]
+    ) -> Term:
+        """Return the statement of a search, and its values."""
+        source, values = self._in_session(wanted.session) if wanted.session else ("summaries", [])
+        terms: list[str] = []
+        for term, given in self._terms(wanted, before, models):
+            terms.append(term)
+            values += given
+        where = f"WHERE {' AND '.join(terms)} " if terms else ""
+        return self._statement(source, f"{where}ORDER BY at DESC, id DESC LIMIT ?"), [*values, limit]
+
+    def session_of(self, session: str, limit: int) -> Term:
+        """Return the statement of a session's rows, the oldest first, and its values."""
+        source, values = self._in_session(session)
+        return self._statement(source, "ORDER BY at, id LIMIT ?"), [*values, limit]
+
+    def _statement(self, source: str, rest: str) -> str:
+        statement = f"SELECT {self._columns} FROM {source} {rest}"  # noqa: S608 - words of ours
+        return statement.replace("?", self._dialect.place)
+
+    def _in_session(self, session: str) -> Term:
+        """Return the rows of a session, found by its name first and not among all rows in order of time."""
+        named = self._dialect.clean(session)
+        below = named + OF_SUBAGENT
+        return self._dialect.of_session, [named, below, below[:-1] + chr(ord(OF_SUBAGENT) + 1)]
+
+    def _terms(
+        self, wanted: DecisionFilter, before: Position | None, models: Mapping[str, Prices]
+    ) -> Iterator[Term]:
+        """Yield what a row has to meet, the cheapest first."""
+        clean = self._dialect.clean
+        if before is not None:  # the first term leaves out partitions
+            yield "at <= ? AND (at, id) < (?, ?)", [before[0], before[0], clean(before[1])]
+        for term, value in (
+            ("at >= ?", wanted.since),
+            ("at < ?", wanted.until),
+            ("status = ?", wanted.status),
+        ):
+            if value is not None:
+                yield term, [value]
+        for name in ("caller", "tier", "model", "role", "project", "client", "label"):
+            if named := getattr(wanted, name):
+                yield f"{name} = ?", [clean(named)]
+        for flag in _FLAGS:
+            if (is_set := getattr(wanted, flag)) is not None:
+                yield self._dialect.flags[is_set].format(flag), []
+        yield from self._searches(wanted, models)
+
+    def _searches(self, wanted: DecisionFilter, models: Mapping[str, Prices]) -> Iterator[Term]:
+        """Yield the terms for which no index helps."""
+        clean = self._dialect.clean
+        for several, value in (
+            ("domains", wanted.domain),
+            *(("signals", each) for each in wanted.in_signals),
+        ):
+            if value:
+                yield self._dialect.having.format(several), [self._dialect.element.format(clean(value))]
+        if wanted.cost_at_least is not None:
+            yield self._costs(wanted.cost_at_least, models)
+        if wanted.text:
+            part = wanted.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+            yield self._dialect.words, [f"%{clean(part)}%"]
+
+    def _costs(self, least: float, models: Mapping[str, Prices]) -> Term:
+        """Return that an answer cost so much, by each model's price of a token of each kind."""
+        cases: list[str] = []
+        values: list[object] = []
+        each = "CAST(? AS float8)"
+        for name, model in models.items():
+            prices = [model.cost(*tokens) for tokens in ((_PER, 0, 0), (0, _PER, 0), (0, 0, _PER))]
+            if None not in prices:
+                cases.append(f"WHEN ? THEN input * {each} + cached * {each} + output * {each}")
+                values += [self._dialect.clean(name), *((price or 0.0) / _PER for price in prices)]
+        costs = f"CASE model {' '.join(cases)} ELSE -1.0 END" if cases else "-1.0"
+        return f"(result = {_COUNTED} AND {costs} >= {each})", [*values, least]
 
 
 _OF_SESSION: Final = (
     "SELECT at AS of_at, id AS of_id FROM summaries INDEXED BY summaries_by_session WHERE session"
 )
-#: CROSS: the session's rows first, or it is looked for among all rows.
-_IN_SESSION: Final = (
-    f"({_OF_SESSION} = ? UNION ALL {_OF_SESSION} >= ? AND session < ? AND role = 'subagent') "
-    "CROSS JOIN summaries ON at = of_at AND id = of_id"
+_SEARCH: Final = SummarySearch(
+    SearchDialect(
+        place="?",
+        flags=("{} = 0", "{} = 1"),
+        having="instr({}, ?)",
+        element="\n{}\n",
+        words="EXISTS (SELECT 1 FROM texts WHERE decision = summaries.id AND text LIKE ? ESCAPE '\\')",
+        # CROSS: the session's rows first, or it is looked for among all rows.
+        of_session=f"({_OF_SESSION} = ? UNION ALL {_OF_SESSION} >= ? AND session < ? AND role = 'subagent') "
+        "CROSS JOIN summaries ON at = of_at AND id = of_id",
+        clean=str,
+    ),
+    ", ".join(_FIELDS),
 )
-Terms = Iterator[tuple[str, list[object]]]
-
-
-def _terms(wanted: DecisionFilter, before: Position | None, models: Mapping[str, Prices]) -> Terms:
-    """What a row has to meet, the cheapest first."""
-    if before is not None:
-        yield "(at, id) < (?, ?)", [*before]
-    for term, value in (("at >= ?", wanted.since), ("at < ?", wanted.until), ("status = ?", wanted.status)):
-        if value is not None:
-            yield term, [value]
-    for name in ("caller", "tier", "model", "role", "project", "client", "label"):
-        if value := getattr(wanted, name):
-            yield f"{name} = ?", [value]
-    for flag in _FLAGS:
-        if (value := getattr(wanted, flag)) is not None:
-            yield f"{flag} = {int(value)}", []  # written out: only so are the indexes of flags used
-    yield from _searches(wanted, models)
-
-
-def _searches(wanted: DecisionFilter, models: Mapping[str, Prices]) -> Terms:
-    for several, value in (("domains", wanted.domain), *(("signals", each) for each in wanted.in_signals)):
-        if value:
-            yield f"instr({several}, ?)", [f"\n{value}\n"]
-    if wanted.cost_at_least is not None:
-        yield _costs(wanted.cost_at_least, models)
-    if wanted.text:
-        found = "EXISTS (SELECT 1 FROM texts WHERE decision = summaries.id AND text LIKE ? ESCAPE '\\')"
-        yield found, [f"%{_escaped(wanted.text)}%"]
-
-
-def _in_session(session: str) -> tuple[str, list[object]]:
-    """Through the index of sessions: in order of time a session is looked for among all rows."""
-    below = session + OF_SUBAGENT
-    beyond = below[:-1] + chr(ord(OF_SUBAGENT) + 1)
-    return _IN_SESSION, [session, below, beyond]
-
-
-def _costs(least: float, models: Mapping[str, Prices]) -> tuple[str, list[object]]:
-    """That an answer cost so much: each model's price of a token of input, cached input and output."""
-    cases: list[str] = []
-    values: list[object] = []
-    for name, model in models.items():
-        prices = [model.cost(*tokens) for tokens in ((_PER, 0, 0), (0, _PER, 0), (0, 0, _PER))]
-        if None not in prices:
-            cases.append("WHEN ? THEN input * ? + cached * ? + output * ?")
-            values += [name, *((price or 0.0) / _PER for price in prices)]
-    costs = f"CASE model {' '.join(cases)} ELSE -1.0 END" if cases else "-1.0"
-    return f"(result = {_COUNTED} AND {costs} >= ?)", [*values, least]
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+search_of: Final = _SEARCH.search_of
+session_of: Final = _SEARCH.session_of

@@ -12,6 +12,7 @@ import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, Final, get_args
 
 from pointsman.stores._sqlite_file import insert
@@ -26,20 +27,34 @@ from pointsman.stores.ledger.reading import (
 )
 from pointsman.stores.ledger.turns import PartSums, TurnSums, add_row
 
-__all__ = ["MIGRATION", "RESULTS", "RESULT_NUMBERS", "SPENDERS", "Sums", "gone_until", "spenders_in",
-           "totals_in", "totals_of_period"]  # fmt: skip
+__all__ = [
+    "KEYS",
+    "MIGRATION",
+    "RESULTS",
+    "RESULT_NUMBERS",
+    "SPENDERS",
+    "SUMS",
+    "Sums",
+    "gone_until",
+    "spenders_in",
+    "totals_in",
+    "totals_of_period",
+]  # fmt: skip
 
 RESULTS: Final[tuple[Result, ...]] = get_args(Result)
 RESULT_NUMBERS: Final = {result: number for number, result in enumerate(RESULTS)}
 _COUNTED: Final = RESULT_NUMBERS["counted"]
 _DAY: Final = 24  # hours
 
-_KEYS: Final = "tier, model, result, own, gap, asked, beside, kind, part_model"
+KEYS: Final = "tier, model, result, own, gap, asked, beside, kind, part_model"
 #: Of a part, ``turns`` are the parts, and all but the tokens is 0.
-_SUMS: Final = TurnTotals.__struct_fields__[8:]
-_NAMES: Final = ", ".join(_SUMS)
-_ADDED: Final = ", ".join(f"sum({name}) AS {name}" for name in _SUMS)
-_NO_MORE: Final = ", ".join(["0"] * (len(_SUMS) - 4))
+SUMS: Final = TurnTotals.__struct_fields__[8:]
+_NAMES: Final = ", ".join(SUMS)
+_ADDED: Final = ", ".join(f"sum({name}) AS {name}" for name in SUMS)
+_NO_MORE: Final = ", ".join(["0"] * (len(SUMS) - 4))
+
+#: Values of a row before its sums: the hour, and what its turns have in common.
+_KEYED: Final = 2 + KEYS.count(",")
 
 #: Groups that are known to be there, at most.
 _GROUPS_KNOWN: Final = 10_000
@@ -47,9 +62,9 @@ _GROUPS_KNOWN: Final = 10_000
 MIGRATION: Final = (
     f"""CREATE TABLE groups (id INTEGER PRIMARY KEY, tier TEXT NOT NULL, model TEXT NOT NULL,
         result INTEGER NOT NULL, own TEXT NOT NULL, gap INTEGER NOT NULL, asked INTEGER NOT NULL,
-        beside TEXT NOT NULL, kind TEXT NOT NULL, part_model TEXT NOT NULL, UNIQUE ({_KEYS}))""",
+        beside TEXT NOT NULL, kind TEXT NOT NULL, part_model TEXT NOT NULL, UNIQUE ({KEYS}))""",
     f"""CREATE TABLE sums (hours INTEGER NOT NULL, since INTEGER NOT NULL, grp INTEGER NOT NULL,
-        {", ".join(f"{name} {'REAL' if name == 'judging' else 'INTEGER'} NOT NULL" for name in _SUMS)},
+        {", ".join(f"{name} {'REAL' if name == 'judging' else 'INTEGER'} NOT NULL" for name in SUMS)},
         PRIMARY KEY (hours, since, grp)) WITHOUT ROWID""",
     # What there is, is added up in pauses of writing.
     "INSERT OR IGNORE INTO dirty SELECT DISTINCT hour FROM hours",
@@ -114,26 +129,26 @@ _TOTALS: Final = f"""WITH period(since, until, first, last, zone) AS (VALUES (?,
         SELECT (since + (SELECT zone FROM period)) / {_DAY} * {_DAY} - (SELECT zone FROM period) AS day, grp,
         {_ADDED} FROM clean GROUP BY 1, 2
     )
-    SELECT day, {_KEYS}, {_ADDED} FROM (
-        SELECT day, {_KEYS}, {_NAMES} FROM days CROSS JOIN groups ON groups.id = grp
+    SELECT day, {KEYS}, {_ADDED} FROM (
+        SELECT day, {KEYS}, {_NAMES} FROM days CROSS JOIN groups ON groups.id = grp
         UNION ALL SELECT (hour + (SELECT zone FROM period)) / {_DAY} * {_DAY} - (SELECT zone FROM period),
-        {_KEYS}, {_NAMES} FROM ({_DIRTY})
-    ) GROUP BY 1, {_KEYS} HAVING sum(turns) > 0"""  # noqa: S608 - words of ours
+        {KEYS}, {_NAMES} FROM ({_DIRTY})
+    ) GROUP BY 1, {KEYS} HAVING sum(turns) > 0"""  # noqa: S608 - words of ours
 
 _ADD: Final = (
     f"INSERT INTO sums (hours, since, grp, {_NAMES}) VALUES {{rows}} "  # noqa: S608 - as above
     "ON CONFLICT (hours, since, grp) DO UPDATE SET "
-    + ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
+    + ", ".join(f"{name} = {name} + excluded.{name}" for name in SUMS)
 )
-_PLACES: Final = ", ".join("?" * (_KEYS.count(",") + 1))
-_NEW_GROUP: Final = f"INSERT OR IGNORE INTO groups ({_KEYS}) VALUES ({_PLACES})"  # noqa: S608 - as above
-_GROUP: Final = f"SELECT id FROM groups WHERE ({_KEYS}) = ({_PLACES})"  # noqa: S608 - as above
+_PLACES: Final = ", ".join("?" * (KEYS.count(",") + 1))
+_NEW_GROUP: Final = f"INSERT OR IGNORE INTO groups ({KEYS}) VALUES ({_PLACES})"  # noqa: S608 - as above
+_GROUP: Final = f"SELECT id FROM groups WHERE ({KEYS}) = ({_PLACES})"  # noqa: S608 - as above
 #: Add an hour up again, from its rows.
 _SEAL: Final = (
     "DELETE FROM sums WHERE hours = 1 AND since = :hour",
-    f"INSERT OR IGNORE INTO groups ({_KEYS}) SELECT {_KEYS} FROM ({_ONE_HOUR})",  # noqa: S608 - as above
+    f"INSERT OR IGNORE INTO groups ({KEYS}) SELECT {KEYS} FROM ({_ONE_HOUR})",  # noqa: S608 - as above
     f"""INSERT INTO sums (hours, since, grp, {_NAMES}) SELECT 1, :hour, id, {_NAMES} FROM ({_ONE_HOUR})
-        CROSS JOIN groups USING ({_KEYS})""",  # noqa: S608 - as above
+        CROSS JOIN groups USING ({KEYS})""",  # noqa: S608 - as above
     "DELETE FROM dirty WHERE hour = :hour",
 )
 #: Add a day up from its hours, where none of them is left to be added up.
@@ -187,7 +202,7 @@ class Sums:
         for (hour, tier, model, result, asked, beside, *part), sums in self._parts.items():
             if any(sums):
                 key = tier, model, RESULT_NUMBERS[result], "", 0, asked, beside, *part
-                _add(found, hour, self._group(connection, key), [*sums, *[0] * (len(_SUMS) - 4)])
+                _add(found, hour, self._group(connection, key), [*sums, *[0] * (len(SUMS) - 4)])
         self._turns, self._parts = {}, {}
         insert(connection, _ADD, [(*key, *sums) for key, sums in found.items()])
         self._values.store(connection)
@@ -258,10 +273,15 @@ def totals_of_period(since: int, until: int, zone: int) -> tuple[str, list[objec
     return _TOTALS, [since, until, first, last, zone]
 
 
-def totals_in(rows: Iterable[Sequence[Any]]) -> Totals:
-    """The totals in the rows of ``totals_of_period``."""
+def totals_in(*rows_of: Iterable[Sequence[Any]]) -> Totals:
+    """The totals in rows of hour, ``KEYS`` and ``SUMS``: those of one hour and group are added up."""
+    found: dict[tuple[Any, ...], Sequence[Any]] = {}
+    for row in chain.from_iterable(rows_of):
+        key, sums = tuple(row[:_KEYED]), row[_KEYED:]
+        known = found.get(key)
+        found[key] = sums if known is None else [a + b for a, b in zip(known, sums, strict=True)]
     turns, parts = [], []
-    for hour, tier, model, result, own, gap, asked, beside, kind, of, *sums in rows:
+    for (hour, tier, model, result, own, gap, asked, beside, kind, of), sums in found.items():
         said = RESULTS[result]
         if kind:
             part = (hour, tier, model, said, bool(asked), beside, kind, of)

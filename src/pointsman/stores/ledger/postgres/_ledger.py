@@ -13,10 +13,12 @@ import psycopg
 from pointsman.decision.decision import TextMode
 from pointsman.errors import StoreUnavailable
 from pointsman.prices import Prices
+from pointsman.stores.ledger._hour_values import hour_of
 from pointsman.stores.ledger._reader import StoredLedger
 from pointsman.stores.ledger._retention import NONE_REMOVED, SWEEP, Reason, Removed, Retention
 from pointsman.stores.ledger._spill import SpillFile
 from pointsman.stores.ledger._statements import POSTGRES, Statements
+from pointsman.stores.ledger._sums import spenders_in, totals_in
 from pointsman.stores.ledger.port import (
     Entry,
 )
@@ -28,12 +30,9 @@ from pointsman.stores.ledger.postgres._summaries import (
     LIVE_TOTALS,
     SPENDERS,
     TOTALS,
-    hour_of,
     row_in,
     search_of,
     session_of,
-    spenders_in,
-    totals_in,
 )
 from pointsman.stores.ledger.postgres._summarizer import seal_one
 from pointsman.stores.ledger.postgres._writing import BatchCopier
@@ -171,7 +170,7 @@ class PostgresLedger(StoredLedger):
 
     def totals(self, *, since: float = -math.inf, until: float = math.inf, zone: int = 0) -> Totals:
         """Return the sums of a period, by days of a zone."""
-        period = {"since": hour_of(since), "until": hour_of(until, up=True), "zone": zone}
+        period = {"since": hour_of(since), "until": hour_of(until, math.ceil), "zone": zone}
         return totals_in(*self._summaries.read_both(TOTALS, LIVE_TOTALS, period))
 
     def spenders(self, *, since: float, until: float) -> Mapping[Spender, Totals]:

@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import Any, Final, get_args
+from collections.abc import Sequence
+from typing import Any, Final
 
 import msgspec
 
-from pointsman.prices import Prices
+from pointsman.stores.ledger._summaries import SearchDialect, SummarySearch
+from pointsman.stores.ledger._sums import KEYS, RESULT_NUMBERS, RESULTS, SUMS
 from pointsman.stores.ledger.postgres._rows import Row, clean, most
 from pointsman.stores.ledger.postgres._schema import stored_at
 from pointsman.stores.ledger.reading import (
     GAPS,
-    DecisionFilter,
     DecisionRow,
     Part,
-    PartTotals,
-    Position,
-    Result,
     Spender,
-    Totals,
-    TurnTotals,
 )
 from pointsman.stores.ledger.turns import HOUR, Before, TurnSummary, beside_of
-from pointsman.vocabulary import OF_SUBAGENT
 
-__all__ = ["COLUMNS", "LINK", "LIVE_TOTALS", "SEAL", "SPENDERS", "TOTALS", "encoded", "hour_of",
-           "read_before", "row_in", "search_of", "session_of", "spenders_in", "totals_in"]  # fmt: skip
+__all__ = ["COLUMNS", "LINK", "LIVE_TOTALS", "SEAL", "SPENDERS", "TOTALS", "encoded", "read_before", "row_in",
+           "search_of", "session_of"]  # fmt: skip
 
-_RESULTS: Final[tuple[Result, ...]] = get_args(Result)
-_NUMBERS: Final = {result: number for number, result in enumerate(_RESULTS)}
-_COUNTED: Final = _NUMBERS["counted"]
-_NO_ANSWER: Final = _NUMBERS["no_answer"]
-_PER: Final = 1_000_000
+_COUNTED: Final = RESULT_NUMBERS["counted"]
+_NO_ANSWER: Final = RESULT_NUMBERS["no_answer"]
 #: Most tokens of a turn: sums of a million such turns are numbers that a column holds.
 _MOST: Final = 10**12
 
@@ -64,7 +53,7 @@ def encoded(turn: TurnSummary, row: DecisionRow) -> Row:
     return (
         clean(row.id), at, clean(row.session), clean(row.caller), row.role,
         clean(row.project), clean(row.project_name), clean(row.client), row.tier, clean(row.model),
-        _NUMBERS[row.result], most(row.status), most(row.attempts), list(map(clean, row.domains)),
+        RESULT_NUMBERS[row.result], most(row.status), most(row.attempts), list(map(clean, row.domains)),
         list(map(clean, row.signals)), row.stuck, row.downgraded, row.abstained, clean(row.label), row.score,
         row.labelled, _tokens(row.input), _tokens(row.cached), _tokens(row.output), row.gap,
         _tokens(row.reused), clean(row.own), row.switched, row.asked, most(row.trials), _tokens(row.added),
@@ -81,62 +70,10 @@ def _tokens(count: int) -> int:
 def row_in(values: Sequence[Any]) -> DecisionRow:
     """The row of the values that ``search_of`` reads."""
     found = dict(zip(_FIELDS, values, strict=True))
-    found["result"] = _RESULTS[found["result"]]
+    found["result"] = RESULTS[found["result"]]
     found["domains"], found["signals"] = tuple(found["domains"]), tuple(found["signals"])
     found["parts"] = _parts(found["parts"])
     return DecisionRow(**found)
-
-
-def search_of(
-    wanted: DecisionFilter, before: Position | None, limit: int, models: Mapping[str, Prices]
-) -> tuple[str, list[object]]:
-    """The statement of a search, and its values."""
-    terms, values = [], []
-    for term, given in _terms(wanted, before, models):
-        terms.append(term)
-        values += given
-    where = f"WHERE {' AND '.join(terms)} " if terms else ""
-    source, own = _in_session(wanted.session) if wanted.session else ("summaries", [])
-    found = f"SELECT {_NAMES} FROM {source} {where}ORDER BY at DESC, id DESC LIMIT %s"  # noqa: S608 - names of ours
-    return found, [*own, *values, limit]
-
-
-def session_of(session: str, limit: int) -> tuple[str, list[object]]:
-    """The statement of a session's rows, the oldest first, and its values."""
-    source, values = _in_session(session)
-    return f"SELECT {_NAMES} FROM {source} ORDER BY at, id LIMIT %s", [*values, limit]  # noqa: S608 - names of ours
-
-
-def _in_session(session: str) -> tuple[str, list[object]]:
-    """A session's rows are found first, or it would be looked for among all rows."""
-    below = clean(session) + OF_SUBAGENT
-    beyond = below[:-1] + chr(ord(OF_SUBAGENT) + 1)
-    both = "session = %s OR (session >= %s AND session < %s AND role = 'subagent')"
-    found = f"(SELECT * FROM summaries WHERE {both} OFFSET 0) AS summaries"  # noqa: S608 - words of ours
-    return found, [clean(session), below, beyond]
-
-
-Terms = Iterator[tuple[str, list[object]]]
-
-
-def _terms(wanted: DecisionFilter, before: Position | None, models: Mapping[str, Prices]) -> Terms:
-    """What a row has to meet, the cheapest first."""
-    if before is not None:  # the first term leaves out partitions
-        yield "at <= %s AND (at, id) < (%s, %s)", [before[0], before[0], clean(before[1])]
-    for term, value in (
-        ("at >= %s", wanted.since),
-        ("at < %s", wanted.until),
-        ("status = %s", wanted.status),
-    ):
-        if value is not None:
-            yield term, [value]
-    for name in ("caller", "tier", "model", "role", "project", "client", "label"):
-        if value := getattr(wanted, name):
-            yield f"{name} = %s", [clean(value)]
-    for flag in ("stuck", "downgraded", "abstained", "labelled"):
-        if (value := getattr(wanted, flag)) is not None:
-            yield flag if value else f"NOT {flag}", []
-    yield from _searches(wanted, models)
 
 
 #: The words of a kept text. Rows of earlier versions may hold a NUL, at which ``convert_from`` would fail and
@@ -145,41 +82,27 @@ def _terms(wanted: DecisionFilter, before: Position | None, models: Mapping[str,
 _WORDS: Final = r"""convert_from(CASE WHEN position('\x00'::bytea IN body) = 0 THEN body
     ELSE decode(replace(replace(encode(body, 'escape'), '\\', '\134'), '\000', '\357\277\275'), 'escape')
     END, 'UTF8')"""
+_SEARCH: Final = SummarySearch(
+    SearchDialect(
+        place="%s",
+        flags=("NOT {}", "{}"),
+        having="? = ANY ({})",
+        element="{}",
+        words=f"""EXISTS (SELECT 1 FROM entries WHERE decision = summaries.id AND kind = 3
+            AND {_WORDS} ILIKE ?)""",  # noqa: S608 - words of ours
+        # OFFSET: a session's rows are found first, or it would be looked for among all rows.
+        of_session="(SELECT * FROM summaries WHERE session = ? "
+        "OR (session >= ? AND session < ? AND role = 'subagent') OFFSET 0) AS summaries",
+        clean=clean,
+    ),
+    _NAMES,
+)
+search_of: Final = _SEARCH.search_of
+session_of: Final = _SEARCH.session_of
 
-
-def _searches(wanted: DecisionFilter, models: Mapping[str, Prices]) -> Terms:
-    for several, value in (("domains", wanted.domain), *(("signals", each) for each in wanted.in_signals)):
-        if value:
-            yield f"%s = ANY ({several})", [clean(value)]
-    if wanted.cost_at_least is not None:
-        yield _costs(wanted.cost_at_least, models)
-    if wanted.text:
-        said = "SELECT 1 FROM entries WHERE decision = summaries.id AND kind = 3"
-        part = wanted.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        yield f"EXISTS ({said} AND {_WORDS} ILIKE %s)", [f"%{clean(part)}%"]
-
-
-def _costs(least: float, models: Mapping[str, Prices]) -> tuple[str, list[object]]:
-    """That an answer cost so much: each model's price of a token of input, cached input and output."""
-    cases: list[str] = []
-    values: list[object] = []
-    for name, model in models.items():
-        prices = [model.cost(*tokens) for tokens in ((_PER, 0, 0), (0, _PER, 0), (0, 0, _PER))]
-        if None not in prices:
-            each = "%s::float8"
-            cases.append(f"WHEN %s THEN input * {each} + cached * {each} + output * {each}")
-            values += [clean(name), *((price or 0.0) / _PER for price in prices)]
-    costs = f"CASE model {' '.join(cases)} ELSE -1 END" if cases else "-1"
-    return f"(result = {_COUNTED} AND {costs} >= %s::float8)", [*values, least]
-
-
-_KEYS: Final = "tier, model, result, own, gap, asked, beside, kind, part_model"
-_SUMS: Final = TurnTotals.__struct_fields__[8:]
-_NAMED: Final = ", ".join(_SUMS)
-#: Values of a row before its sums: the day, and what its turns have in common.
-_KEYED: Final = 2 + _KEYS.count(",")
+_NAMED: Final = ", ".join(SUMS)
 _OF_TYPE: Final = {"judging": "float8"}
-_ADDED: Final = ", ".join(f"sum({each})::{_OF_TYPE.get(each, 'bigint')} AS {each}" for each in _SUMS)
+_ADDED: Final = ", ".join(f"sum({each})::{_OF_TYPE.get(each, 'bigint')} AS {each}" for each in SUMS)
 
 #: Sums of rows, and of their parts, of which ``turns`` are the parts, and all but the tokens is 0.
 _SUMS_OF_TURNS: Final = f"""count(*) AS turns, sum(input) AS input,
@@ -190,7 +113,7 @@ _SUMS_OF_TURNS: Final = f"""count(*) AS turns, sum(input) AS input,
     count(*) FILTER (WHERE stuck) AS stuck, count(*) FILTER (WHERE downgraded) AS downgraded,
     count(*) FILTER (WHERE abstained) AS abstained"""
 _SUMS_OF_PARTS: Final = f"""count(*), sum((part ->> 2)::bigint),
-    sum((part ->> 3)::bigint), sum((part ->> 4)::bigint), {", ".join(["0"] * (len(_SUMS) - 4))}"""
+    sum((part ->> 3)::bigint), sum((part ->> 4)::bigint), {", ".join(["0"] * (len(SUMS) - 4))}"""
 _ANSWERED: Final = f"CASE result WHEN {_NO_ANSWER} THEN '' ELSE model END AS model"
 _LIVE: Final = f"""SELECT hour, tier, {_ANSWERED}, result, own, gap, asked, beside, '' AS kind,
     '' AS part_model, {_SUMS_OF_TURNS} FROM {{source}} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
@@ -209,7 +132,7 @@ _SPENT: Final = f"""SELECT {_SPENDER}, 0, '', {_ANSWERED}, result, own, gap, ask
     part ->> 1, {_SUMS_OF_PARTS}
     FROM summaries, jsonb_array_elements(parts::jsonb) AS part WHERE beside != '' AND {_WITHIN}
     GROUP BY 1, 2, 3, 4, 5, 8, 9, 12, 13, 14, 15"""  # noqa: S608 - words of ours
-SPENDERS: Final = f"SELECT {_SPENDER}, 0, '', {_KEYS.partition(', ')[2]}, {', '.join(each if each == 'judging' else each + '::bigint' for each in _SUMS)} FROM ({_SPENT}) AS spent"  # noqa: S608, E501
+SPENDERS: Final = f"SELECT {_SPENDER}, 0, '', {KEYS.partition(', ')[2]}, {', '.join(each if each == 'judging' else each + '::bigint' for each in SUMS)} FROM ({_SPENT}) AS spent"  # noqa: S608, E501
 
 #: Of the hours that are not added up yet, from one hour to another: the time leaves out partitions.
 _UNSEALED: Final = (
@@ -230,10 +153,10 @@ TOTALS: Final = f"""WITH whole AS (
         WHERE hour >= %(since)s AND hour < %(until)s AND hour NOT IN (SELECT hour FROM dirty)
         AND hour / 24 * 24 NOT IN (SELECT day FROM whole) GROUP BY 1, 2
     )
-    SELECT day, {_KEYS}, {_NAMED} FROM sums JOIN groups ON groups.id = grp"""  # noqa: S608 - words of ours
+    SELECT day, {KEYS}, {_NAMED} FROM sums JOIN groups ON groups.id = grp"""  # noqa: S608 - words of ours
 #: And of what is not.
-LIVE_TOTALS: Final = f"""SELECT (hour + %(zone)s) / 24 * 24 - %(zone)s, {_KEYS}, {_ADDED}
-    FROM ({_LIVE.format(source=_UNSEALED)}) AS live GROUP BY 1, {_KEYS}"""  # noqa: S608 - words of ours
+LIVE_TOTALS: Final = f"""SELECT (hour + %(zone)s) / 24 * 24 - %(zone)s, {KEYS}, {_ADDED}
+    FROM ({_LIVE.format(source=_UNSEALED)}) AS live GROUP BY 1, {KEYS}"""  # noqa: S608 - words of ours
 
 _ONE: Final = (
     "(SELECT * FROM summaries WHERE at >= %(hour)s * 3600.0 AND at < (%(hour)s + 1) * 3600.0) AS summaries"
@@ -268,44 +191,13 @@ SEAL: Final = (
     LINK,
     "SET LOCAL enable_nestloop = on",
     "DELETE FROM hours WHERE hour = %(hour)s",
-    f"""INSERT INTO groups ({_KEYS}) SELECT DISTINCT {_KEYS} FROM ({_LIVE.format(source=_ONE)}) AS live
+    f"""INSERT INTO groups ({KEYS}) SELECT DISTINCT {KEYS} FROM ({_LIVE.format(source=_ONE)}) AS live
         ON CONFLICT DO NOTHING""",  # noqa: S608 - as above
     f"""INSERT INTO hours (hour, grp, {_NAMED}) SELECT hour, groups.id, {_NAMED}
-        FROM ({_LIVE.format(source=_ONE)}) AS live JOIN groups USING ({_KEYS})""",  # noqa: S608 - as above
+        FROM ({_LIVE.format(source=_ONE)}) AS live JOIN groups USING ({KEYS})""",  # noqa: S608 - as above
     "DELETE FROM days WHERE hour = %(hour)s / 24 * 24",
     f"""INSERT INTO days (hour, grp, {_NAMED}) SELECT %(hour)s / 24 * 24, grp, {_ADDED} FROM hours
         WHERE hour >= %(hour)s / 24 * 24 AND hour < %(hour)s / 24 * 24 + 24 AND NOT EXISTS (
             SELECT FROM dirty WHERE hour >= %(hour)s / 24 * 24 AND hour < %(hour)s / 24 * 24 + 24
         ) GROUP BY grp""",  # noqa: S608 - as above
 )
-
-
-def hour_of(seconds: float, *, up: bool = False) -> int:
-    """The hour since the epoch in which a period begins, or before which it ends."""
-    hours = max(-1e12, min(seconds, 1e12)) / HOUR
-    return math.ceil(hours) if up else math.floor(hours)
-
-
-def totals_in(*parts_of: Sequence[Sequence[Any]]) -> Totals:
-    """The totals in the rows of ``TOTALS`` and ``LIVE_TOTALS``: those of one day and group are one."""
-    found: dict[tuple[Any, ...], Sequence[Any]] = {}
-    for row in chain.from_iterable(parts_of):
-        key, sums = tuple(row[:_KEYED]), row[_KEYED:]
-        known = found.get(key)
-        found[key] = sums if known is None else [a + b for a, b in zip(known, sums, strict=True)]
-    turns, parts = [], []
-    for (hour, tier, model, result, own, gap, asked, beside, kind, of), sums in found.items():
-        said = _RESULTS[result]
-        if kind:
-            parts.append(PartTotals(hour, tier, model, said, asked, beside, kind, of, *sums[1:4]))
-        else:
-            turns.append(TurnTotals(hour, tier, model, said, own, gap, asked, beside, *sums))
-    return Totals(tuple(turns), tuple(parts))
-
-
-def spenders_in(rows: Iterable[Sequence[Any]]) -> dict[Spender, Totals]:
-    """The totals of each spender in the rows of ``SPENDERS``."""
-    found: dict[Spender, list[Sequence[Any]]] = {}
-    for row in rows:
-        found.setdefault(Spender(*row[: len(Spender._fields)]), []).append(row[len(Spender._fields) :])
-    return {spender: totals_in(of) for spender, of in found.items()}

@@ -16,11 +16,12 @@ import msgspec
 from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
 from pointsman.stores.ledger._decoders import READERS, read_decision
+from pointsman.stores.ledger._hour_values import hour_of
 from pointsman.stores.ledger.port import Entry
 from pointsman.stores.ledger.postgres._connection import Connection
 from pointsman.stores.ledger.postgres._rows import Row, clean, copy_in
 from pointsman.stores.ledger.postgres._schema import LOCK, stored_at
-from pointsman.stores.ledger.postgres._summaries import COLUMNS, SEAL, encoded, hour_of, read_before
+from pointsman.stores.ledger.postgres._summaries import COLUMNS, SEAL, encoded, read_before
 from pointsman.stores.ledger.reading import DecisionRow
 from pointsman.stores.ledger.turns import Before, Belonging, Turns, TurnSummary
 from pointsman.vocabulary import DAY
