@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import LEAST_FOR_TIERS
-from pointsman.learning.intervals import margin_score
+from pointsman.learning.intervals import margin_score, paired_interval
 from pointsman.learning.kinds_prior import fitter
 from pointsman.learning.learning import FOLDS, Corpus, held_out, trust
 from pointsman.learning.metrics import RESAMPLES, Interval, interval_of, resampled_sums
@@ -39,6 +39,7 @@ __all__ = [
     "RouterSavings",
     "Rule",
     "SourceSavings",
+    "coin_share",
     "evaluate_savings",
 ]
 
@@ -206,10 +207,11 @@ def _shares(
     corpus: Corpus, scores: Mapping[str, tuple[Floats, Floats]], labels: Rows, rest: Rows, rule: Rule
 ) -> dict[str, Floats]:
     """By router, the share of each other row that the weak model serves; 0 everywhere without a cut."""
+    lost = corpus.strong[labels] - corpus.weak[labels]
     found = {
         "always strong": np.zeros(len(rest)),
         "always weak": np.ones(len(rest)),
-        "coin": np.full(len(rest), _coin(corpus, labels, rule)),
+        "coin": np.full(len(rest), coin_share(lost, corpus.first[labels], rule)),
     }
     ranked = dict(scores)
     if _is_fit(corpus, labels):
@@ -267,11 +269,21 @@ def _learned(corpus: Corpus, labels: Rows, rest: Rows) -> tuple[Floats, Floats]:
     return unseen.raw[1] - unseen.raw[0], strong - weak + weights.prior(corpus, rest)
 
 
-def _coin(corpus: Corpus, labels: Rows, rule: Rule) -> float:
-    """The largest share drawn for the weak model with an expected loss within the margin, with certainty."""
-    lost = corpus.strong[labels] - corpus.weak[labels]
-    error = float(lost.std()) / math.sqrt(_different(corpus.first[labels]))
-    most = float(lost.mean()) + NormalDist().inv_cdf(rule.certainty) * error
+def coin_share(lost: Floats, copies: Rows, rule: Rule) -> float:
+    """The largest share drawn for the weak model with an expected loss within the margin, with certainty.
+
+    The bound of the loss is that of the score test which also fixes the cuts. The normal bound (mean plus
+    standard errors) is too low where few of the pairs differ.
+
+    Args:
+        lost: Success of the strong model minus that of the weak one. Shape ``(n,)``.
+        copies: As ``Corpus.first``. Shape ``(n,)``.
+        rule: Margin and certainty.
+    """
+    count = _different(copies)
+    part = count / len(lost)
+    worse, better = (part * float(np.maximum(each, 0.0).sum()) for each in (lost, -lost))
+    most = paired_interval(worse, better, count, NormalDist().inv_cdf(rule.certainty))[1]
     return 1.0 if most <= rule.margin else rule.margin / most
 
 
@@ -335,7 +347,8 @@ def _figures(sums: Floats) -> Floats:
         part = np.clip((strong - served) / gap, 0.0, 1.0)
     share = np.where(gap > 0, part, (weak >= served).astype(np.float64))
     coin = dear + share * (np.minimum(cheap, dear) - dear)
-    return np.stack([served / count, (served - strong) / count, paid / dear, (coin - paid) / dear], axis=1)
+    saved = np.round((coin - paid) / dear, 12)  # of a coin itself exactly 0: its rounding error is no saving
+    return np.stack([served / count, (served - strong) / count, paid / dear, saved], axis=1)
 
 
 def _row(name: str, found: Sequence[_Served]) -> RouterSavings:
