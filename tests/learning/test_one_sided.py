@@ -251,9 +251,24 @@ def test_outcomes_with_a_chance_below_a_tenth_are_not_compared_and_counted(
 def test_prompts_of_one_session_are_one_cluster() -> None:
     rows = [PromptOutcome(f"prompt {'abcd'[at]}", 1.0, 0.0, session="xxyy"[at]) for at in range(4)]
     assert Corpus.of(rows).first.tolist() == [0, 0, 2, 2]
-    rows[2] = replace(rows[2], prompt=rows[0].prompt)  # a duplicate joins both sessions
-    assert Corpus.of(rows).first.tolist() == [0, 0, 0, 0]
+    rows[2] = replace(rows[2], prompt=rows[0].prompt)  # a duplicate leaves both sessions
+    assert Corpus.of(rows).first.tolist() == [0, 1, 0, 3]
     assert Corpus.of([replace(row, session="") for row in rows]).first.tolist() == [0, 1, 0, 3]
+
+
+def test_near_copies_chain_no_sessions() -> None:
+    """Each session shares a prompt with the next one: no cluster has more rows than a session or a prompt."""
+    rows = [
+        PromptOutcome(text, 1.0, 0.0, session=name)
+        for name, texts in (
+            ("one", ["fix the parser", "continue", "go on please"]),
+            ("two", ["continue", "rename the class", "thanks a lot"]),
+            ("three", ["Thanks a lot!", "thanks a lot", "add a test"]),
+            ("", ["add a test", "write a poem", "write a poem"]),
+        )
+        for text in texts
+    ]
+    assert Corpus.of(rows).first.tolist() == [0, 1, 0, 1, 4, 5, 5, 5, 8, 8, 10, 10]
 
 
 def test_a_third_model_of_the_tier_leaves_the_chances_of_the_other_two(tmp_path: Path) -> None:

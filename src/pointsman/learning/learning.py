@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 from sklearn.linear_model import Ridge
 
 from pointsman.learning._centres import find_centres, vector_centres
@@ -131,17 +130,20 @@ class Corpus:
 
 
 def _together(alike: Rows, rows: Sequence[PromptOutcome]) -> Rows:
-    """The first row of each group of duplicate prompts and of prompts of one session. Shape ``(n,)``."""
-    sessions = [row.session for row in rows]
-    if not any(sessions):
-        return alike
-    numbers = {name: len(rows) + at for at, name in enumerate(dict.fromkeys(sessions)) if name}
-    of_session = [numbers.get(name, at) for at, name in enumerate(sessions)]
-    ones, count = np.ones(2 * len(rows)), len(rows) + len(numbers) + 1
-    places = np.tile(np.arange(len(rows)), 2)
-    edges = sparse.csr_matrix((ones, (places, np.r_[alike, of_session])), shape=(count, count))
-    _, group = connected_components(edges, directed=False)
-    _, first, place = np.unique(group[: len(rows)], return_index=True, return_inverse=True)
+    """The first row of each cluster. Shape ``(n,)``.
+
+    A prompt that several sessions share is a cluster with its duplicates; the other prompts of a session are
+    one cluster. Sessions that share a prompt stay apart: joined by words such as "continue", all sessions
+    would become one cluster.
+    """
+    sessions = dict.fromkeys(row.session for row in rows)
+    numbers = {name: len(rows) + at for at, name in enumerate(sessions) if name}
+    own = np.array([numbers.get(row.session, 0) for row in rows])  # 0: of no session
+    lowest, highest = own.copy(), own.copy()
+    np.minimum.at(lowest, alike, own)
+    np.maximum.at(highest, alike, own)
+    of_text = (own == 0) | (lowest[alike] != highest[alike])
+    _, first, place = np.unique(np.where(of_text, alike, own), return_index=True, return_inverse=True)
     return np.asarray(first[place], dtype=np.intp)
 
 
