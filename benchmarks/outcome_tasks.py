@@ -119,8 +119,8 @@ def tasks() -> list[Task]:
     return found
 
 
-def kinds_without(every: list[Task], left_out: Callable[[Task], bool], encoder: Remembering) -> Kinds:
-    """Make kinds from all tasks but some, and without copies of the prompts of these.
+def kinds_without(every: list[Task], left_out: Callable[[Task], bool], encoder: Any, **options: Any) -> Kinds:
+    """Make kinds from all tasks but some, and without copies of their prompts; ``options``: of ``fit_kinds``.
 
     Sources copy from each other: of the 663 prompts of GSM8K in ``strong_weak``, 527 are in ``difficulty``.
     """
@@ -133,7 +133,7 @@ def kinds_without(every: list[Task], left_out: Callable[[Task], bool], encoder: 
         if normalised(text) not in tested
     ]
     texts, failed = [text for text, _ in used], [value for _, value in used]
-    return Kinds(fit_kinds(texts, failed, encoder, table=encoder.table), encoder, encoder.table)
+    return Kinds(fit_kinds(texts, failed, encoder, table=encoder.table, **options), encoder, encoder.table)
 
 
 def normalised(text: str) -> str:
