@@ -20,7 +20,7 @@ from pointsman.drivers import drive
 from pointsman.errors import StoreUnavailable
 from pointsman.factory import build_engine, read_profile
 from pointsman.learning.datasets import read_outcomes
-from pointsman.reports.outcomes import derive, fittable
+from pointsman.reports.outcomes import Scored, derive, fittable, prompts
 from pointsman.stores import _sqlite_file as sqlite_file
 from pointsman.stores.ledger import Attempt, Outcome, PromptText, Record, SqliteLedger
 from pointsman.stores.ledger.port import MAX_OUTCOMES
@@ -187,6 +187,27 @@ def test_scores_by_model_are_means_and_what_was_said_goes_before_signs() -> None
         "q": {"small": 0.0},
     }
     assert [line.prompt for line in fittable(records, ["small", "large"])] == ["p"]
+
+
+def test_models_that_chance_chose_for_the_same_words_stay_apart() -> None:
+    chances = {"small": 0.9, "large": 0.1}
+    drawn = [Scored("go on", {"small": 1.0}, "", chances, f"s{number}") for number in range(3)]
+    rare = Scored("go on", {"large": 0.0}, "", chances, "s3")
+    ruled = [Scored("go on", {"small": score}, "code") for score in (0.0, 1.0)]
+    paired = Scored("go on", {"small": 0.5, "large": 1.0}, "code", chances, "s4")  # a shadow answered too
+    found = list(prompts([*drawn, rare, *ruled]))
+    assert [(dict(line.scores), line.session) for line in found] == [
+        ({"small": 1.0}, "s0"),
+        ({"small": 1.0}, "s1"),
+        ({"small": 1.0}, "s2"),
+        ({"large": 0.0}, "s3"),
+        ({"small": 0.5}, ""),
+    ]
+    assert [line.chances for line in found] == [*[chances] * 4, {}]
+    (both,) = prompts([paired, *ruled])
+    assert (both.scores, both.chances) == ({"small": 0.5, "large": 1.0}, {})
+    (pair,) = prompts([*drawn, rare], ["small", "large"])
+    assert (pair.scores, pair.chances) == ({"small": 1.0, "large": 0.0}, {})
 
 
 def test_a_prompt_is_exported_with_the_domain_it_was_decided_in() -> None:

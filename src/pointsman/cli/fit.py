@@ -304,7 +304,7 @@ def _sides(sides: Sides) -> str:
         rare = f", or chance with less than .1 ({sides.rare:,})" if sides.rare else ""
         said.append(
             f"{sides.ruled:,} with the outcome of one that a rule chose{rare}: "
-            "they calibrate that model alone"
+            "they calibrate that model alone, wrongly if the rule used more than the prompt"
         )
     return "; ".join(said) if len(said) > 1 else ""
 

@@ -234,7 +234,8 @@ def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[
     implicit signs only without any other outcome.
 
     Args:
-        records: Any order; the same words are one prompt.
+        records: Any order. The same words are one prompt. Where chance chose the model and no ``models`` are
+            named, each decision is a line, because its chance weighs its model against the others.
         models: Only prompts with a score of each of these, and only these; empty: whatever there is.
     """
     return prompts(filter(None, map(scored, records)), models)
@@ -243,20 +244,18 @@ def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[
 def prompts(found: Iterable[Scored], models: Sequence[str] = ()) -> Iterator[Fittable]:
     """Yield what ``fittable`` does, from decisions that were scored already."""
     scores: dict[str, dict[str, list[float]]] = {}
-    last: dict[str, Scored] = {}
-    ruled: set[str] = set()  # prompts of which a rule chose the model at least once
+    domains: dict[str, str] = {}
     for each in found:
+        if each.chances and len(each.scores) == 1 and not models:
+            yield Fittable(each.prompt, dict(each.scores), each.domain, dict(each.chances), each.session)
+            continue
         for model, score in each.scores.items():
             scores.setdefault(each.prompt, {}).setdefault(model, []).append(score)
-        if not each.chances:
-            ruled.add(each.prompt)
-        last[each.prompt] = each
+        domains[each.prompt] = each.domain
     for prompt, by_model in scores.items():
         wanted = models or sorted(by_model)
         if all(model in by_model for model in wanted):
-            means = {model: fmean(by_model[model]) for model in wanted}
-            each, drawn = last[prompt], prompt not in ruled and len(by_model) == 1
-            yield Fittable(prompt, means, each.domain, *((dict(each.chances), each.session) if drawn else ()))
+            yield Fittable(prompt, {model: fmean(by_model[model]) for model in wanted}, domains[prompt])
 
 
 def scores_of(record: Record, *, judged: bool = True) -> Iterator[tuple[str, float]]:
