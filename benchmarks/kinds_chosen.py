@@ -24,6 +24,7 @@ import json
 import re
 import statistics
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ from pointsman.factory import read_profile
 from pointsman.learning.metrics import bootstrap, gap_curve
 from pointsman.learning.rankers import by_length, by_rules
 
-COUNTS, WEIGHTS, DIMENSIONS = (64, 256), (1, 2, 3, 4, 6, 8), (16, 32, 64)
+COUNTS, WEIGHTS, DIMENSIONS = (64, 256), (1, 2, 3, 4, 6, 8), (32, 64)
 
 #: Pairs of models of a row, and what a row may lose to be chosen on it.
 PAIRS, LOSS = 8, -0.01
@@ -62,6 +63,7 @@ class WordTable:
         whole = np.rint(parts / np.quantile(np.abs(parts), 0.9995) * 127).clip(-127, 127)
         self._rows = dict(zip(words, whole, strict=True))
         self._nothing = np.zeros(dimensions)
+        self._sum = lru_cache(maxsize=None)(self._added)  # kinds are made again for each source
         self.name = f"words-{dimensions}"
         self.table = ""
 
@@ -69,7 +71,7 @@ class WordTable:
         sums = np.stack([self._sum(text) for text in texts])
         return np.asarray(sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9))
 
-    def _sum(self, text: str) -> Floats:
+    def _added(self, text: str) -> Floats:
         found = WORDS.findall(text[:CHARACTERS_READ].lower())[:WORDS_READ]
         rows = [self._rows[word] for word in found if word in self._rows]
         return np.asarray(np.sum(rows, axis=0)) if rows else self._nothing
@@ -141,7 +143,9 @@ def rows_of(every: list[Task]) -> list[Row]:
     return found
 
 
-def gains_of(every: list[Task], rows: list[Row]) -> dict[str, Gains]:
+def gains_of(
+    every: list[Task], rows: list[Row], encoders: Sequence[Remembering | WordTable]
+) -> dict[str, Gains]:
     """APGR minus that of length, by what kinds are added to."""
     slope = read_profile("default").per_log_length
     length = [np.log(np.maximum(by_length(each.prompts), 1.0)) for each in every]
@@ -152,7 +156,6 @@ def gains_of(every: list[Task], rows: list[Row]) -> dict[str, Gains]:
         return {row.place: apgr(row, every, scores) - plain[row.place] for row in rows}
 
     found: dict[str, Gains] = {name: {("none", 0, 0): gains(scores)} for name, scores in base.items()}
-    encoders: tuple[Remembering | WordTable, ...] = (Remembering(), *word_tables())
     for encoder in encoders:
         for count in COUNTS:
             shifts = [shifts_of(each, every, encoder, count) for each in every]
@@ -229,7 +232,7 @@ def main() -> None:
     learned = [each for each in tasks() if each.source != "agent_tasks"]
     every = [with_answers(each) if each.source == "difficulty" else each for each in learned]
     every += big_bench_hard(asked.bbh)
-    found = gains_of(every, rows_of(every))
+    found = gains_of(every, rows_of(every), [Remembering(), *word_tables()])
     for name, gains in found.items():
         told(name, gains)
     if asked.json:
