@@ -38,7 +38,7 @@ from pointsman.factory import read_profile
 from pointsman.learning.metrics import bootstrap, gap_curve
 from pointsman.learning.rankers import by_length, by_rules
 
-COUNTS, WEIGHTS, DIMENSIONS = (64, 256), (1, 2, 3, 4, 6, 8), (32, 64)
+COUNTS, WEIGHTS, DIMENSIONS = (64, 256), (1, 2, 3, 4, 6, 8), (16, 32, 64)
 
 #: Pairs of models of a row, and what a row may lose to be chosen on it.
 PAIRS, LOSS = 8, -0.01
