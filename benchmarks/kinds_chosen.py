@@ -57,9 +57,9 @@ Gains = dict[Choice, dict[Place, float]]
 class WordTable:
     """A static encoder of whole words in few dimensions."""
 
-    def __init__(self, words: Sequence[str], ranks: Floats, vectors: Floats, dimensions: int) -> None:
+    def __init__(self, words: Sequence[str], vectors: Floats, dimensions: int) -> None:
         parts = PCA(dimensions, random_state=0).fit_transform(vectors)
-        parts *= (np.log(RANK + ranks) - np.log(FROM))[:, None]
+        parts *= (np.log(RANK + np.arange(len(words))) - np.log(FROM))[:, None]
         whole = np.rint(parts / np.quantile(np.abs(parts), 0.9995) * 127).clip(-127, 127)
         self._rows = dict(zip(words, whole, strict=True))
         self._nothing = np.zeros(dimensions)
@@ -80,11 +80,11 @@ class WordTable:
 def word_tables() -> Iterator[WordTable]:
     encoder = SentenceEncoder()
     vocabulary = encoder._tokenizer.get_vocab()  # in the order of frequency
-    ranks = {rank: word for word, rank in vocabulary.items() if word.isascii() and WORDS.fullmatch(word)}
-    words = [ranks[rank] for rank in sorted(ranks)]
+    every = sorted(vocabulary, key=lambda word: vocabulary[word])
+    words = [word for word in every if word.isascii() and WORDS.fullmatch(word)]
     vectors = np.asarray(encoder.encode(words), dtype=np.float64)
     for dimensions in DIMENSIONS:
-        yield WordTable(words, np.array(sorted(ranks), dtype=np.float64), vectors, dimensions)
+        yield WordTable(words, vectors, dimensions)
 
 
 class Row(NamedTuple):
