@@ -38,8 +38,7 @@ SETS: dict[str, tuple[str, str, Callable[[dict[str, Any]], float]]] = {
 
 
 def main() -> None:
-    shares: dict[str, list[float]] = {}  # by the words in lower case
-    texts: dict[str, str] = {}
+    found: dict[str, tuple[str, list[float]]] = {}  # by the words in lower case
     origins = []
     for name, (source, licence, failed) in SETS.items():
         data = (DATA / f"{name}.jsonl.gz").read_bytes()
@@ -47,12 +46,13 @@ def main() -> None:
         for row in rows:
             text = persons_text(row["prompt"])
             words = " ".join(re.findall(r"\w+", text.casefold()))
-            texts.setdefault(words, text)
-            shares.setdefault(words, []).append(failed(row))
+            found.setdefault(words, (text, []))[1].append(failed(row))
         origins.append(Origin(name, source, licence, hashlib.sha256(data).hexdigest(), len(rows)))
     encoder = StaticEncoder()
-    difficulties = [statistics.fmean(each) for each in shares.values()]
-    made = fit_kinds(list(texts.values()), difficulties, encoder, table=table_hash(encoder), origins=origins)
+    texts, shares = zip(*found.values(), strict=True)
+    made = fit_kinds(
+        texts, list(map(statistics.fmean, shares)), encoder, table=table_hash(encoder), origins=origins
+    )
     file = ROOT / "src" / "pointsman" / "tiers" / "kinds.json"
     file.write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
     print(f"{file}: {len(made.kinds)} kinds of {len(texts)} prompts, {file.stat().st_size} bytes")

@@ -207,11 +207,12 @@ def _shares(
     corpus: Corpus, scores: Mapping[str, tuple[Floats, Floats]], labels: Rows, rest: Rows, rule: Rule
 ) -> dict[str, Floats]:
     """By router, the share of each other row that the weak model serves; 0 everywhere without a cut."""
-    lost = corpus.strong[labels] - corpus.weak[labels]
     found = {
         "always strong": np.zeros(len(rest)),
         "always weak": np.ones(len(rest)),
-        "coin": np.full(len(rest), coin_share(lost, corpus.first[labels], rule)),
+        "coin": np.full(
+            len(rest), coin_share((corpus.strong - corpus.weak)[labels], corpus.first[labels], rule)
+        ),
     }
     ranked = dict(scores)
     if _is_fit(corpus, labels):
