@@ -15,7 +15,7 @@ from pointsman.errors import PointsmanError
 from pointsman.factory import default_policy, read_policy
 from pointsman.learning.features import Features
 from pointsman.learning.fit import fit_tiers
-from pointsman.reports.quality import read_curve
+from pointsman.reports.quality import PolicySavings, WithInterval, read_curve
 from support.outcomes import made_up
 
 pytestmark = pytest.mark.slow
@@ -178,6 +178,51 @@ def test_a_score_without_information_is_said_to_be_no_better_than_chance(tmp_pat
         "not shown to be better than drawing models at random"
         in run(file, "--quality", "0.9", *PRICES).stdout
     )
+
+
+def test_the_saving_beyond_a_coin_of_equal_success_is_stated(tmp_path: Path) -> None:
+    """Every second prompt is short and both models are right; at the long ones the strong one alone is."""
+    words = ("".join("abcdefghij"[int(digit)] for digit in f"{number:03}") for number in range(400))
+    lines = [
+        {"prompt": f"question {word} about tea", "weak": True, "strong": True}
+        if number % 2 == 0
+        else {"prompt": f"question {word} about tea and {'very ' * 40}long", "weak": False, "strong": True}
+        for number, word in enumerate(words)
+    ]
+    file = tmp_path / "data.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    curve = tmp_path / "curve.json"
+    printed = run(
+        file, "--quality", "0.99", "--price-weak", "0.2", "--price-strong", "1", "--curve", str(curve)
+    )
+    chosen = read_curve(curve).chosen
+    assert chosen is not None
+    assert chosen.savings is not None
+    assert chosen.savings.success_minus_strong.value == 0
+    # Half of the prompts at .2 of the cost; no coin but always strong has the same success.
+    assert chosen.savings.cost.value == pytest.approx(0.6)
+    assert chosen.savings.saved_beyond_coin.value == pytest.approx(0.4)
+    assert chosen.savings.sentence() in printed.stdout
+    assert chosen.savings.sentence().endswith(": shown")
+
+
+@pytest.mark.parametrize(
+    ("saved", "missing", "told"),
+    [
+        ((0.02, 0.01, 0.03), 0, "shown"),
+        # The lower half of the interval is .03 wide and may be .02: (.03 / .02) ** 2 = 2.25 times as many.
+        ((0.02, -0.01, 0.05), 500, "not shown, about 500 more outcomes would show it"),
+        ((0.0, -0.01, 0.01), None, "a coin saves as much"),
+        ((-0.02, -0.03, 0.01), None, "a coin saves as much"),
+    ],
+)
+def test_missing_outcomes_are_named(
+    saved: tuple[float, float, float], missing: int | None, told: str
+) -> None:
+    none = WithInterval(0.0, 0.0, 0.0)
+    found = PolicySavings(400, none, none, WithInterval(*saved))
+    assert found.missing == missing
+    assert found.sentence().endswith(f": {told}")
 
 
 def test_a_configuration_keeps_everything_else(data: Path, learned_router: Path) -> None:

@@ -147,6 +147,28 @@ CURVE = """{"models": [[1.0, 0.6], [10.0, 1.0]],
  "chosen": {"cost": 4.0, "kept": {"value": 0.9, "low": 0.85, "high": 0.94}}}"""
 
 
+SAVINGS = """, "savings": {"prompts": 400,
+ "success_minus_strong": {"value": -0.004, "low": -0.01, "high": 0.0},
+ "cost": {"value": 0.6, "low": 0.55, "high": 0.65},
+ "saved_beyond_coin": {"value": 0.02, "low": -0.01, "high": 0.05}}}}"""
+
+
+@pytest.mark.parametrize("page", ["quality", "savings"])
+def test_what_the_policy_saves_beyond_a_coin_is_stated(tmp_path: Path, page: str) -> None:
+    file = tmp_path / "curve.json"
+    file.write_text(CURVE.removesuffix("}}") + SAVINGS)
+    config = msgspec.structs.replace(demo_config(), console=ConsoleSpec(curve=file))
+    with closing(Browser(console_gateway(config))) as browser:
+        text = browser.get(f"/console/{page}").body.decode()
+        assert "success -0.004 [-0.010, +0.000] against always strong, at 0.600 [0.550, 0.650] of its" in text
+        assert "not shown, about 500 more outcomes would show it" in text
+        file.write_text(CURVE)
+        assert (
+            "does not state what the policy saves beyond a coin"
+            in browser.get(f"/console/{page}").body.decode()
+        )
+
+
 @pytest.mark.parametrize(
     ("written", "shown"),
     [

@@ -19,11 +19,12 @@ from pointsman.encoders.learned_routers import load_learned_router
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.factory import build_policy, read_profile
 from pointsman.learning.datasets import read_graded
+from pointsman.reports.quality import PolicySavings
 from pointsman.tiers import TierProfile
 
 if TYPE_CHECKING:
     from pointsman.learning.boundaries import Target
-    from pointsman.learning.policy import Fitted
+    from pointsman.learning.policy import Fitted, PolicyReport
 
 __all__ = ["policy"]
 
@@ -181,7 +182,7 @@ def _show_curve(fitted: Fitted, curve: Path | None, picture: Path | None) -> Non
 
     report, points = fitted.report, fitted.curve
     if curve:
-        chosen = {"cost": report.cost.value, "kept": report.kept}
+        chosen = {"cost": report.cost.value, "kept": report.kept, "savings": _savings(report)}
         written = {"models": report.models, "points": points, "chosen": chosen}
         save(curve, msgspec.json.format(msgspec.json.encode(written)))
     if picture:
@@ -199,6 +200,14 @@ def _show_curve(fitted: Fitted, curve: Path | None, picture: Path | None) -> Non
             )
 
 
+def _savings(report: PolicyReport) -> PolicySavings | None:
+    found = report.savings
+    if found is None:
+        return None
+    row = {"prompts": report.prompts, **msgspec.to_builtins(found)}
+    return msgspec.convert(row, PolicySavings)
+
+
 def _print(fitted: Fitted, out: Path, *, as_json: bool) -> None:
     from pointsman.learning.policy_file import policy_lines
 
@@ -213,4 +222,6 @@ def _print(fitted: Fitted, out: Path, *, as_json: bool) -> None:
         )
         return
     lines = policy_lines(fitted)
+    if row := _savings(fitted.report):
+        lines.append(row.sentence())
     echo("\n".join([*lines, f"policy written to {out}"] if fitted.report.reached else lines))

@@ -18,7 +18,7 @@ from pointsman.stores.ledger import DecisionFilter
 from pointsman.tiers import LearnedRouter
 from pointsman.tiers.projects import ProjectPolicy
 
-__all__ = ["quality"]
+__all__ = ["configured_curve", "quality"]
 
 #: Newest decisions that are read whole, and labelled ones whose summaries are.
 _LOOKED_AT: Final = 5_000
@@ -46,7 +46,7 @@ def quality(visit: Visit, kept: Kept) -> Page:
     router, policy = _router(view), _project_policy(view)
     newest = kept.get("newest", view.config, lambda: _newest(view, router, policy))
     claim = router_quality(router) if router else None
-    curve, curve_error = _curve(view)
+    curve, curve_error = configured_curve(view)
     context = {
         "observed": seen,
         "verdict": newest.verdict,
@@ -96,7 +96,7 @@ def _router(view: GatewayView) -> LearnedRouter | None:
     return policy.learned_router if policy else None
 
 
-def _curve(view: GatewayView) -> tuple[Curve | None, PointsmanError | None]:
+def configured_curve(view: GatewayView) -> tuple[Curve | None, PointsmanError | None]:
     """Return the configured curve, or why it cannot be read."""
     file = view.config.console.curve
     if file is None:

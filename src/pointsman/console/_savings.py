@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pointsman.console._filters import PERIODS, period_of
+from pointsman.console._quality import configured_curve
 from pointsman.console._view import Page, Unusable, Visit
 from pointsman.decision.policy import Policy
 from pointsman.errors import PointsmanError
@@ -65,6 +66,7 @@ def savings_page(visit: Visit) -> Page:
         error = mistake
     context = {
         "found": found,
+        "curve": configured_curve(view)[0],
         "chart": msgspec.json.encode(_series(found)).decode() if found else "",
         "baseline": baseline,
         "priced": list(models),

@@ -38,6 +38,7 @@ from pointsman.learning.kinds_prior import fitter, kinds_of
 from pointsman.learning.learning import Corpus, held_out, trust
 from pointsman.learning.metrics import Interval, bootstrap
 from pointsman.learning.rankers import alike, decided, was_fitted_on
+from pointsman.learning.savings import RouterSavings, served_savings
 from pointsman.tiers import LearnedRouter, LearnedRouterPolicy, TierProfile
 from pointsman.vocabulary import Stage, Tier
 
@@ -62,6 +63,7 @@ class PolicyReport(msgspec.Struct, frozen=True, kw_only=True):
     cost: Interval  # money on 1,000 prompts
     cost_of_best: float  # money on 1,000 prompts when the best tier serves everything
     over_mixing: Interval  # quality above that of drawing models at random for the same money, 0..1
+    savings: RouterSavings | None  # against always the best tier, and beyond a coin of equal success
     models: tuple[tuple[float, float], ...]  # money and quality kept when one model serves everything
     shares: dict[str, float]  # of prompts by tier
     fixed: float  # share of prompts whose tier no boundary moves: overrides, and prompts unlike training
@@ -132,7 +134,15 @@ def fit_policy(
     return Fitted(
         chosen.boundaries,
         _report(
-            chosen, target, served, best, _Mixed(quality, spent), scored, first=first, seen=seen, seed=seed
+            chosen,
+            target,
+            served,
+            best,
+            _Mixed(quality, spent, places),
+            scored,
+            first=first,
+            seen=seen,
+            seed=seed,
         ),
         tuple(curve(prompts, tiers, best=best, first=first, seed=seed)),
     )
@@ -220,6 +230,7 @@ class _Mixed:
 
     quality: Floats  # (n, 4)
     cost: Floats
+    places: Rows  # (4,) which of the models each tier has, cheapest first
 
     def alone(self) -> tuple[tuple[float, float], ...]:
         """Money on 1,000 prompts and share of the best tier's quality, for each different model."""
@@ -268,6 +279,15 @@ def _report(
         cost=cost,
         cost_of_best=float(mixed.cost[:, -1].mean()),
         over_mixing=bootstrap(over_mixing, count, together=first, seed=seed),
+        savings=served_savings(
+            served.quality,
+            served.cost,
+            mixed.quality[:, [0, -1]],
+            mixed.cost[:, [0, -1]],
+            to_weak=float(np.mean(mixed.places[ranks] == 0)),
+            together=first,
+            seed=seed,
+        ),
         models=mixed.alone(),
         shares={str(tier): float(np.mean(ranks == tier.rank)) for tier in _EVERY},
         fixed=float(np.mean(scored.fixed >= 0)),

@@ -41,6 +41,7 @@ __all__ = [
     "SourceSavings",
     "coin_share",
     "evaluate_savings",
+    "served_savings",
 ]
 
 #: Labels that fix a cut: within a margin of .01, no loss at all among fewer than 230 shows nothing with 90 %
@@ -184,6 +185,28 @@ def evaluate_savings(
         splits=len(draws),
         rows=tuple(_row(name, found) for name, found in measured.items()),
     )
+
+
+def served_savings(
+    served: Floats, paid: Floats, success: Floats, costs: Floats, *, to_weak: float, together: Rows, seed: int
+) -> RouterSavings | None:
+    """The row of a policy that serves each prompt in a known way; None where the strong model costs nothing.
+
+    Args:
+        served: success of the policy on each prompt. Shape ``(n,)``.
+        paid: money that it paid for each. Shape ``(n,)``.
+        success: of the weak and of the strong model. Shape ``(n, 2)``.
+        costs: money for a call of both. Shape ``(n, 2)``.
+        to_weak: share of the prompts that the weak model served.
+        together: the first of each group of duplicate prompts. Shape ``(n,)``.
+        seed: of the resamples.
+    """
+    if not costs[:, 1].sum() > 0:
+        return None
+    columns = [np.ones(len(served)), success[:, 0], success[:, 1], served, costs[:, 0], costs[:, 1], paid]
+    sums = np.stack(columns, axis=1)
+    samples = _figures(resampled_sums(sums, together=together, seed=seed))
+    return _row("policy", [_Served(to_weak, _figures(sums.sum(axis=0)[None])[0], samples)])
 
 
 def _first(corpus: Corpus, rule: Rule) -> tuple[Rows, Rows]:

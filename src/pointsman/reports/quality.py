@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from math import sqrt
+from math import ceil, sqrt
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,7 @@ __all__ = [
     "CurvePoint",
     "Observed",
     "Point",
+    "PolicySavings",
     "RouterQuality",
     "WithInterval",
     "observed",
@@ -52,11 +53,57 @@ class WithInterval(msgspec.Struct, frozen=True):
     high: float
 
 
+class PolicySavings(msgspec.Struct, frozen=True):
+    """A policy on held-out prompts, against always strong and a coin of equal success.
+
+    Success: share of prompts; cost and saving: shares of what the strong model alone costs.
+    """
+
+    prompts: int
+    success_minus_strong: WithInterval
+    cost: WithInterval
+    saved_beyond_coin: WithInterval
+
+    @property
+    def missing(self) -> int | None:
+        """About how many more outcomes would show the saving; 0 where it is shown, None if none is seen.
+
+        The width of an interval falls with the root of the number of prompts.
+        """
+        saved = self.saved_beyond_coin
+        if saved.low > 0:
+            return 0
+        if not saved.value > 0:
+            return None
+        return max(ceil(self.prompts * (((saved.value - saved.low) / saved.value) ** 2 - 1)), 1)
+
+    def sentence(self) -> str:
+        """The row of the table of savings in words."""
+        less, cost, saved = (
+            f"{each.value:{sign}z.3f} [{each.low:{sign}z.3f}, {each.high:{sign}z.3f}]"
+            for each, sign in (
+                (self.success_minus_strong, "+"),
+                (self.cost, ""),
+                (self.saved_beyond_coin, "+"),
+            )
+        )
+        found = (
+            f"on {self.prompts:,} held-out prompts: success {less} against always strong, at {cost} of its"
+            f" cost; saved beyond a coin of equal success {saved}"
+        )
+        if self.missing == 0:
+            return f"{found}: shown"
+        if self.missing is None:
+            return f"{found}: a coin saves as much"
+        return f"{found}: not shown, about {self.missing:,} more outcomes would show it"
+
+
 class CurvePoint(msgspec.Struct, frozen=True):
     """Costs of 1,000 prompts, and the share of the best model's quality that is retained."""
 
     cost: float
     kept: WithInterval
+    savings: PolicySavings | None = None  # of the working point; None in a file of an earlier version
 
 
 class Curve(msgspec.Struct, frozen=True):
