@@ -1,7 +1,7 @@
 """Seconds, CPU and keystrokes from nothing to the first answer, audit, agent and saving: ours and peers.
 
     uv build --wheel -o dist . && python benchmarks/first_minutes.py dist/*.whl
-    python benchmarks/first_minutes.py dist/*.whl --litellm VENV/bin --ccr BIN
+    python benchmarks/first_minutes.py dist/*.whl --litellm VENV/bin --ccr BIN --ccusage BIN
 
 Each row begins in a fresh home and ends when the answer, the report or the end of the agent is there.
 Keystrokes are the characters that a person types, with Enter and the files that have to be written.
@@ -273,7 +273,9 @@ def peers(given: argparse.Namespace, base_url: str) -> Iterator[Row]:
     if given.litellm:
         line = f"litellm --model openai/small --api_base {base_url} --port {port}"
         body = HELLO | {"model": "openai/small"}
-        key = "OPENAI_API_KEY=any "
+        # Without these it asks its maker for prices, and does not start.
+        key = "OPENAI_API_KEY=any LITELLM_LOCAL_MODEL_COST_MAP=True "
+        key += "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY=true "
         yield measured(
             "first answer, own server", "LiteLLM", given.litellm,
             lambda home: home.serve(key + line, url, "/v1/chat/completions", body),
@@ -292,13 +294,20 @@ def peers(given: argparse.Namespace, base_url: str) -> Iterator[Row]:
             home.serve("ccr start", url, "/v1/messages", body)
 
         yield measured("first answer, own server", "claude-code-router", given.ccr, router)
+    if given.ccusage:
+
+        def usage(home: Home) -> None:
+            logs(home)
+            assert "36,000" in home.run("ccusage daily --offline")  # 40 requests of 900 tokens
+
+        yield measured("audit", "ccusage", given.ccusage, usage)
 
 
 def main() -> None:
     """Print a row for each step."""
     parser = argparse.ArgumentParser(description="First minutes, of the wheel and of peers.")
     parser.add_argument("wheel", type=Path)
-    for peer in ("litellm", "ccr"):
+    for peer in ("litellm", "ccr", "ccusage"):
         parser.add_argument(f"--{peer}", type=Path, help="folder of its program")
     given = parser.parse_args()
     assert shutil.which("uv"), "uv is not installed"

@@ -122,8 +122,12 @@ def try_page(page: Page, environment: Environment) -> list[str]:
             environment.run("sh", "-c", line)
             done.append(line)
     if page.name == "mcp":
+        [server] = json.loads(text.partition("```json\n")[2].partition("```")[0])["mcpServers"].values()
+        file = environment.folder / "pointsman.toml"
+        file.write_bytes((ROOT / "examples/litellm/pointsman.toml").read_bytes())
+        arguments = [str(file) if each.endswith("/pointsman.toml") else each for each in server["args"]]
         lines = "".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in _CLIENT)
-        answered = environment.run("pointsman", "mcp", given=lines)
+        answered = environment.run(server["command"], *arguments, given=lines)
         tools = {tool["name"] for tool in json.loads(answered.splitlines()[-1])["result"]["tools"]}
         if missing := {"decide", "explain", "decisions", "label"} - tools:
             raise RuntimeError(f"tools are missing: {missing}")
@@ -154,7 +158,7 @@ def main() -> int:
                 ran = try_page(page, environment)
             except (RuntimeError, subprocess.TimeoutExpired) as error:
                 failed += 1
-                result = f"FAIL: {error}"
+                result = f"FAIL: {str(error)!r}"
             seconds = f"{time.monotonic() - began:.0f}"
             cells = (page.name, requirements.replace('"', ""), versions, seconds, "; ".join(ran), result)
             print(f"| {' | '.join(cells)} |", flush=True)

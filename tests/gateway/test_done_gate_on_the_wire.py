@@ -79,6 +79,15 @@ def test_the_request_after_an_unchecked_end_is_told(
     assert found == [*[False] * (len(found) - 1), expected]
 
 
+@pytest.mark.parametrize("wire", ["chat", "messages"])
+def test_a_reminder_of_the_client_before_the_answer_hides_no_end(wire: str) -> None:
+    """Claude Code writes such messages into the middle of a conversation."""
+    requests = growing(wire, "fix it", EDIT, RED, None, "and?")
+    requests[-1][FORMATS[wire][1]].insert(-2, {"role": "system", "content": "Keep a list of tasks."})
+    found, _ = told(wire, requests)
+    assert found == [*[False] * (len(found) - 1), True]
+
+
 def test_it_is_told_once_and_an_answer_without_work_is_no_end() -> None:
     parts: list[Turn | None] = [
         "fix it",

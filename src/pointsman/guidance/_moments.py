@@ -33,6 +33,9 @@ class Moment(NamedTuple):
 _BESIDE: Final = frozenset({DecisionPoint.PRE_TOOL_EXECUTION, DecisionPoint.PRE_RESPONSE, DecisionPoint.DONE})
 
 
+_BESIDE_WORK: Final = frozenset({Role.ASSISTANT, Role.SYSTEM})
+
+
 def moment_of(
     history: Conversation, *, offers_tools: bool = True, prompt: str = "", with_answer: bool = True
 ) -> Moment:
@@ -76,11 +79,12 @@ def _latest_calls(history: Conversation) -> tuple[tuple[ToolCall, ...], frozense
 
 def _follows_an_end(history: Conversation) -> bool:
     """Whether the latest message follows an answer that ended work with tools; false in mere dialogue."""
-    at = len(history) - 2
-    start = at
-    while at >= 0 and history[at].role is Role.ASSISTANT and not history[at].calls:
+    at, answers = len(history) - 2, 0
+    # Claude Code puts reminders of the role "system" between a result and the answer.
+    while at >= 0 and history[at].role in _BESIDE_WORK and not history[at].calls:
+        answers += history[at].role is Role.ASSISTANT
         at -= 1
-    return at < start and at >= 0 and bool(history[at].results)
+    return answers > 0 and at >= 0 and bool(history[at].results)
 
 
 def _latest_answer(history: Conversation) -> str:
