@@ -177,7 +177,7 @@ class _Line(NamedTuple):
 
 
 def may_repeat(text: str) -> bool:
-    """Whether a text can hold lines of its client beside a person's: most are a line, or short."""
+    """Whether a text can hold lines of its client and of a person: most are a line, or short."""
     return "\n" in text and (len(text) >= LEAST or text[0] == "<" or text[-1] == ">")
 
 
@@ -251,7 +251,7 @@ def _joined(lines: Sequence[str]) -> Iterator[_Line]:
 
 
 def _block_end(lines: Sequence[str], place: int, closing: str) -> int:
-    """Return the line behind a block; 0 where it is not closed at the end of a line soon."""
+    """Return the line behind a block; 0 if it is not closed at the end of a line soon."""
     size = 0
     for number in range(place, len(lines)):
         size += len(lines[number])
@@ -263,7 +263,7 @@ def _block_end(lines: Sequence[str], place: int, closing: str) -> int:
 
 
 def _without_edges(lines: Sequence[_Line], is_known: Callable[[_Line], bool]) -> str:
-    """Return the text without its known edges; empty where nothing else is left."""
+    """Return the text without its known edges; empty if nothing else is left."""
     start = _edge(lines, is_known)
     end = len(lines) - _edge(lines[::-1], is_known)
     return "\n".join(line.text for line in lines[start:end]).strip() if start < end else ""

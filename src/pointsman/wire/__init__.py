@@ -1,4 +1,4 @@
-"""Floor 1: the wire formats, one folder each, and what they share.
+"""Floor 1: the wire formats, one folder each, and their shared parts.
 
 A further format is one more folder and one name in ``FORMATS``. ``request.read_request`` reads a request of
 any format; ``body.Body`` is a request body with the places of its members.
@@ -32,7 +32,7 @@ def guess_wire(headers: Iterable[bytes], path: str = "") -> Format:
 
     Args:
         headers: Names of the request's headers, in lower case.
-        path: Where it asked.
+        path: The path of its request.
     """
     names = frozenset(headers)
     for wire in FORMATS.values():

@@ -74,7 +74,7 @@ class CustomInput:
         self._sent: list[str] = []
 
     def feed(self, fragment: str) -> str:
-        """Return the text that a fragment adds; empty while it cannot be told."""
+        """Return the text that a fragment adds; empty while it is not certain."""
         if self._over:
             return ""
         self._pending += fragment
@@ -168,7 +168,7 @@ class RestoringStream:
         self._inputs: dict[int, tuple[CustomInput, list[str]]] = {}
 
     def events(self, events: Iterable[Event]) -> list[Event]:
-        """Return the events as the caller is to be told them."""
+        """Return the events for the caller."""
         return [told for event in events for told in self._event(event)]
 
     def _event(self, event: Event) -> Iterator[Event]:

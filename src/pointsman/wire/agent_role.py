@@ -1,4 +1,4 @@
-"""Reads who within an agent sends a request, and what for: by the marks of the clients in ``wire/clients``.
+"""Recognises role and purpose of a request within an agent, by the marks of the clients in ``wire/clients``.
 
 Who asks is read only from what the agent's own code writes: headers, the beginning of the system prompt, and
 which fields are there. What for is read from the beginning of the last user message as well, because Claude
@@ -106,11 +106,11 @@ _ITERATION: Final = RequestRole(AgentRole.MAIN, Purpose.TOOL_ITERATION)
 def read_role(
     headers: Mapping[bytes, bytes], request: AgentRequest, body: Body, *, is_agent: bool
 ) -> RequestRole:
-    """Return the role of a request; all None where nothing tells.
+    """Return the role of a request; all None if no mark matches.
 
     Args:
         headers: The caller's, by name in lower case.
-        request: What was read of the body.
+        request: The request as it was read.
         body: The body itself.
         is_agent: A header names the session, as only agents do.
     """
@@ -186,7 +186,7 @@ def _matches(mark: Mark, seen: _Seen) -> bool:
 
 
 def _has_words(mark: Mark, seen: _Seen) -> bool:
-    """Whether a client says the words of its mark.
+    """Whether a client's text holds the words of its mark.
 
     A mode of the main conversation is told beside a person's words, in a reminder before or behind them.
     """
@@ -228,7 +228,7 @@ def _of(mark: Mark) -> RequestRole:
 
 
 def _subagent(headers: Mapping[bytes, bytes], system: str) -> str:
-    """By what a sub-agent is recognised; empty for anybody else."""
+    """The mark of a sub-agent; empty for any other role."""
     if not _SUBAGENT_NAMES.isdisjoint(headers):
         for name in SUBAGENT_HEADERS:
             if name in headers:

@@ -1,6 +1,6 @@
 """A request body, read once: its members for the decision, their places for edits.
 
-What is not replaced reaches the upstream as it was sent. A body is decoded by one typed decoder of its
+Everything that is not replaced reaches the upstream unchanged. A body is decoded by one typed decoder of its
 format, which knows every documented member and splits the conversation into its items; the places of members
 follow from their lengths. Only a body with members that no documentation names is also split by name.
 """
@@ -49,7 +49,7 @@ Edit: TypeAlias = tuple[Span, bytes]
 
 
 class Body:
-    """One request body, and where the values of its members stand."""
+    """One request body, and the offsets of its members' values."""
 
     __slots__ = ("_items", "_known", "_members", "_model", "_spans", "raw", "readable", "wire")
 
@@ -62,7 +62,7 @@ class Body:
             trusted: It comes from inside the process: nothing is refused before ``conversation``.
 
         Raises:
-            MalformedRequest: not a JSON object, or a name stands in it twice or in another spelling.
+            MalformedRequest: not a JSON object, or a name occurs twice or in another spelling.
             TooLarge: nested deeper than the decoder goes (about 1,000 levels), more than ``MAX_VALUES``
                 values, or more than ``MAX_MEMBERS`` of them at the top level.
         """
@@ -133,7 +133,7 @@ class Body:
         return self.member(name) is not None
 
     def conversation(self) -> tuple[Items, str]:
-        """Return the items of the conversation, and the model asked for: ``auto`` where none is.
+        """Return the items of the conversation, and the model asked for: ``auto`` by default.
 
         Raises:
             msgspec.MsgspecError: a member is missing or not of the format's shape.
@@ -161,12 +161,12 @@ class Body:
 
     @property
     def last_item(self) -> msgspec.Raw | None:
-        """The last item of the conversation; None where that is not known without reading again."""
+        """The last item of the conversation; None if finding it needs another reading."""
         items = getattr(self._known, self._items, None)
         return items[-1] if isinstance(items, list) and items else None
 
     def items(self) -> Sequence[msgspec.Raw]:
-        """Return the items of the conversation; none where it is one text, or cannot be read."""
+        """Return the items of the conversation; none if it is one text or cannot be read."""
         try:
             items = self.conversation()[0]
         except UNREADABLE:
@@ -174,7 +174,7 @@ class Body:
         return () if items is None or isinstance(items, str) else items
 
     def item_spans(self, items: Sequence[msgspec.Raw], wanted: Sequence[int]) -> list[Span]:
-        """Return where some items of the conversation stand; empty where they are not found.
+        """Return the spans of some items of the conversation; empty if they are not found.
 
         Args:
             items: What ``items`` gives.
@@ -191,7 +191,7 @@ class Body:
         return self._walked(span[0] + 1, items, wanted)
 
     def _walked(self, at: int, items: Sequence[msgspec.Raw], wanted: Sequence[int]) -> list[Span]:
-        """Where items stand in a list that is written in another way: each is looked for behind the last."""
+        """Spans of items in a list with other separators: each is searched behind the last."""
         spans: list[Span] = []
         for item in items[: max(wanted, default=-1) + 1]:
             separator = _SEPARATOR.match(self.readable, at)
@@ -222,10 +222,10 @@ class Body:
         return value is not None and bytes(value) == b"true"
 
     def span(self, name: str) -> Span | None:
-        """Return where one top-level value stands; None when absent.
+        """Return the span of one top-level value; None when absent.
 
         Walks the members up to it, each of known length. The bytes found must be those decoded: where a name
-        stands twice, the decoder returns the last, and another reader might take the first.
+        occurs twice, the decoder returns the last, and another reader might take the first.
 
         Raises:
             MalformedRequest: this name, or one before it, is a duplicate key.
@@ -255,7 +255,7 @@ class Body:
         raise MalformedRequest("duplicate key in the request body")
 
     def _model_first(self) -> Span | None:
-        """Return where the model's name stands if it comes first, as most clients write it."""
+        """Return the span of the model's name if it comes first, as most clients write it."""
         readable = self.readable
         if self._known is None or not readable.startswith(_MODEL_FIRST):
             return None
@@ -263,7 +263,7 @@ class Body:
         return (start, start + len(value)) if readable.startswith(value, start) else None
 
     def _end_of(self, member: str, start: int) -> int:
-        """Where the value of a member ends that begins at ``start``; -1 where it is another."""
+        """End of a member's value that begins at ``start``; -1 if another value is found."""
         if member == self._items:
             return self._end_of_items(start)
         known = self._known
@@ -271,7 +271,7 @@ class Body:
         return start + view.nbytes if self.readable.startswith(view, start) else -1
 
     def _end_of_items(self, start: int) -> int:
-        """Where the conversation ends that begins at ``start``; -1 where it is another."""
+        """End of the conversation that begins at ``start``; -1 if another value is found."""
         items: Items = None if self._known is None else getattr(self._known, self._items)
         if isinstance(items, str):
             found = _STRING.match(self.readable, start)
@@ -300,7 +300,7 @@ class Body:
 
 
 def _span_of(conversation: Span, items: Sequence[msgspec.Raw], number: int, between: int) -> Span:
-    """Where an item stands whose list begins after one bracket and separates by so many bytes."""
+    """Span of an item whose list begins after one bracket and separates by so many bytes."""
     start = conversation[0] + 1 + sum(map(len, items[:number])) + number * between
     return start, start + len(items[number])
 

@@ -1,6 +1,6 @@
 """Tools that a provider has built in and the caller runs: elsewhere functions with the same arguments.
 
-Descriptions are ours; the arguments are those that the providers document.
+The descriptions are Pointsman's; the arguments are those that the providers document.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _DEMANDED: Final = "web_search_options"
 
 
 def portable_tools(asked: Conversation, report: Report) -> tuple[Tool, ...]:
-    """Return the tools as another format can be offered them. What is changed is reported.
+    """Return the tools as another format can be offered them. Changes are reported.
 
     Raises:
         Untranslatable: a tool that another provider runs is demanded, or nothing else is offered.

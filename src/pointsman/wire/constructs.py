@@ -2,7 +2,7 @@
 
 This table is the source of behaviour, of the page ``docs/reference/translation.md`` and of the tests. A
 reader puts a construct into the form of ``conversation``; a writer asks ``Report.meet`` what becomes of it.
-Refused is what would have side effects or change the meaning of the answer; changed is what is a hint.
+A construct with side effects, or that changes the meaning of the answer, is refused; a hint is changed.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _UNNAMABLE: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class Untranslatable(CallerError):
-    """The upstream's format cannot express something of the request; the message names it and says why."""
+    """The upstream's format cannot express something of the request; the message names it and the reason."""
 
 
 class Report:
-    """What was changed on the way from one format to another."""
+    """The changes of a translation from one format to another."""
 
     __slots__ = ("_strict", "_unknown", "changed", "source", "stops", "target")
 
@@ -64,7 +64,7 @@ class Report:
         self.changed: list[str] = []  # ids of constructs, each once, in the order they were met
 
     def meet_opaque(self, kind: str, field: str) -> None:
-        """Refuse something that only its own format has; ``kind`` is its type."""
+        """Refuse a construct of one format alone; ``kind`` is its type."""
         other = "server_item" if _OF_SERVERS.search(kind) else "unknown_part"
         self.meet(_OPAQUE.get(kind, other), field)
 
@@ -73,7 +73,7 @@ class Report:
 
         Args:
             construct: its id, a key of ``CONSTRUCTS``.
-            field: where it stands in the request, when that is more exact than the table's field.
+            field: its place in the request, when that is more exact than the table's field.
 
         Returns:
             True when it is written exactly, False when it is changed or left out; that is then reported.
@@ -97,7 +97,7 @@ class Report:
         return False
 
     def keep_stops(self, sequences: tuple[str, ...]) -> None:
-        """Let the gateway keep stop sequences that the target cannot be given.
+        """Let the gateway apply stop sequences that the target does not take.
 
         Raises:
             Untranslatable: they are too long.
@@ -164,8 +164,8 @@ def unknown_members(
 
     Args:
         json: The value.
-        known: The struct it is read as, or of what it is a list.
-        place: Where it stands in the request, with a dot at its end.
+        known: The struct it is read as, or the struct of its items.
+        place: Its place in the request, with a dot at the end.
         skips: Whether an object is not looked into, by its struct and its members.
 
     Raises:
@@ -313,11 +313,11 @@ def foreign_members(
 
     Args:
         asked: The request.
-        report: What is changed is added to it.
+        report: Changes are added to it.
         shared: Names of members that mean the same in the target, and their names there.
 
     Raises:
-        Untranslatable: a member would change what is done or answered, or its meaning is not known.
+        Untranslatable: a member would change the effect or the answer, or its meaning is not known.
     """
     found: dict[str, msgspec.Raw] = {}
     for name, raw in asked.options.items():

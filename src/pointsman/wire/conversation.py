@@ -1,9 +1,9 @@
 """A request, an answer and a stream as every format can express them: the form between readers and writers.
 
 A reader of each format makes this form, a writer of each format reads it: three of each instead of six direct
-maps, and a fourth format adds one of each. The form is thin. What nobody has to look at (schemas, arguments,
-image data) stays JSON or base64 exactly as sent. No format is the form: a hub format loses what it cannot say
-(docs/decisions/0120).
+maps, and a fourth format adds one of each. The form is thin. Values that are only passed on (schemas,
+arguments, image data) stay JSON or base64 exactly as sent. No format is the form: a hub format loses the
+constructs that it cannot express (docs/decisions/0120).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Collecting:
 
 
 def collected(events: Iterable[Event]) -> Completion | None:
-    """Return the words and calls of a streamed answer; None of one that was cut off or has failed.
+    """Return the words and calls of a streamed answer; None if it was cut off or has failed.
 
     Reasoning and usage are left out. An answer with words of a refusal has ended by it.
     """
@@ -191,7 +191,7 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 
 
 class Opaque(msgspec.Struct, frozen=True, gc=False):
-    """Something only its own format has: a server tool's call or result, a stored item."""
+    """A part of one format alone: a server tool's call or result, a stored item."""
 
     format: WireFormat
     kind: str  # its ``type``
@@ -324,7 +324,7 @@ class TextDelta(msgspec.Struct, frozen=True, gc=False):
 
 
 class CallStart(msgspec.Struct, frozen=True, gc=False):
-    """A call begins. ``index`` tells calls apart whose fragments come interleaved; never used again."""
+    """A call begins. ``index`` identifies a call whose fragments come interleaved; it is never reused."""
 
     index: int
     id: str
@@ -349,7 +349,7 @@ class CallEnd(msgspec.Struct, frozen=True, gc=False):
 
 
 class UsageReport(msgspec.Struct, frozen=True, gc=False):
-    """What is known of the usage so far: each report replaces the one before."""
+    """The usage so far: each report replaces the one before."""
 
     usage: Usage
 

@@ -36,7 +36,7 @@ class Kind(StrEnum):
 
 
 class Fate(NamedTuple):
-    """What one target does with a construct."""
+    """The treatment of a construct by one target."""
 
     kind: Kind
     how: str  # for a person: what is written instead, or why it is refused
@@ -55,7 +55,7 @@ def exact(how: str) -> Fate:
 
 
 def changed(how: str) -> Fate:
-    """Say what is written instead."""
+    """Describe the replacement."""
     return Fate(Kind.CHANGED, how)
 
 

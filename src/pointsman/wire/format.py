@@ -1,7 +1,7 @@
 """The interface of a wire format: names and functions, one ``Format`` per format.
 
-A format is one folder. Its translation (``Codec``) and its own reasoning are imported when they are first
-used: most gateways translate between two formats at most, many between none.
+A format is one folder. Its translation (``Codec``) and its handling of reasoning are imported on first use:
+most gateways translate between two formats at most, many between none.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 
 
 def decoded(answer: bytes, shape: type[T]) -> Iterator[T]:
-    """Yield a whole answer, or each event of a streamed one; what is of no known shape is passed over."""
+    """Yield a whole answer, or each event of a streamed one; a value of an unknown shape is skipped."""
     whole = answer.lstrip()[:1] == b"{"
     decode = msgspec.json.Decoder(shape).decode
     for payload in (answer,) if whole else map(sse.data, sse.events(answer)):
@@ -176,9 +176,9 @@ class Insertion(NamedTuple):
 
 
 class ModelCall(NamedTuple):
-    """How a question of our own is written, and its reply read.
+    """How a question of Pointsman's is written, and its reply read.
 
-    ``read`` raises ``msgspec.MsgspecError`` for what is not a reply.
+    ``read`` raises ``msgspec.MsgspecError`` for a body that is no reply.
     """
 
     headers: tuple[tuple[bytes, bytes], ...]
@@ -191,7 +191,7 @@ class StreamReader(Protocol):
     """Reads the blocks of one stream. Holds what of an event has not arrived whole."""
 
     def feed(self, block: bytes) -> list[Event]:
-        """Return what a block of whole server-sent events says.
+        """Return the events of a block of whole server-sent events.
 
         An empty block reports that the connection ended well: what waited for more is then returned.
         """

@@ -79,7 +79,7 @@ class _Type(msgspec.Struct, gc=False):
 
 
 class Head(msgspec.Struct, gc=False):
-    """The fields that tell what an item is; their values stay bytes until they are needed."""
+    """The fields that identify an item; their values stay bytes until they are needed."""
 
     role: str = ""
     type: str = "message"
@@ -169,7 +169,7 @@ def as_json(value: object) -> str:
 
 
 def mappings(value: object) -> list[Mapping[str, Any]]:
-    """The objects in a list; none of anything else."""
+    """The objects in a list; empty for any other value."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
@@ -187,7 +187,7 @@ _NAME: Final = re.compile(rb'[\s,{]*+"([^"\\]*+)"\s*+:\s*+')
 
 
 def mark(source: str, text: str) -> str:
-    """Wrap text so that a model, and whoever reads a log, can tell whose it is.
+    """Wrap text so that a model, and the reader of a log, can see its source.
 
     The mark is for readers only. Nothing here trusts one that it finds: users and tools can write it too.
     """
@@ -195,7 +195,7 @@ def mark(source: str, text: str) -> str:
 
 
 def append_text(wire: Format, items: bytes, text: str) -> bytes | None:
-    """Return ``messages`` or ``input``, as JSON, with a text at its end; None where it has no place."""
+    """Return ``messages`` or ``input``, as JSON, with a text at its end; None if it has no place."""
     found = insertion(wire, items, text)
     return found.applied(items) if found else None
 
@@ -210,7 +210,7 @@ def insertion(wire: Format, items: bytes, text: str, last: Item | None = None) -
         wire: The format.
         items: The conversation, a list or, in Responses, a string.
         text: What to add.
-        last: The last item of the list, where that is known: the list is then not split again.
+        last: The last item of the list, if known: the list is then not split again.
     """
     try:
         return wire.place(items, last, text)
@@ -242,7 +242,7 @@ def place_in_messages(
 
     Args:
         items: The messages, as JSON.
-        last: The last of them, where that is known.
+        last: The last of them, if known.
         text: What to add.
         as_blocks: A string gets a block beside it. Clients of Messages send the same words as a string or as
             a block, as a cache marker comes and goes: a model reads both alike, and so it must the addition.
@@ -293,7 +293,7 @@ def _block(text: str) -> bytes:
 
 
 def _span(message: bytes, members: dict[str, msgspec.Raw], name: str) -> tuple[int, int] | None:
-    """Where a member's value stands; None when names stand twice or are written with escapes."""
+    """Span of a member's value; None when a name occurs twice or is written with escapes."""
     at, found = 0, None
     for member, value in members.items():
         match = _NAME.match(message, at)

@@ -1,4 +1,4 @@
-"""The operator's keys, taken out of what an upstream says, however it escapes them."""
+"""Masks the operator's keys in upstream answers, in any escaping."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def masked_text(text: str, secrets: Sequence[bytes]) -> str:
 def masked(body: bytes, secrets: Sequence[bytes]) -> bytes:
     """Return a body without the secrets that it repeats: as they are, or in the escapes of JSON.
 
-    A body whose escapes hide one is encoded again; every other keeps its bytes.
+    A body whose escapes hide one is encoded again; every other is returned unchanged.
     """
     for secret in secrets:
         body = body.replace(secret, _MASK)

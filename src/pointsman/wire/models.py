@@ -1,6 +1,6 @@
 """What the name of a model tells of the settings it takes: there is no other sign of it in a request.
 
-A name may stand behind a provider's prefix (``openai/gpt-5``). A model that is not known here gets the
+A name may have a provider's prefix (``openai/gpt-5``). A model that is not known here gets the
 settings that most servers take. Source: docs/notebook/0125.
 """
 
@@ -51,7 +51,7 @@ def openai_sampling(asked: Conversation, report: Report) -> dict[str, float | No
 
 
 def openai_effort_of(asked: Conversation, report: Report) -> str:
-    """Return the effort of reasoning in a word the model knows; empty where none is to be sent."""
+    """Return the effort of reasoning in a word the model knows; empty if it takes none."""
     budget = asked.thinking_budget
     if asked.effort and budget != 0:
         if report.source is not WireFormat.MESSAGES:

@@ -1,6 +1,6 @@
 """Parameters of a tier, written into a request in the caller's format.
 
-What the parameters do not concern stays byte for byte, value by value. Only imported where a tier has any.
+All other values stay byte for byte. Only imported if a tier has parameters.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _messages(members: _Members, given: Parameters, translated: bool) -> None:
 
 
 class _Turn(NamedTuple):
-    """Where a conversation stands."""
+    """The state of a conversation."""
 
     is_prefilled: bool = False  # the answer has begun
     in_tool_loop: bool = False
@@ -139,7 +139,7 @@ def _turn(members: _Members) -> _Turn:
 
 
 def _may_set(members: _Members, thinking: _Members, given: Parameters) -> bool:
-    """Whether thinking can be set: a turn goes on in the mode it began in, or the API refuses it."""
+    """Whether thinking can be set: a turn continues in the mode it began in, or the API refuses it."""
     turn = _turn(members)
     if given.effort in _OFF:
         return not turn.has_thought if turn.in_tool_loop else not turn.is_prefilled
@@ -189,7 +189,7 @@ def _fit_budget(members: _Members, thinking: _Members) -> None:
 
 
 def _sample_as_thinking(members: _Members) -> None:
-    """Leave out what the API refuses of a request with thinking."""
+    """Leave out the members that the API refuses beside thinking."""
     if _value(members, "temperature") not in {None, 1}:
         del members["temperature"]
     members.pop("top_k", None)
@@ -226,6 +226,6 @@ def _value(members: _Members, name: str) -> Any:
 
 
 def _table(members: _Members, name: str) -> _Members:
-    """A member that is an object; empty where it is none."""
+    """A member that is an object; empty if it is none."""
     value = _value(members, name)
     return value if isinstance(value, dict) else {}

@@ -1,4 +1,4 @@
-"""Reads what an agent works on: its working directory, as the agent's environment block names it.
+"""Reads an agent's project: its working directory, as the agent's environment block names it.
 
 A project is the hash of the caller's key and the directory. Of the directory itself only its last part is
 kept, as the project's name in the ledger. A caller that names no directory is one project by its key and its
@@ -44,11 +44,11 @@ _LONGEST_AGENT: Final = 512
 
 
 def read_project(request: AgentRequest, caller: str, client: str) -> tuple[str, str]:
-    """Return the key of the project of a request, and the name of its folder; empty where nothing tells.
+    """Return the key of the project of a request, and the name of its folder; empty if none is named.
 
     Args:
         request: Its system prompt or its first messages name the directory.
-        caller: Stands for the caller's key; empty where none is asked for.
+        caller: Name of the caller's key; empty if none is asked for.
         client: The program, as ``client_of`` gives it.
     """
     directory = working_directory(request)
@@ -65,7 +65,7 @@ def project_key(caller: str, directory: str, client: str = "") -> str:
 
 
 def folder_name(directory: str) -> str:
-    """Return the last part of a directory, for a person: the path that leads there is nobody's business.
+    """Return the last part of a directory, for a person: the path that leads there is private.
 
     >>> folder_name("/home/ana/shop/")
     'shop'
@@ -75,7 +75,7 @@ def folder_name(directory: str) -> str:
 
 
 def named_project(name: str) -> str:
-    """Return the key of a project that a program names: a directory, words of its own, or a key.
+    """Return the key of a project that a program names: a directory, other words, or a key.
 
     A directory has the key that a gateway without callers' keys gives it. A key stays as it is.
     """
@@ -83,7 +83,7 @@ def named_project(name: str) -> str:
 
 
 def working_directory(request: AgentRequest) -> str:
-    """Return the directory that an agent's environment block names; empty where there is none."""
+    """Return the directory that an agent's environment block names; empty if there is none."""
     # The messages first: to find nothing in a system prompt of 28,000 characters takes 120 µs.
     history = request.history
     somebody_spoke = False

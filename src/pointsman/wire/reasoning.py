@@ -79,7 +79,7 @@ class SignedTurn(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """Characters it takes to keep."""
+        """Size in characters."""
         held = sum(len(part.text) + len(part.signature) + len(part.encrypted) for _, part in self.reasoning)
         return len(self.key) + held
 
@@ -149,7 +149,7 @@ class TurnCollector:
 
 
 def head(words: str) -> str:
-    """Return what reasoning that nobody signed is known by: how it begins."""
+    """Return the key of unsigned reasoning: its beginning."""
     return f"words {words[:_HEAD]}"
 
 
@@ -186,7 +186,7 @@ def _turn(
 def said_before(messages: Iterable[Message]) -> bytes:
     """Return a digest of what was said in messages: their texts, and the ids of calls and results.
 
-    What a tool returned is not read: its call has an id of its own.
+    A tool's result is not read: the call's id is enough.
     """
     said = hashlib.blake2b(digest_size=16)
     for message in messages:
@@ -256,7 +256,7 @@ def _key(before: bytes, calls: Sequence[str], texts: Iterable[str]) -> str:
 
 # Where the values of a JSON list stand in its bytes, and edits that take some of them out.
 def spans(data: bytes, values: Iterable[msgspec.Raw], start: int) -> list[Span]:
-    """Return where values stand that follow one another in ``data`` from ``start`` on."""
+    """Return the spans of values that follow one another in ``data`` from ``start`` on."""
     found, at = [], start
     for value in values:
         whole = bytes(value)
@@ -270,7 +270,7 @@ def removals(places: Sequence[Span], removed: Sequence[int]) -> Iterator[Edit]:
     """Yield edits that take values out of a list with the commas they leave behind.
 
     Args:
-        places: Where each value of the list stands.
+        places: Span of each value of the list.
         removed: Positions of those to take out, ascending.
     """
     for _, group in groupby(enumerate(removed), key=lambda pair: pair[1] - pair[0]):
@@ -290,7 +290,7 @@ class Thought(NamedTuple):
 
 
 class Origin(Protocol):
-    """Knows who wrote what in a conversation."""
+    """Knows the author of each part of a conversation."""
 
     def is_foreign(self, thought: Thought, *, among_signed: bool) -> bool:
         """Whether another upstream wrote it. ``among_signed``: the conversation holds signed reasoning."""
@@ -318,7 +318,7 @@ class OwnReasoning(NamedTuple):
 
 
 def own_reasoning(wire: Format) -> OwnReasoning | None:
-    """Return how a format holds reasoning; None for one that has none of its own."""
+    """Return the handling of reasoning of a format; None for one without reasoning."""
     return _imported(wire.folder) if wire.has_own_reasoning else None
 
 

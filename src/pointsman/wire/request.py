@@ -70,7 +70,7 @@ def read_request(
         body: One that has been read, the bytes as they arrived, or the same as a Python mapping.
         session: The session the request belongs to, as the caller named it.
         arrived_at: Seconds since the epoch.
-        earlier: What a Responses request continues, where the provider keeps that and it is not sent again.
+        earlier: The conversation that a Responses request continues, if the provider stores it.
         caller: Name of the key it came with.
 
     Raises:
@@ -139,7 +139,7 @@ def _tools(body: Body, offered: msgspec.Raw | None) -> tuple[str, ...]:
 
 
 def _features(body: Body, tools: tuple[str, ...]) -> frozenset[str]:
-    """What a request needs of a model. Quotes inside a text are escaped, so a text cannot look like these."""
+    """The features a request needs. Quotes inside a text are escaped, so a text cannot look like these."""
     needed = {"tools"} if tools else set()
     data = body.readable
     if b"image" in data and _IMAGE.search(data):  # the first test is ten times the faster
@@ -176,7 +176,7 @@ def guess_format(member: Member, *, is_messages: bool = False) -> WireFormat:
 
     Args:
         member: Returns a member of the body.
-        is_messages: The client said so in a header.
+        is_messages: A header of the client names Messages.
     """
     messages = member("messages")
     if messages is None:
@@ -193,7 +193,7 @@ def guess_format(member: Member, *, is_messages: bool = False) -> WireFormat:
 def request_from_text(
     text: str, *, system: str = "", session: str = "", arrived_at: float = 0.0
 ) -> AgentRequest:
-    """The turn of someone who sends one message and nothing else."""
+    """The turn of a caller that sends one message and nothing else."""
     whole = text.encode("utf-8", "replace").decode()  # bytes that were not UTF-8 arrive as half surrogates
     body = {"messages": [{"role": "user", "content": whole}]}
     request = read_request(WireFormat.CHAT, body, session=session, arrived_at=arrived_at)
@@ -305,7 +305,7 @@ class JsonHistory:
 
 
 def _any_value(item: msgspec.Raw | bytes) -> object:
-    """Decode an item of any shape; None where it is not JSON.
+    """Decode an item of any shape; None if it is not JSON.
 
     A member that cannot be decoded, such as a number out of range, is left out: the words beside it count.
     """

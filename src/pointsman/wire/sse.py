@@ -37,7 +37,7 @@ class Splitter:
     """Splits one stream into blocks of whole events, in time linear in its bytes.
 
     A half event must not go out: if the upstream fails inside it, nothing well-formed could follow. What is
-    pending of a stream that is refused is dropped: nobody has to read what is too large to be read.
+    pending of a stream that is refused is dropped: an event above the limit is never read.
     """
 
     __slots__ = ("_bytes_left", "_event_bytes", "_lines_left", "_pending_lines", "_stream_bytes", "pending")
@@ -51,7 +51,7 @@ class Splitter:
         self._pending_lines = 0
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return the whole events that what has arrived completes; may be empty.
+        """Return the events that the bytes so far complete; may be empty.
 
         Raises:
             UpstreamTooLarge: too many bytes or lines.
@@ -102,7 +102,7 @@ class Splitter:
 
 
 def _behind(text: bytearray, blank: bytes, first: int) -> int:
-    """Return the place behind the last of some blank lines; 0 where there is none."""
+    """Return the place behind the last of some blank lines; 0 if there is none."""
     found = text.rfind(blank, first)
     return found + len(blank) if found >= 0 else 0
 

@@ -90,7 +90,7 @@ def forced_tool(choice: msgspec.Raw) -> str:
 
 
 def forbids_tools(choice: msgspec.Raw) -> bool:
-    """Whether ``tool_choice`` says that the model may call none."""
+    """Whether ``tool_choice`` forbids all calls."""
     demanded = _demanded(choice)
     return (demanded if isinstance(demanded, str) else demanded.type) == "none"
 
@@ -106,7 +106,7 @@ def _demanded(choice: msgspec.Raw) -> _Tool | str:
 
 
 def only_tools(tools: bytes, kept: Collection[str]) -> bytes:
-    """The list without the tools that are not kept, every kept one byte for byte; unknown shapes stay."""
+    """The list with the selected tools only, each byte for byte; unknown shapes stay."""
     items = (item for item in _decode_items(tools) if (name := _read(item).label) in kept or not name)
     return b"[" + b",".join(bytes(item) for item in items) + b"]"
 
@@ -135,7 +135,7 @@ _HASH: Final = 8  # hexadecimal digits that keep changed names apart
 
 
 def flat_name(namespace: str, name: str) -> str:
-    """Return the name of a tool where there are no namespaces: at most ``MAX_NAME`` letters, digits, _ and -.
+    """Return the name of a tool without namespaces: at most ``MAX_NAME`` letters, digits, _ and -.
 
     A name that has to be changed or cut ends in a hash, so that two never become one.
     """
@@ -146,7 +146,7 @@ def flat_name(namespace: str, name: str) -> str:
 
 
 def joined_name(namespace: str, name: str) -> str:
-    """Return the name under which a call is told to its caller: its own, or one without a namespace."""
+    """Return the name of a call for its caller: the tool's name, or one without a namespace."""
     return flat_name(namespace, name) if namespace else name
 
 

@@ -25,7 +25,7 @@ class TraceParent(NamedTuple):
 
 
 def read_traceparent(value: bytes) -> str:
-    """Return the header in the form of version 00, as it is recorded; empty where it is not valid."""
+    """Return the header in the form of version 00, as it is recorded; empty if it is not valid."""
     found = _PARTS.fullmatch(value)
     if found is None:
         return ""
@@ -37,7 +37,7 @@ def read_traceparent(value: bytes) -> str:
 
 
 def traceparent_of(recorded: str) -> TraceParent | None:
-    """Return the parts of a recorded header; None where there is none."""
+    """Return the parts of a recorded header; None if there is none."""
     if not recorded:
         return None
     _, trace, span, flags = recorded.split("-")

@@ -1,6 +1,6 @@
 """From one wire format to another: requests, answers and streams, through the form of ``conversation``.
 
-Equal formats never come here: their bytes go on as they are. Source: docs/decisions/0120.
+Equal formats never come here: their bytes are relayed unchanged. Source: docs/decisions/0120.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class _Scanner:
         return 0
 
     def flush(self) -> str:
-        """Return what was held back: the text has ended."""
+        """Return the text held back: no more follows."""
         held, self._held = self._held, ""
         return held
 
@@ -117,7 +117,7 @@ class CutStream:
         self._calls: set[int] = set()  # begun before a sequence was met
 
     def events(self, events: Iterable[Event]) -> list[Event]:
-        """Return the events as the caller is to be told them."""
+        """Return the events for the caller."""
         return [told for event in events for told in self._event(event)]
 
     def _event(self, event: Event) -> Iterator[Event]:
@@ -151,7 +151,7 @@ def translated_formats(spoken: Iterable[WireFormat]) -> frozenset[WireFormat]:
 
 
 def upstream_format(caller: WireFormat, spoken: frozenset[WireFormat]) -> WireFormat:
-    """Return the format in which a request goes to an upstream: the caller's where that is spoken."""
+    """Return the format in which a request goes to an upstream: the caller's if the upstream speaks it."""
     return caller if caller in spoken else next(wire for wire in FORMATS if wire in spoken)
 
 
@@ -182,7 +182,7 @@ class Translated(NamedTuple):
         return f"{answer}_{self.messages}" if answer and self.messages else answer
 
     def __str__(self) -> str:
-        """Return the formats and what was changed, as ``chat->messages; changed=seed``."""
+        """Return the formats and the changes, as ``chat->messages; changed=seed``."""
         ways = f"{self.caller}->{self.upstream}"
         return f"{ways}; changed={','.join(self.changed)}" if self.changed else ways
 
@@ -202,7 +202,7 @@ def translate_request(
         caller: The format of the body.
         upstream: The format it is translated into.
         body: The request.
-        recall: Returns the reasoning that the upstream wrote in a turn; None where it has written none.
+        recall: Returns the reasoning that the upstream wrote in a turn; None if it has written none.
         created: When its answer is made, in seconds since the epoch, for formats that do not say it.
         budget: A thinking budget in tokens that the caller's format has no member for.
         strict: Name of an upstream that is sent no request with an unknown member; else such are left out.
@@ -276,7 +276,7 @@ _decode_refusal: Final = msgspec.json.Decoder(_Refusal | list[_Refusal]).decode
 
 
 def translate_error(caller: WireFormat, status: int, body: bytes) -> bytes:
-    """Write an upstream's error in the caller's format; empty when it does not say what is wrong.
+    """Write an upstream's error in the caller's format; empty when it names no error.
 
     Its type follows from the status, as it does with every provider.
     """
@@ -325,10 +325,10 @@ class StreamTranslation:
         self.has_failed = False  # the upstream reported an error
 
     def feed(self, block: bytes) -> bytes:
-        """Return what a block of whole events amounts to; may be empty.
+        """Return the translation of a block of whole events; may be empty.
 
-        An empty block says that the upstream has ended the stream well: what waited for events that may come
-        late is then returned.
+        An empty block means that the upstream ended the stream well: events held for late ones are then
+        returned.
 
         Raises:
             msgspec.MsgspecError, UnicodeError, RecursionError: an event cannot be read.

@@ -80,7 +80,7 @@ def usage(answer: bytes) -> Usage:
 
 
 def read_usage(raw: msgspec.Raw) -> Usage | None:
-    """Read a ``usage`` member; None where there is none, or one of another shape."""
+    """Read a ``usage`` member; None if it is absent or of another shape."""
     if bytes(raw) in _NOTHING:
         return None
     try:

@@ -252,7 +252,7 @@ def finish_reason(stop: StopReason, *, calls: bool) -> str:
 
 
 def write_answer(completion: Completion) -> bytes:
-    """Return a whole answer. Reasoning stands in ``reasoning_content``: many clients show that to people."""
+    """Return a whole answer. Reasoning is in ``reasoning_content``, which many clients show to people."""
     parts = completion.parts
     calls = [_call(part) for part in parts if isinstance(part, ToolCall)]
     message: dict[str, Any] = {

@@ -52,7 +52,7 @@ class WireCall(msgspec.Struct, gc=False):
 
     @property
     def arguments(self) -> str:
-        """What of the arguments, or of the text for a custom tool, stands here."""
+        """The arguments, or the text for a custom tool, in this fragment."""
         if self.function is not None:
             return as_json(self.function.arguments)
         return self.custom.input or "" if self.custom else ""
@@ -143,10 +143,10 @@ def read_messages(messages: Iterable[WireMessage]) -> Iterator[Message]:
     ids, results = _LegacyIds(), list[Part]()
     for at, message in enumerate(messages):
         role = _role(message.role, at)
-        parts = _content(message.content, at)
         if role is Role.TOOL:
-            results.append(_result(message, parts, ids))
+            results.append(_result(message, at, ids))
             continue
+        parts = _content(message.content, at)
         if results:
             yield Message(Role.TOOL, tuple(results))
             results = []
@@ -164,7 +164,7 @@ def reasoning(*candidates: object) -> str:
 
 
 def read_call(call: WireCall, id_: str = "") -> ToolCall:
-    """Read a whole call; ``id_`` stands in for an id that is missing."""
+    """Read a whole call; ``id_`` replaces a missing id."""
     custom = call.function is None and call.custom is not None
     return ToolCall(call.id or id_, call.name, call.arguments, custom=custom)
 
@@ -189,10 +189,13 @@ def _assistant(message: WireMessage, parts: list[Part], ids: _LegacyIds) -> tupl
     return tuple(parts)
 
 
-def _result(message: WireMessage, parts: list[Part], ids: _LegacyIds) -> Result:
-    kept = tuple(part for part in parts if isinstance(part, Text | Media))
+def _result(message: WireMessage, at: int, ids: _LegacyIds) -> Result:
+    content = message.content
     call_id = message.tool_call_id or ids.of_result(message.name or "")
-    return Result.of(call_id, kept, is_error=message.is_error is True)
+    if not isinstance(content, list):
+        return Result(call_id, content or "", message.is_error is True)
+    parts = tuple(part for part in _content(content, at) if isinstance(part, Text | Media))
+    return Result.of(call_id, parts, is_error=message.is_error is True)
 
 
 def _content(content: str | list[msgspec.Raw] | None, at: int) -> list[Part]:

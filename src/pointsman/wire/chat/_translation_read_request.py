@@ -1,7 +1,7 @@
 """A chat completions request, read into the form that every format shares.
 
-Accepted beside what OpenAI documents today: ``functions`` and ``function_call``, the tools of 2023; reasoning
-in assistant messages; ``is_error`` on results, as recorded runs have it.
+Accepted beside the members that OpenAI documents today: ``functions`` and ``function_call``, the tools of
+2023; reasoning in assistant messages; ``is_error`` on results, as recorded runs have it.
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ def _without_system(messages: Iterable[Message]) -> tuple[tuple[Text, ...], tupl
 
 
 def _participant(messages: Iterable[WireMessage]) -> dict[str, msgspec.Raw]:
-    """The name of somebody who wrote a message, if any has one; a result has its function's."""
+    """The name of a message's author, if any has one; a result has its function's."""
     for message in messages:
         if message.name and message.role not in {"tool", "function"}:
             return {PARTICIPANT: msgspec.Raw(_encode(message.name))}
@@ -326,7 +326,7 @@ def _custom(custom: _Custom) -> Tool:
 
 
 def _choice(request: _Request) -> tuple[ToolChoice | None, frozenset[str] | None]:
-    """What was demanded, and the only tools allowed where they are named: the others are then not offered."""
+    """The demanded choice, and the only tools allowed if they are named: the others are then not offered."""
     asked = request.tool_choice if request.tool_choice is not None else request.function_call
     if asked is None:
         return None, None

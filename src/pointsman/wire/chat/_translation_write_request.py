@@ -80,10 +80,10 @@ def write_messages(conversation: Conversation, report: Report) -> list[Any]:
 
 
 class _Writer:
-    """Holds media of results back until the last result of a turn: results must stand behind their calls."""
+    """Holds media of results back until the last result of a turn: results must follow their calls."""
 
     def __init__(self, report: Report, *, late_system: bool) -> None:
-        """Begin; ``late_system``: system messages may stand behind others."""
+        """Begin; ``late_system``: system messages may follow others."""
         self.written: list[Any] = []
         self._report = report
         self._late_system = late_system
@@ -122,7 +122,7 @@ class _Writer:
             self.written.append({"role": "user", "content": f"<system>\n{text}\n</system>"})
 
     def _without_results(self, parts: Iterable[Part]) -> list[Part]:
-        """Write the results, which stand before all else, and return the rest."""
+        """Write the results, which come first, and return the rest."""
         others: list[Part] = []
         for part in parts:
             if type(part) is not Result:
@@ -135,7 +135,7 @@ class _Writer:
         return others
 
     def show_media(self) -> None:
-        """Write what results held beside text, as the user's: chat refuses it under role ``tool``."""
+        """Write the media of results as the user's: chat refuses them under role ``tool``."""
         if self._media:
             self.written.append({"role": "user", "content": self._media})
             self._media = []
@@ -310,7 +310,7 @@ def _stop(conversation: Conversation, report: Report) -> tuple[str, ...]:
 
 
 def _tools(conversation: Conversation, report: Report) -> dict[str, Any]:
-    """Tools, and what is said about them: without tools OpenAI refuses both."""
+    """Tools and their choice: without tools OpenAI refuses the choice."""
     found: dict[str, Any] = {}
     written = []
     own = report.source is WireFormat.CHAT
@@ -376,7 +376,7 @@ def _response_format(shape: Shape) -> dict[str, Any]:
 
 
 def _options(conversation: Conversation, report: Report) -> dict[str, Any]:
-    """The other members of the request: those of chat itself; none of another format's has a name here."""
+    """The other members of the request: those of chat itself; another format's members have no name here."""
     if report.source is WireFormat.CHAT:
         return {name: raw for name, raw in conversation.options.items() if name != PARTICIPANT}
     return dict(foreign_members(conversation, report))

@@ -117,7 +117,7 @@ class _Choice(msgspec.Struct, gc=False):
 
 
 class _Later(msgspec.Struct, gc=False):
-    """A chunk behind the first one, as far as it says anything new."""
+    """A chunk behind the first one, as far as it is new."""
 
     choices: list[_Choice] | None = None
     usage: msgspec.Raw = msgspec.Raw()
@@ -161,9 +161,9 @@ class ChatStreamReader:
         self._grown: dict[int, OpenCall] = {}  # by our index: got arguments since another began
 
     def feed(self, block: bytes) -> list[Event]:
-        """Return what a block of whole events says; an empty block: the connection ended well.
+        """Return the events of a block of whole chunks; an empty block: the connection ended well.
 
-        Raises ``UNREADABLE`` for an event that is no chunk: what it said is lost.
+        Raises ``UNREADABLE`` for an event that is no chunk: its content is lost.
         """
         if self._is_started and self._finish is None and block.startswith(_OBJECT):
             chunk = _read_later(block)
@@ -249,7 +249,7 @@ class ChatStreamReader:
         yield from self._grow(call, fragment.name, fragment.arguments)
 
     def _call(self, fragment: WireCall, index: int | None) -> OpenCall | None:
-        """The open call that a fragment goes on with; None: it begins another one."""
+        """The open call that a fragment continues; None: it begins another one."""
         if index is None:  # some servers do not number calls: only an id or a name begins one
             same = self._by_id.get(fragment.id) if fragment.id else None
             begins = bool(fragment.id or fragment.name)

@@ -1,4 +1,4 @@
-"""What is known of the clients' requests, one file for each: data, the same check for all, and its source."""
+"""Known marks of the clients' requests, one file for each: data, the same check for all, and its source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of one client: the marks of its requests, and where it names its working directory."""
+"""One client: the marks of its requests, and the place of its working directory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Mark(NamedTuple):
 
 
 class Client(NamedTuple):
-    """One client. What it sends changes with its versions: ``read`` says which were looked at, and how."""
+    """One client. Its requests change with its versions: ``read`` names those that were examined, and how."""
 
     name: str
     read: str

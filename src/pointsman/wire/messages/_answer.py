@@ -70,7 +70,7 @@ def usage(answer: bytes) -> Usage:
 
 
 def usage_of(reported: ReportedUsage | None, earlier: Usage | None = None) -> Usage | None:
-    """Put a report of usage on top of an earlier one. A zero says nothing where something was known."""
+    """Put a report of usage on top of an earlier one. A zero does not replace a known figure."""
     if reported is None:
         return earlier
     before = earlier or Usage()

@@ -116,7 +116,7 @@ _decode_nested: Final = msgspec.json.Decoder(_Nested).decode
 
 
 def decoded(decode: Callable[[bytes], _Decoded], json: bytes) -> _Decoded:
-    """Decode JSON, half surrogate pairs replaced where there are any. Raises ``UNREADABLE``."""
+    """Decode JSON, half surrogate pairs replaced. Raises ``UNREADABLE``."""
     try:
         return decode(json)
     except UNREADABLE:
@@ -132,7 +132,7 @@ def given(raw: msgspec.Raw) -> bool:
 
 
 class DecodedOnce:
-    """Blocks as JSON, decoded when the first is asked for, and then kept: there may be thousands."""
+    """Blocks as JSON, decoded on first use and cached: there may be thousands."""
 
     __slots__ = ("_decode", "_decoded")
 

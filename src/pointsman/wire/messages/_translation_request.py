@@ -291,7 +291,7 @@ def _messages(sent: list[_Message], raws: _Raws, hints: Hints) -> tuple[Message,
 
 
 def _add(messages: list[Message], message: Message, hints: Hints) -> None:
-    """Add a message. A compaction takes the place of all before it: the API ignores what that was.
+    """Add a message. A compaction takes the place of all before it: the API ignores all of that.
 
     Its summary is a user's text, as many chat templates let no conversation begin with the assistant.
     """
@@ -313,7 +313,7 @@ def _add(messages: list[Message], message: Message, hints: Hints) -> None:
 
 
 def _quick_parts(content: list[Block]) -> tuple[Part, ...] | None:
-    """Read texts, calls, and results of text; None where there is anything else, or nothing."""
+    """Read texts, calls, and results of text; None if there is any other part, or no part."""
     parts: list[Part] = []
     for block in content:
         kind = block.type
@@ -373,7 +373,7 @@ def _shape(demanded: _Format | None) -> Shape | None:
 
 
 def _budget(thinking: _Thinking | None) -> int | None:
-    """Adaptive thinking has no budget: the effort says how much."""
+    """Adaptive thinking has no budget: the effort sets the amount."""
     if thinking is None or thinking.type == "adaptive":
         return None
     return 0 if thinking.type == "disabled" else thinking.budget_tokens

@@ -215,7 +215,7 @@ def options(asked: Conversation, report: Report) -> dict[str, msgspec.Raw]:
     """Members the form has no place for: Messages's own as they are, others by the table.
 
     Raises:
-        Untranslatable: one of them would change what is done or answered.
+        Untranslatable: one of them would change the effect or the answer.
     """
     if report.source is WireFormat.MESSAGES:
         return dict(asked.options)
@@ -228,7 +228,7 @@ def options(asked: Conversation, report: Report) -> dict[str, msgspec.Raw]:
 
 
 def user(asked: Conversation, report: Report) -> dict[str, dict[str, str]]:
-    """Who the end user is; of a name longer than the API takes, the SHA-256 digest."""
+    """The end user; the SHA-256 digest of a name longer than the API takes."""
     if not asked.user:
         return {}
     name = asked.user

@@ -68,7 +68,7 @@ def write_blocks(parts: Iterable[Part], report: Report, *, of_assistant: bool = 
 
 
 def call_block(call: ToolCall, report: Report | None = None) -> dict[str, Any]:
-    """A call; ``report`` where it stands in a request."""
+    """A call; ``report`` if it is part of a request."""
     return {
         "type": "tool_use",
         "id": call_id(call.id),
@@ -78,7 +78,7 @@ def call_block(call: ToolCall, report: Report | None = None) -> dict[str, Any]:
 
 
 def _input(arguments: str, report: Report | None) -> object:
-    """Arguments as an object, byte for byte where they are one."""
+    """Arguments as an object, byte for byte if they are one."""
     if not arguments.strip():
         return {}
     json = arguments.encode("utf-8", "replace")
@@ -104,6 +104,10 @@ def _text(text: Text) -> dict[str, Any]:
 
 def _result(result: Result, report: Report) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": call_id(result.call_id)}
+    if not (result.parts or result.is_error):
+        if result.text:
+            block["content"] = result.text
+        return block
     parts = result.content
     if result.is_error:
         block["is_error"] = True
@@ -117,7 +121,7 @@ def _result(result: Result, report: Report) -> dict[str, Any]:
 
 
 def _thinking(part: Thinking, report: Report) -> list[Written]:
-    """Only what this format's provider wrote itself, brought back by the gateway."""
+    """Only reasoning by this format's provider, brought back by the gateway."""
     if part.author is not WireFormat.MESSAGES:
         report.meet("thinking_history")
         return []
@@ -229,7 +233,7 @@ _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 def write_request(asked: Conversation, report: Report) -> bytes:
-    """Write a request. What is changed is added to the report.
+    """Write a request. Changes are added to the report.
 
     Raises:
         Untranslatable: the format cannot express something of it, or it holds no message.
@@ -257,7 +261,7 @@ def write_request(asked: Conversation, report: Report) -> bytes:
 
 
 def _messages(messages: tuple[Message, ...], report: Report) -> list[dict[str, Any]]:
-    """Messages of one role in a row are one, in which the results stand first."""
+    """Messages of one role in a row are one, which begins with the results."""
     written: list[dict[str, Any]] = []
     for message in messages:
         role = "assistant" if message.role is Role.ASSISTANT else "user"
@@ -280,7 +284,7 @@ def _messages(messages: tuple[Message, ...], report: Report) -> list[dict[str, A
 
 
 def _system(message: Message, report: Report) -> list[Written]:
-    """A later instruction, in its place: moving it up would change what was said before it."""
+    """A later instruction, in its place: moving it up would change the context before it."""
     report.meet("late_system")
     texts = (part for part in message.parts if isinstance(part, Text) and part.text.strip())
     return write_texts(Text(f"<system>\n{part.text}\n</system>", part.cached) for part in texts)

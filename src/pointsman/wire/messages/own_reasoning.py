@@ -1,4 +1,4 @@
-"""Reasoning in requests and answers of the Messages format: whose it is, and how it is taken out."""
+"""Reasoning in requests and answers of the Messages format: its author, and its removal."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _decode_typed: Final = msgspec.json.Decoder(_Typed).decode
 
 
 class _Turn:
-    """A message of the assistant with blocks, as it stands in the request."""
+    """A message of the assistant with blocks, as in the request."""
 
     def __init__(self, at: int, raws: list[msgspec.Raw]) -> None:
         self.at = at  # position among the messages
@@ -108,7 +108,7 @@ def _edits(data: bytes, places: list[tuple[int, int]], turns: list[_Turn]) -> li
 
 
 def _switched_off(body: Body, items: list[msgspec.Raw], turns: list[_Turn], origin: Origin) -> list[Edit]:
-    """Edits that switch thinking off where a turn goes on after calls that another provider made.
+    """Edits that switch thinking off in a turn that continues after another provider's calls.
 
     The API refuses to think then: "a final `assistant` message must start with a thinking block".
     """

@@ -156,10 +156,10 @@ class MessagesReader:
         self._started = self._over = False
 
     def feed(self, block: bytes) -> list[Event]:
-        """Return what a block of events says; half an event is kept until the rest arrives.
+        """Return the events of a block; half an event is held until the rest arrives.
 
         An empty block reports that the connection ended well: the last event may lack its blank line. Raises
-        ``UNREADABLE`` for an event that cannot be read: what it said is lost.
+        ``UNREADABLE`` for an event that cannot be read: its content is lost.
         """
         block = block or b"\n\n"
         found = None if self._splitter.pending or self._over else _ONE.fullmatch(block)
@@ -240,7 +240,7 @@ class MessagesReader:
         return [*before, ArgumentsDelta(call.index, call.arguments)] if call.arguments else before
 
     def _end_call(self, *, is_cut: bool = False) -> list[Event]:
-        """End the call whose block was closed last, if that was not told yet."""
+        """End the call of the block that was closed last, unless that is done."""
         index, self._closed = self._closed, None
         return [] if index is None else [CallEnd(index, is_cut)]
 

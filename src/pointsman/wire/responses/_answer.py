@@ -102,7 +102,7 @@ def usage(answer: bytes) -> Usage:
 
 
 def read_usage(raw: msgspec.Raw) -> Usage | None:
-    """Read a ``usage`` member; None where there is none, or one of another shape."""
+    """Read a ``usage`` member; None if it is absent or of another shape."""
     try:
         found = _decode_usage(raw) if bytes(raw) else None
     except UNREADABLE:  # usage of a kind we do not know is no reason to throw an answer away

@@ -106,7 +106,7 @@ def place(items: bytes, last: Item | None, text: str) -> Insertion | None:  # no
 
 
 def role_of(item: Item) -> Role:
-    """Whose an item is that is not decoded. Raises ``UNREADABLE``."""
+    """The role of an item that is not decoded. Raises ``UNREADABLE``."""
     if item is PASSED:  # a long chain is hundreds of these
         return _ASSISTANT
     head = _decode_head(item)
@@ -114,7 +114,7 @@ def role_of(item: Item) -> Role:
 
 
 def _kind_role(kind: str) -> Role:
-    """Whose an item is that is no message: a tool's output, the agent's settings, or else the model's."""
+    """The role of an item that is no message: a tool's output, the agent's settings, or else the model's."""
     if kind in SETTINGS:
         return Role.SYSTEM
     return Role.TOOL if kind.endswith("_output") else Role.ASSISTANT
@@ -219,7 +219,7 @@ def holds_settings(given: bytes) -> bool:
 
 
 def additional_tools(first: msgspec.Raw) -> msgspec.Raw | None:
-    """The list of tools in the first item of ``input``; None where it offers none."""
+    """The list of tools in the first item of ``input``; None if it offers none."""
     if _MARKS[0] not in bytes(memoryview(first)[:_HEAD]):
         return None
     try:
@@ -229,7 +229,7 @@ def additional_tools(first: msgspec.Raw) -> msgspec.Raw | None:
 
 
 def take_settings(given: msgspec.Raw) -> Settings:
-    """Read these items out of ``input``, which is left as it is where it cannot be read."""
+    """Read these items out of ``input``, which is left unchanged if it cannot be read."""
     rest: list[bytes] = []
     tools: list[msgspec.Raw] = []
     effort, compacts = "", False
@@ -249,7 +249,7 @@ def take_settings(given: msgspec.Raw) -> Settings:
 
 
 def _said(raw: msgspec.Raw, kind: str | None) -> bytes:
-    """An item, or the message that stands for a compaction or for asking for one."""
+    """An item, or the message that replaces a compaction or the request for one."""
     if kind == _TRIGGER:
         return user_message(ASK)
     if kind == _COMPACTION:
@@ -268,7 +268,7 @@ _BEFORE: Final = "Summary of the conversation before this point, written by the 
 
 
 def compaction_item(suffix: str, summary: str) -> dict[str, Any]:
-    """Return the item that stands for a conversation."""
+    """Return the item that replaces a conversation."""
     content = base64.b64encode(summary.encode("utf-8", "surrogatepass")).decode()
     return {"type": "compaction", "id": f"cmp_{suffix}", "encrypted_content": _MARK + content}
 
@@ -279,7 +279,7 @@ def user_message(text: str) -> bytes:
 
 
 def said(encrypted: str) -> bytes | None:
-    """Return the message that an item's content stands for; None when the gateway did not write it."""
+    """Return the message that an item's content replaces; None when the gateway did not write it."""
     summary = _summary(encrypted)
     return None if summary is None else user_message(summary)
 

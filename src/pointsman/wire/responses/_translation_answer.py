@@ -44,7 +44,7 @@ __all__ = [
 
 # What an answer in the Responses format repeats of its request.
 class Asked(msgspec.Struct, frozen=True):
-    """What an answer repeats of its request."""
+    """The members of its request that an answer repeats."""
 
     repeated: Mapping[str, Any] = {}
 
@@ -58,7 +58,7 @@ NOTHING_ASKED: Final = Asked()
 
 
 def _repeated(request: Conversation) -> dict[str, Any]:
-    """What a response repeats of its request, as far as the form holds it."""
+    """The members of its request that a response repeats, as far as the form holds them."""
     own = {
         "max_output_tokens": request.max_tokens,
         "parallel_tool_calls": request.parallel,
@@ -183,7 +183,7 @@ def status_of(stop: StopReason) -> tuple[str, str | None]:
 
 
 def write_answer(completion: Completion, asked: Asked = NOTHING_ASKED) -> bytes:
-    """Return an answer; ``asked`` is what it has to know of its request."""
+    """Return an answer; ``asked`` holds the members of its request that it needs."""
     bare = bare_id(completion.id)
     status, incomplete = status_of(completion.stop)
     return _encode(
@@ -240,7 +240,7 @@ def message_item(id: str, content: list[dict[str, Any]], status: str = "complete
 
 
 def reasoning_item(suffix: str, text: str) -> dict[str, Any]:
-    """Reasoning of another format's model: its words alone, since nobody here could check a signature."""
+    """Reasoning of another format's model: its words alone, since no caller here could check a signature."""
     summary = [{"type": "summary_text", "text": text}] if text else []
     return {"type": "reasoning", "id": f"{TRANSLATED}{suffix}", "summary": summary}
 

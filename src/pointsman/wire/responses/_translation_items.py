@@ -56,7 +56,7 @@ class _BuiltIn(NamedTuple):
 
 
 def action_of(tool: str, arguments: str) -> _Members:
-    """Return the members of a call's item that say what is to be done."""
+    """Return the members of a call's item that hold its action."""
     try:
         found = _decode(arguments or "{}")
     except UNREADABLE:
@@ -285,7 +285,7 @@ def read_items(raw: msgspec.Raw) -> tuple[Message, ...] | None:
 
 
 def unknown_in(items: msgspec.Raw) -> dict[str, msgspec.Raw]:
-    """Return the places of what is not known in a list of items. Raises ``UNREADABLE``."""
+    """Return the places of unknown members in a list of items. Raises ``UNREADABLE``."""
     kinds = (head.type for head in _decode_heads(items) if head.type and is_unknown(head.type))
     found = {f"input.{kind}": YES for kind in islice(dict.fromkeys(kinds), MOST)}
     return found | unknown_members(items, _Whole, "input.", _is_not_read)
@@ -307,7 +307,7 @@ def item_type(raw: msgspec.Raw) -> str:
 
 
 def read_item(raw: msgspec.Raw) -> Message:
-    """Read one item as a message of its own. Raises ``UNREADABLE``."""
+    """Read one item as one message. Raises ``UNREADABLE``."""
     kind = item_type(raw)
     if kind not in _READ:
         results = kind.endswith("_output") or kind == "mcp_approval_response"
@@ -361,7 +361,7 @@ def _thinking(item: _Item) -> Thinking:
 
 
 def _thinking_text(item: _Item) -> str:
-    """The summary of a reasoning item, or its whole text where there is no summary."""
+    """The summary of a reasoning item, or its whole text without one."""
     texts = [part.text for part in item.summary or ()]
     if not texts:
         texts = [part.text for part in _parts(item.content) if isinstance(part, Text)]
@@ -399,7 +399,7 @@ def _part(raw: msgspec.Raw | _Content) -> Part:
 
 
 def _printed(part: _Content, outcome: _Outcome) -> Text:
-    """What a command of a shell wrote, and how it ended."""
+    """Output and exit of a shell command."""
     end = "timed out" if outcome.type == "timeout" else f"exit code {outcome.exit_code}"
     return Text("\n".join(filter(None, (part.stdout, part.stderr, end))))
 

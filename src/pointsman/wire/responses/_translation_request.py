@@ -165,7 +165,7 @@ def _conversation(
 ) -> tuple[tuple[Text, ...], tuple[Message, ...], Settings]:
     """Take ``instructions`` and ``input``: the system text first, the messages, and settings among them.
 
-    What is not known in the items is added to ``unknown`` by its place.
+    Unknown members of the items are added to ``unknown`` by their place.
     """
     system = _instructions(_take(found, "instructions", _ITEMS))
     settings, quick = _quick(found)
@@ -187,7 +187,7 @@ def _conversation(
 
 
 def _quick(found: _Members) -> tuple[Settings, tuple[Message, ...] | None]:
-    """Read ``input`` in one go, without the settings in it; None for items that are to be read one by one."""
+    """Read ``input`` in one go, without the settings in it; None for items that must be read one by one."""
     given = found.get("input")
     if given is None:
         return NO_SETTINGS, ()

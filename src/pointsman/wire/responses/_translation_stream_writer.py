@@ -160,7 +160,7 @@ class StreamWriter:
         return self._event("response.output_item.done", output_index=opened.index, item=item)
 
     def _switch(self, kind: str) -> Iterator[bytes]:
-        """Close what is open unless it is an item of this kind, and open one."""
+        """Close the open item unless it is of this kind, and open one."""
         if self._open is not None and self._open.item["type"] == kind:
             return
         yield from self._close()

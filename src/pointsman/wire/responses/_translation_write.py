@@ -111,16 +111,21 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _result(result: Result, report: Report) -> dict[str, Any]:
+    kind = "custom_tool_call_output" if result.custom else "function_call_output"
+    kind = "local_shell_call_output" if result.local_shell else kind
+    output = _output(result, report) if result.parts or result.is_error else result.text
+    return {"type": kind, "call_id": short(result.call_id, _MAX_ID), "output": output}
+
+
+def _output(result: Result, report: Report) -> str | list[Any]:
+    """Write a result that is an error, or more than one plain text."""
     parts = result.content
     if result.is_error and not report.meet("is_error"):
         parts = _marked(parts)
-    kind = "custom_tool_call_output" if result.custom else "function_call_output"
-    kind = "local_shell_call_output" if result.local_shell else kind
     written = [content for part in parts if (content := _content(part, report)) is not None]
     texts = [part["text"] for part in written if part["type"] == "input_text"]
     plain = len(texts) == len(written) and len(texts) < 2
-    call_id = short(result.call_id, _MAX_ID)
-    return {"type": kind, "call_id": call_id, "output": "".join(texts) if plain else written}
+    return "".join(texts) if plain else written
 
 
 def _marked(parts: tuple[Text | Media, ...]) -> tuple[Text | Media, ...]:

@@ -1,4 +1,4 @@
-"""Reasoning in requests and answers of the Responses format: whose it is, and how it is taken out."""
+"""Reasoning in requests and answers of the Responses format: its author, and its removal."""
 
 from __future__ import annotations
 

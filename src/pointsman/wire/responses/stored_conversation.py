@@ -1,4 +1,4 @@
-"""Conversations stored by the provider: what is kept of their items to decide the next request.
+"""Conversations stored by the provider: the part of their items that deciding the next request needs.
 
 With ``previous_response_id`` an agent sends only what is new. The rest is put back here as far as a decision
 looks at it: how the conversation began, the person's latest words, and the calls that wait for a result. All
@@ -49,7 +49,7 @@ _decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def referable(items: list[bytes]) -> Iterator[tuple[str, bytes]]:
-    """Yield the id of each item of an answer, and what a reference to it stands for."""
+    """Yield the id of each item of an answer, and the item that a reference to it replaces."""
     for raw in items:
         try:
             item = _decode_item(raw)
@@ -60,7 +60,7 @@ def referable(items: list[bytes]) -> Iterator[tuple[str, bytes]]:
 
 
 def with_items(body: bytes, find: Find) -> bytes:
-    """Return a body with the items in place of references to them; the body itself where none is known.
+    """Return a body with the items in place of references to them; the body itself if none is known.
 
     Each item is put in once: a conversation holds it once, and a small body must not become a large one.
     """
@@ -183,7 +183,7 @@ _decode_id: Final = msgspec.json.Decoder(_Conversation | str | None).decode
 
 
 class StoredConversation(msgspec.Struct, frozen=True):
-    """What is known of the items before those of a request."""
+    """The known items before those of a request."""
 
     count: int  # how many there are
     kept: tuple[tuple[int, bytes], ...]  # position and item, of those that matter
@@ -199,14 +199,14 @@ class StoredConversation(msgspec.Struct, frozen=True):
 
     @property
     def weight(self) -> int:
-        """Bytes it takes to keep."""
+        """Size in bytes."""
         return sum(len(item) for _, item in self.kept)
 
 
 def stored_conversation(
     request: AgentRequest, answered: Sequence[bytes], words_at: int
 ) -> StoredConversation:
-    """Return what is to be known when a turn, answered with these items, is continued.
+    """Return the stored conversation after a turn that was answered with these items.
 
     Args:
         request: A request in the Responses format; its history may begin with items that were put back.
@@ -268,12 +268,12 @@ def _is_call(item: bytes) -> bool:
 
 
 def continues(member: Member) -> str:
-    """Return the id of the response or conversation that a request goes on from; empty when it holds all."""
+    """Return the id of the response or conversation that a request continues; empty when it holds all."""
     return _named(member, "previous_response_id") or _named(member, "conversation")
 
 
 def previous_response(member: Member) -> str:
-    """Return the id of the response that a request goes on from; empty when it names none."""
+    """Return the id of the response that a request continues; empty when it names none."""
     return _named(member, "previous_response_id")
 
 
@@ -283,7 +283,7 @@ def conversation_id(member: Member) -> str:
 
 
 def is_stored(member: Member) -> bool:
-    """Whether the provider keeps the answer, so that a request can go on from it."""
+    """Whether the provider stores the answer, so that a request can continue it."""
     return bytes(member("store") or b"") != b"false"
 
 

@@ -157,7 +157,7 @@ _Key = int | str
 
 
 class _Item:
-    """What has been said of one item so far."""
+    """The deltas of one item so far."""
 
     __slots__ = ("call", "ended", "has_summary", "said", "seen")
 
@@ -180,7 +180,7 @@ class StreamReader:
         self._items: dict[_Key, _Item] = {}
 
     def feed(self, block: bytes) -> list[Event]:
-        """Return what a block of whole events says. Raises ``UNREADABLE``."""
+        """Return the events of a block of whole server-sent events. Raises ``UNREADABLE``."""
         found: list[Event] = []
         for single in sse.events(block):
             payload = sse.data(single).strip()
@@ -329,7 +329,7 @@ def _rest(item: _Item, whole: str) -> Iterator[Event]:
 
 
 def _unsaid(item: _Item, part: object) -> Iterator[Event]:
-    """What a whole item holds beyond the deltas before it."""
+    """The part of a whole item beyond the deltas before it."""
     kinds = {kind for kind, _ in item.seen}
     match part:
         case Text() if "text" not in kinds and part.text:
