@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Any, Final
@@ -99,5 +98,7 @@ def _compile(sources: tuple[str, ...]) -> hyperscan.Database:
 
 def _return_freed_memory() -> None:
     """Return the working memory of the compiler to the system: glibc retains some 25 MB of it otherwise."""
+    import ctypes  # loaded only by the process that compiles
+
     with suppress(OSError, AttributeError, TypeError):  # another C library, or another system
         ctypes.CDLL(None).malloc_trim(0)
