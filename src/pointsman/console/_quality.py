@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from markupsafe import Markup
+
 from pointsman.console._reading import newest_records, search
 from pointsman.console._spending import Kept
-from pointsman.console._svg import Chart, curve_chart, points_chart
+from pointsman.console._svg import Chart, points_chart
 from pointsman.console._view import GatewayView, Page, Visit
 from pointsman.errors import PointsmanError
+from pointsman.learning.picture import Picture, curve_svg
 from pointsman.reports.drift import Drift, drift
 from pointsman.reports.good_enough import LEVEL, LOOKS, GoodEnough, good_enough
 from pointsman.reports.guidance_report import GuidanceReport, guidance_report
@@ -56,7 +59,7 @@ def quality(visit: Visit, kept: Kept) -> Page:
         "claim": claim,
         "curve": curve,
         "curve_error": curve_error,
-        "curve_chart": curve_chart(curve) if curve and curve.points else None,
+        "curve_chart": _drawn(curve) if curve and curve.points else "",
         "drift": newest.drift,
         "guidance": newest.guidance,
         "projects": newest.projects,
@@ -105,6 +108,19 @@ def configured_curve(view: GatewayView) -> tuple[Curve | None, PointsmanError | 
         return read_curve(file), None
     except PointsmanError as error:
         return None, error
+
+
+def _drawn(curve: Curve) -> Markup:
+    points, chosen = curve.points, curve.chosen
+    picture = Picture(
+        curve=[(each.cost, each.kept.value) for each in points],
+        low=[each.kept.low for each in points],
+        high=[each.kept.high for each in points],
+        models=curve.models,
+        chosen=(chosen.cost, chosen.kept.value) if chosen else None,
+        unit="of 1,000 prompts",
+    )
+    return Markup(curve_svg(picture))  # noqa: S704 - numbers alone
 
 
 def _chart(seen: Observed) -> Chart | None:

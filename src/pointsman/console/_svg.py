@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from pointsman.reports.quality import Curve
 from pointsman.vocabulary import Tier
 
-__all__ = ["Bar", "Chart", "Money", "MoneyBars", "curve_chart", "money_bars", "points_chart", "score_bar"]
+__all__ = ["Bar", "Chart", "Money", "MoneyBars", "money_bars", "points_chart", "score_bar"]
 
 #: Width of a picture in its own units; the page scales it.
 WIDTH: Final = 1_000
@@ -73,9 +72,6 @@ class Chart(NamedTuple):
     right: float = 700.0
     above: float = 30.0
     below: float = 260.0
-    line: str = ""  # of the curve, as points of SVG
-    band: str = ""  # its interval
-    plain: str = ""  # what mixing the models at random gives
 
 
 _TICKS: Final = 5
@@ -106,42 +102,6 @@ def points_chart(points: Sequence[tuple[str, float, float, float, float]]) -> Ch
         dots=tuple(dots),
         across=tuple((x(most * step), f"{most * step:.3g}") for step in steps),
         up=tuple((y(step), f"{step:g}") for step in steps),
-    )
-
-
-def curve_chart(curve: Curve) -> Chart:
-    """Place the cost-quality curve, its interval, the models alone and the working point."""
-    frame = Chart((), (), ())
-    ends = [(point.cost, value) for point in curve.points for value in (point.kept.low, point.kept.high)]
-    ends += [*curve.models, *((each.cost, each.kept.value) for each in (curve.chosen,) if each)]
-    low, high = min(value for _, value in ends), max(value for _, value in ends)
-    most, tall = max(cost for cost, _ in ends) or 1.0, (high - low) or 1.0
-
-    def place(cost: float, value: float) -> tuple[float, float]:
-        x = frame.left + cost / most * (frame.right - frame.left)
-        y = frame.below - (value - low) / tall * (frame.below - frame.above)
-        return round(x, 1), round(y, 1)
-
-    def joined(points: Sequence[tuple[float, float]]) -> str:
-        return " ".join(f"{x},{y}" for x, y in (place(*point) for point in points))
-
-    alone = [place(*each) for each in curve.models]
-    dots = [Dot("a model alone", x, y, y, y, y - 9) for x, y in alone]
-    if curve.chosen:
-        cost, kept = curve.chosen.cost, curve.chosen.kept
-        top, bottom = place(cost, kept.high)[1], place(cost, kept.low)[1]
-        x, y = place(cost, kept.value)
-        dots.append(Dot("", x, y, top, bottom, top - 7))
-    steps = [step / (_TICKS - 1) for step in range(_TICKS)]
-    upper = [(point.cost, point.kept.high) for point in curve.points]
-    lower = [(point.cost, point.kept.low) for point in curve.points]
-    return frame._replace(
-        dots=tuple(dots),
-        across=tuple((place(most * step, low)[0], f"{most * step:.3g}") for step in steps),
-        up=tuple((place(0.0, low + tall * step)[1], f"{low + tall * step:.1%}") for step in steps),
-        line=joined([(point.cost, point.kept.value) for point in curve.points]),
-        band=joined([*upper, *reversed(lower)]),
-        plain=joined(curve.models),
     )
 
 

@@ -1,4 +1,7 @@
-"""The cost-quality curve as a picture: SVG from a few lines of text, PNG through matplotlib."""
+"""The cost-quality curve as a picture: SVG from a few lines of text, PNG through matplotlib.
+
+The console shows the same SVG; its style sheet colours the classes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Final
 
 from pointsman.errors import PointsmanError
 
-__all__ = ["Picture", "draw"]
+__all__ = ["Picture", "curve_svg", "draw"]
 
 #: Size in pixels, and room for the labels of the axes.
 WIDTH: Final = 640
@@ -36,19 +39,23 @@ class Picture:
     low: Sequence[float]  # 95 % interval of each point of the curve
     high: Sequence[float]
     models: Points  # each model alone; joined, they are what mixing at random gives
-    chosen: tuple[float, float]
+    chosen: tuple[float, float] | None  # None: no working point is known
     unit: str  # of the costs
+
+    @property
+    def _marked(self) -> Points:
+        return [*self.models, *([self.chosen] if self.chosen else [])]
 
     @property
     def across(self) -> tuple[float, float]:
         """Least and greatest cost."""
-        costs = [cost for cost, _ in (*self.curve, *self.models, self.chosen)]
+        costs = [cost for cost, _ in (*self.curve, *self._marked)]
         return min(costs), max(costs)
 
     @property
     def up(self) -> tuple[float, float]:
         """Least and greatest quality."""
-        values = [*self.low, *self.high, *(quality for _, quality in (*self.models, self.chosen))]
+        values = [*self.low, *self.high, *(quality for _, quality in self._marked)]
         return min(values), max(values)
 
 
@@ -67,25 +74,27 @@ def draw(picture: Picture, file: Path) -> None:
         raise PointsmanError(f"cannot write {file}: {error.strerror or error}") from error
 
 
-def _svg(picture: Picture) -> bytes:
+def curve_svg(picture: Picture) -> str:
+    """Return a picture as SVG."""
     place = _Frame(picture).place
     band = [*zip(picture.curve, picture.high, strict=True)]
     under = [*zip(picture.curve, picture.low, strict=True)][::-1]
     outline = " ".join(place(cost, edge) for (cost, _), edge in (*band, *under))
+    label = f'role="img" aria-label="Quality kept over the cost, {picture.unit}, with 95 % intervals"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" class="chart" {label}>',
         '<g font-family="sans-serif" font-size="12">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         *_axes(picture),
-        f'<polygon points="{outline}" fill="{ROUTED}" fill-opacity="0.15"/>',
-        _line(picture.models, place, f'stroke="{PLAIN}" stroke-dasharray="5 4"'),
+        f'<polygon class="band" points="{outline}" fill="{ROUTED}" fill-opacity="0.15"/>',
+        _line(picture.models, place, f'class="plain-line" stroke="{PLAIN}" stroke-dasharray="5 4"'),
         *(_dot(point, place, PLAIN, 4) for point in picture.models),
-        _line(picture.curve, place, f'stroke="{ROUTED}" stroke-width="2"'),
-        _dot(picture.chosen, place, ROUTED, 6),
+        _line(picture.curve, place, f'class="curve" stroke="{ROUTED}" stroke-width="2"'),
+        *(_dot(point, place, ROUTED, 6) for point in ([picture.chosen] if picture.chosen else [])),
         *_legend(),
         "</g></svg>\n",
     ]
-    return "\n".join(parts).encode()
+    return "\n".join(parts)
 
 
 class _Frame:
@@ -107,7 +116,7 @@ def _axes(picture: Picture) -> list[str]:
     (left, right), (low, high) = picture.across, picture.up
     bottom = HEIGHT - BELOW
     lines = [
-        f'<path d="M{LEFT},{ABOVE} V{bottom} H{WIDTH - ABOVE}" fill="none" stroke="black"/>',
+        f'<path class="rail" d="M{LEFT},{ABOVE} V{bottom} H{WIDTH - ABOVE}" fill="none" stroke="black"/>',
         f'<text x="{(LEFT + WIDTH) // 2}" y="{HEIGHT - 15}" text-anchor="middle">cost, {picture.unit}</text>',
         f'<text transform="translate(15,{bottom // 2}) rotate(-90)" text-anchor="middle">quality kept</text>',
     ]
@@ -133,7 +142,8 @@ def _legend() -> list[str]:
 
 
 def _line(points: Points, place: Callable[[float, float], str], style: str) -> str:
-    return f'<polyline points="{" ".join(place(*point) for point in points)}" fill="none" {style}/>'
+    joined = " ".join(place(*point) for point in points)
+    return f'<polyline {style} points="{joined}" fill="none"/>'
 
 
 def _dot(point: tuple[float, float], place: Callable[[float, float], str], colour: str, size: int) -> str:
@@ -152,7 +162,8 @@ def _png(picture: Picture) -> bytes:
         *zip(*picture.models, strict=True), "o--", color=PLAIN, label="models alone, and drawn at random"
     )
     axes.plot(*zip(*picture.curve, strict=True), color=ROUTED, label="routed, held out, with 95 % interval")
-    axes.plot(*picture.chosen, "o", color=ROUTED, markersize=9)
+    if picture.chosen:
+        axes.plot(*picture.chosen, "o", color=ROUTED, markersize=9)
     axes.set(xlabel=f"cost, {picture.unit}", ylabel="quality kept")
     axes.yaxis.set_major_formatter("{x:.1%}")
     axes.legend(loc="lower right")
@@ -161,4 +172,4 @@ def _png(picture: Picture) -> bytes:
     return written.getvalue()
 
 
-_KINDS: Final = {".svg": _svg, ".png": _png}
+_KINDS: Final = {".svg": lambda picture: curve_svg(picture).encode(), ".png": _png}
