@@ -24,7 +24,7 @@ _COLUMNS: Final = ("name", "amount", "detail")
 
 
 class _Moved(NamedTuple):
-    """What one project, program, person or role cost more."""
+    """The costs of one project, program, person or role in both hours."""
 
     key: str
     name: str
@@ -37,7 +37,7 @@ class _Moved(NamedTuple):
 
 
 class Changes:
-    """Makes the page, and keeps what it read of hours that are over."""
+    """Makes the page, and caches past hours."""
 
     def __init__(self) -> None:
         self._kept: Final = Kept()

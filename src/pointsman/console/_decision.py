@@ -1,4 +1,4 @@
-"""The page of one decision: what it was made on, what came of it, and how another policy decides."""
+"""The page of one decision: its input, its outcome, and the decision of another policy."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def decision(visit: Visit) -> Page:
 
 
 def set_outcome(visit: Visit, *, note: Callable[[GatewayView, str], None]) -> Page | Redirect:
-    """Keep what a person says of a decision; ``note`` counts it on the page Label."""
+    """Record a person's outcome of a decision; ``note`` counts it on the page Label."""
     found = record_of(visit)
     try:
         outcome_of(visit, found)
@@ -60,7 +60,7 @@ def set_outcome(visit: Visit, *, note: Callable[[GatewayView, str], None]) -> Pa
 
 
 def outcome_of(visit: Visit, found: Record) -> None:
-    """Keep the outcome of a form, about the answer at the place that it names; else the caller's.
+    """Record the outcome of a form, for the answer at the named place; else the caller's.
 
     Raises:
         Unusable: a field is out of bounds.
@@ -101,7 +101,7 @@ def _score(text: str) -> float | None:
 
 
 def decide_again(visit: Visit) -> Page:
-    """Decide a recorded request under an edited policy, beside the recorded decision."""
+    """Decide a recorded request under an edited policy, next to the recorded decision."""
     found = record_of(visit)
     text = visit.form.get("policy", "")
     try:

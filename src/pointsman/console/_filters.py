@@ -26,7 +26,7 @@ _SAID: Final = {"yes": True, "no": False}
 
 
 def filter_of(visit: Visit) -> DecisionFilter:
-    """Return what an address searches for.
+    """Return the filter of an address.
 
     Raises:
         Unusable: a value is not of its field's kind.
@@ -51,7 +51,7 @@ def filter_of(visit: Visit) -> DecisionFilter:
 
 
 def period_of(visit: Visit) -> tuple[float | None, float | None]:
-    """Return the period of an address: one of ``PERIODS`` up to now, or two times; None where it is open.
+    """Return the period of an address: one of ``PERIODS`` up to now, or two times; None for an open end.
 
     Raises:
         Unusable: it is none.
@@ -80,7 +80,7 @@ def _number(name: str, text: str) -> float | None:
 
 
 def time_of(name: str, text: str) -> float | None:
-    """Read a time: seconds since the epoch, or a date, in UTC where it names no zone."""
+    """Read a time: seconds since the epoch, or a date, in UTC unless it names a zone."""
     if not text:
         return None
     try:

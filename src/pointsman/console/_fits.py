@@ -68,7 +68,7 @@ class _Refused(PointsmanError):
 
 
 class Fits:
-    """The fits of one gateway: one at a time, in processes of their own, so that requests go on."""
+    """The fits of one gateway: one at a time, in separate processes, so that requests are served."""
 
     def __init__(self) -> None:
         self._jobs: Final[OrderedDict[str, _Job]] = OrderedDict()
@@ -123,7 +123,7 @@ class Fits:
         return Redirect("/console/label")
 
     def latest(self) -> str:
-        """The id of the latest fit; empty where there was none."""
+        """The id of the latest fit; empty without one."""
         return next(reversed(self._jobs), "")
 
     def close(self) -> None:
@@ -170,10 +170,10 @@ class Fits:
             out.unlink(missing_ok=True)
 
     def _command(self, job: _Job, *arguments: str) -> None:
-        """Run one ``pointsman fit`` in a process of its own; what it prints is shown.
+        """Run one ``pointsman fit`` in a separate process; its output is shown.
 
         Raises:
-            _Refused: it gives no result; the message is its own.
+            _Refused: it gives no result; with its message.
         """
         command = [sys.executable, "-m", "pointsman", "fit", *arguments]
         self._process = process = subprocess.Popen(  # noqa: S603 - our own command, without a shell
@@ -252,7 +252,7 @@ def _beside(file: Path, suffix: str) -> Path:
 
 
 def is_in_use(config: Config) -> bool:
-    """Whether a configuration is what a fit wrote, and what was before it is known."""
+    """Whether a fit wrote a configuration, and the one before it is stored."""
     if not config.source:  # the demo's stands in no file
         return False
     file = Path(config.source)
@@ -270,6 +270,6 @@ def _is_used(job: _Job) -> bool:
 
 
 def _drop(job: _Job) -> None:
-    """Remove the router of a fit that nobody uses."""
+    """Remove the router of an unused fit."""
     if not _is_used(job):
         job.router.unlink(missing_ok=True)

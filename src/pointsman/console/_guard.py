@@ -1,4 +1,4 @@
-"""What a request must be before any page is made, and the headers that every answer carries."""
+"""Checks of a request before any page is made, and the headers of every answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first page: what was spent and saved, how that goes on, and for what and whom."""
+"""The first page: costs and savings, over time, and by project, program, person and role."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Found(NamedTuple):
 
 
 class Home:
-    """Makes the page, and keeps what it read."""
+    """Makes the page, and caches its figures."""
 
     def __init__(self) -> None:
         self._kept: Final = Kept()

@@ -1,4 +1,4 @@
-"""The page Keys: keys and teams, what each may do, and what is left of its limits. For admins."""
+"""The page Keys: keys and teams, their permissions, and the rest of their limits. For admins."""
 
 from __future__ import annotations
 

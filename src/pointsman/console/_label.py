@@ -1,4 +1,4 @@
-"""The page Label: one decision after another, those first that an outcome tells most about."""
+"""The page Label: one decision after another, the most informative first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_SKIPPED: Final = 10_000
 
 
 class Choice(NamedTuple):
-    """One key of the keyboard, and what it says."""
+    """One key of the keyboard, and its label."""
 
     key: str
     score: float
@@ -48,7 +48,7 @@ CHOICES: Final = (
 
 
 class Labels:
-    """The queue of one gateway, and what was put off."""
+    """The queue of one gateway, and the decisions put off."""
 
     def __init__(self, fits: Fits, clock: Callable[[], float] = time.monotonic) -> None:
         self._fits: Final = fits
@@ -65,7 +65,7 @@ class Labels:
         return self._page(visit)
 
     def label(self, visit: Visit) -> Page | Redirect:
-        """Keep a label, or put a decision off, and go on to the next."""
+        """Record a label, or put a decision off, and show the next one."""
         wanted = visit.parts["id"]
         if "skip" not in visit.form:
             try:

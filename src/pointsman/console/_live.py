@@ -35,7 +35,7 @@ _LONGEST: Final = 900.0
 
 
 class Live:
-    """Tells all browsers that watch of new and changed decisions."""
+    """Sends new and changed decisions to all open pages."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Live:
         )
 
     def close(self) -> None:
-        """End all streams: a shutdown waits for what is still being sent."""
+        """End all streams: a shutdown waits for open responses."""
         for queue in self._viewers:
             while queue.full():
                 queue.get_nowait()
@@ -86,7 +86,7 @@ class Live:
             self._viewers.discard(queue)
 
     async def _look(self) -> None:
-        """Look for as long as anybody watches."""
+        """Look while a page is open."""
         self._shown = {}
         while self._viewers:
             try:

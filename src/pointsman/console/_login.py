@@ -1,6 +1,6 @@
-"""Who may open the console: sessions of browsers, and the token that each change must carry.
+"""Access to the console: sessions of browsers, and the token that each change must carry.
 
-The cookie holds a random session and never a key. Without keys nobody signs in: the gateway then listens on
+The cookie holds a random session and never a key. Without keys there is no login: the gateway then listens on
 loopback alone, and one token, drawn at the start, guards the changes (docs/decisions/0163).
 """
 
@@ -65,7 +65,7 @@ class Logins:
         self._local: Final = Session("", secrets.token_urlsafe(_BYTES))
 
     def find(self, cookie: str, config: Config) -> Session | None:
-        """Return the session of a browser; None where it must sign in first."""
+        """Return the session of a browser; None if it must sign in first."""
         if not config.server.keys:
             return self._local
         session = self._sessions.get(cookie) if cookie else None
@@ -112,7 +112,7 @@ class Logins:
 
 
 def _caller(key: str, config: Config) -> str:
-    """Return whose key it is; empty for none. Every one is compared, to tell nothing by time."""
+    """Return the name of the key; empty for none. Every key is compared, so that the time reveals nothing."""
     digest = hash_key(key.strip())
     matches = [hmac.compare_digest(digest, known) for known in config.server.keys]
     return config.server.caller(matches.index(True)) if True in matches else ""

@@ -16,7 +16,7 @@ _MOST_WORDS: Final = 200
 
 
 class Piece(NamedTuple):
-    """A part of a text; where it is marked, the dimensions that found it."""
+    """A part of a text; if it is marked, the dimensions that found it."""
 
     text: str
     found_by: str = ""

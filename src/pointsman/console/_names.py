@@ -1,4 +1,4 @@
-"""Names of sessions: the program's own, the first words where they are kept, else program and time."""
+"""Names of sessions: the program's name for it, the first words if they are stored, else program and time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MADE_UP: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-|(?=[a-zA-Z]*[0-9])[0-9a-
 
 
 class SessionName(NamedTuple):
-    """What a session is called on a page; its id stays in the address and the title."""
+    """The name of a session on a page; its id stays in the address and the title."""
 
     text: str
     at: float | None = (
@@ -32,8 +32,8 @@ def name_of(session: str, first: Decision, words: str | None) -> SessionName:
 
     Args:
         session: Its id.
-        first: Its first decision that is kept.
-        words: What is kept of the words of that decision.
+        first: Its first stored decision.
+        words: The stored words of that decision.
     """
     if not _MADE_UP.search(session):
         return SessionName(session)

@@ -1,4 +1,4 @@
-"""The page Now: decisions as they come, and what the gateway is busy with."""
+"""The page Now: decisions as they come, and the load of the gateway."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Figures(NamedTuple):
 
 
 def now(visit: Visit) -> Page:
-    """Show the newest decisions; scripts then keep them current."""
+    """Show the newest decisions; scripts then update them."""
     view = visit.view
     rows = newest(view, SHOWN)
     context = {
@@ -79,7 +79,7 @@ def _numbers(begin: float, at: float) -> range:
 
 
 def figures(view: GatewayView) -> Figures:
-    """Return the figures of the last minute; of a shorter time, extrapolated, where there were very many."""
+    """Return the figures of the last minute; of a shorter time, extrapolated, if there were very many."""
     at = time.time()
     found = summarise(view.ledger, view.config.models, at, period=_MINUTE, most=_READ, sample=0)
     factor = 1.0 if found.is_all else _MINUTE / max(at - found.since, 0.001)

@@ -1,4 +1,4 @@
-"""The page Policy: what is in force, which versions served when, and the replay of a period under another."""
+"""The page Policy: the policy in force, the times of its versions, and replays under another."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Policies:
         return Redirect(f"/console/policy/replays/{job}")
 
     def progress(self, visit: Visit) -> Page:
-        """Show how far a replay is, and what it found."""
+        """Show the progress of a replay, and its result."""
         job = self._replays.get(visit.parts["id"])
         if job is None:
             raise Missing("there is no such replay (any more)", hint="begin it again on the page Policy")
@@ -107,10 +107,10 @@ class Policies:
 
 
 def _text_of(view: GatewayView, version: str, written: str) -> str:
-    """Return the text of a policy; of the one in force where none is named.
+    """Return the text of a policy; by default of the one in force.
 
     Raises:
-        Missing: it is not kept.
+        Missing: it is not stored.
     """
     if version in {"", view.engine.version}:
         return written

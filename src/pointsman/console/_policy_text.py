@@ -1,4 +1,4 @@
-"""A policy that is entered in a page: read, and kept from naming files that the configuration does not."""
+"""A policy that is entered in a page: read, and refused if it names files that the configuration does not."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _NAMING: Final = frozenset(
 
 
 def engine_of(view: GatewayView, text: str, version: str = "") -> Engine:
-    """Return what decides by a policy that was chosen or entered; the one in force where none was.
+    """Return the engine of a policy that was chosen or entered; by default of the one in force.
 
     Args:
         view: The gateway.
         text: A policy, which counts where no version is chosen.
-        version: Of the policy in force, or of one whose text is kept.
+        version: Of the policy in force, or of one with a stored text.
 
     Raises:
         ConfigError: it is wrong; the message names line and key.
@@ -57,14 +57,14 @@ def engine_of(view: GatewayView, text: str, version: str = "") -> Engine:
 
 
 def version_choices(view: GatewayView) -> list[str]:
-    """Return the policy in force, and those before it whose texts are kept, the latest first."""
+    """Return the policy in force, and those before it with a stored text, the latest first."""
     current = view.engine.version
     kept = [each.version for each in view.ledger.policies() if each.has_text and each.version != current]
     return [current, *kept[:_OFFERED]]
 
 
 def _of_text(error: ConfigError, text: str, place: Path) -> ConfigError:
-    """Say where in the text an error is: it was read as if it stood in the gateway's file."""
+    """Name the place of an error in the text: it was read as the gateway's file."""
     file, _, line = error.place.rpartition(":")
     if str(place) not in {file, error.place}:
         return error  # of a file that the text names

@@ -40,9 +40,9 @@ class _Newest(NamedTuple):
 
 
 def quality(visit: Visit, kept: Kept) -> Page:
-    """Show how good the answers are, as far as anything says so.
+    """Show how good the answers are, by all outcomes.
 
-    Reading the newest decisions is most of the work, so their reports are kept for a while.
+    Reading the newest decisions is most of the work, so their reports are cached for a while.
     """
     view = visit.view
     seen = observed(search(view, DecisionFilter(labelled=True), None, _LABELLED).rows)

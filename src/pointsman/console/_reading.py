@@ -1,4 +1,4 @@
-"""What the pages read of the ledger."""
+"""Queries of the pages to the ledger."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ STATIC: Final = _HERE / "static"
 
 
 def visible(text: str) -> str:
-    """Return text in which no character acts but the ends of lines: what a browser may show."""
+    """Return text in which no character acts but the ends of lines, safe for a browser."""
     return printable(text, keep="\n\t")
 
 
@@ -83,7 +83,7 @@ def path_of(text: str) -> str:
 
 
 def amount(value: float | None) -> str:
-    """Write money in dollars; "–" where it is unknown."""
+    """Write money in dollars; "–" if it is unknown."""
     return dollars(value, unknown="–")
 
 
@@ -101,7 +101,7 @@ def fixed(value: float | None, decimals: int) -> str:
 
 
 def plural(value: int, thing: str) -> str:
-    """Write a count with what is counted: "1 label", "2 labels"."""
+    """Write a count with its noun: "1 label", "2 labels"."""
     return f"{count(value)} {thing}{'' if value == 1 else 's'}"
 
 
@@ -141,7 +141,7 @@ def when(seconds: float | None, form: str = "time") -> Markup:
 
     Args:
         seconds: Since the epoch.
-        form: "time", "full" or "day": what is shown.
+        form: "time", "full" or "day".
     """
     if not seconds:
         return Markup("–")

@@ -59,7 +59,7 @@ class Replays:
         self._pause: Final = pause
 
     def all(self) -> list[Job]:
-        """Those that are kept, the latest first."""
+        """The stored ones, the latest first."""
         return list(reversed(self._jobs.values()))
 
     def get(self, number: str) -> Job | None:

@@ -1,4 +1,4 @@
-"""What a key may do in the console."""
+"""Permissions of a key in the console."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OF_VIEWERS = ("/console/logout", "/console/try", "/console/try.json", "/console
 
 
 def console_role(config: Config, caller: str, clock: Callable[[], float] = time.time) -> ConsoleRole:
-    """Return what a caller is to the console; empty for one who may not open it.
+    """Return the console role of a caller; empty if it may not open the console.
 
     Without keys everybody on this machine is an admin; so are the keys that [console] ``callers`` names, and
     the only caller there is. Others are what their role says. A key that is no longer valid is nothing.

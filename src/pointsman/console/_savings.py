@@ -47,7 +47,7 @@ class _Found(NamedTuple):
 
 
 def savings_page(visit: Visit) -> Page:
-    """Show what was saved in a period."""
+    """Show the savings of a period."""
     view = visit.view
     models = {name: model for name, model in view.config.models.items() if model.is_priced}
     error: PointsmanError | None = None
@@ -123,7 +123,7 @@ def _totals(visit: Visit, zone: int) -> Totals:
 
 
 def _zone(visit: Visit) -> int:
-    """Hours that the reader's clock is ahead of UTC, as a script says."""
+    """Hours that the reader's clock is ahead of UTC, from a script."""
     asked = visit.asked("zone")
     if asked and not (asked.removeprefix("-").isdecimal() and -14 <= int(asked) <= 14):
         raise Unusable('"zone" must be a number of hours from -14 to 14')
@@ -131,7 +131,7 @@ def _zone(visit: Visit) -> int:
 
 
 def _series(found: _Found) -> dict[str, object]:
-    """What the chart draws: money of each day."""
+    """The series of the chart: money of each day."""
     days = found.days.values()
     series = {
         "saved": [each.net for each in days],

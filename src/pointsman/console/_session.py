@@ -1,4 +1,4 @@
-"""The page of one session: the run as a lane, and what was decided at each request."""
+"""The page of one session: the run as a lane, and the decision on each request."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Lane(NamedTuple):
 
 
 class Switch(NamedTuple):
-    """A change of model, and what it lost of the prompt cache."""
+    """A change of model, and the part of the prompt cache that it lost."""
 
     before: str
     after: str
@@ -142,9 +142,9 @@ def lane(records: Sequence[Record]) -> Lane:
 
 
 def _marks(decision: Decision, *, new_message: bool) -> Iterator[Mark]:
-    """What is new with one request: calls of tools, the person's words, the tier, and what fired.
+    """The news of one request: calls of tools, the person's words, the tier, and what fired.
 
-    Guidance stands below the request that it was added to.
+    Guidance is below the request that it was added to.
     """
     asked, of = decision.input, decision.id
     spoke = Mark("user", "user", 0, 0, f"user message {asked.user_message}", of)

@@ -1,4 +1,4 @@
-"""The page Sessions: the conversations of the newest requests, each with what it cost."""
+"""The page Sessions: the conversations of the newest requests, each with its cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures that pages keep, and what each project, program, person and role spent by the hour or the day."""
+"""Cached figures of pages, and the spending of each project, program, person and role by hour or day."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Kept:
-    """Figures that are kept for a while, so that a page that is open reads the ledger seldom."""
+    """A cache of figures, so that an open page seldom reads the ledger."""
 
     def __init__(self) -> None:
         self.lock: Final = threading.RLock()
@@ -41,7 +41,7 @@ class Kept:
         return until > time.monotonic() and whose is of
 
     def get(self, key: object, of: object, make: Callable[[], T], until: float = math.inf) -> T:
-        """Return figures, made anew where none are kept.
+        """Return cached figures, or make them.
 
         Args:
             key: Names them.
@@ -72,12 +72,12 @@ class Spent(NamedTuple):
 def read_spending(
     kept: Kept, view: GatewayView, money: SavingsCalculator, chunks: Iterable[Chunk], seconds: float
 ) -> Spent:
-    """Read what spenders spent in the parts of a period, the newest first, one at least.
+    """Read the spending of all spenders in the parts of a period, the newest first, one at least.
 
     A million decisions are read in some seconds: each page reads as many parts as it has time for.
 
     Args:
-        kept: Has the parts that were read before.
+        kept: Caches the parts.
         view: The gateway.
         money: Counts the savings.
         chunks: The parts, the oldest first.

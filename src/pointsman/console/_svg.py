@@ -106,7 +106,7 @@ def points_chart(points: Sequence[tuple[str, float, float, float, float]]) -> Ch
 
 
 class Money(NamedTuple):
-    """What was paid and saved in an hour or a day, in US dollars."""
+    """Costs and savings of an hour or a day, in US dollars."""
 
     at: float  # where it begins, seconds since the epoch
     paid: float
@@ -127,7 +127,7 @@ class MoneyBar(NamedTuple):
 
 
 class MoneyBars(NamedTuple):
-    """What was paid, and above it what was saved: together, what the baseline would have cost."""
+    """Bars of costs with the savings above: together the cost of the baseline."""
 
     bars: tuple[MoneyBar, ...]
     up: tuple[tuple[float, float], ...]  # ticks: place and US dollars

@@ -1,4 +1,4 @@
-"""The page Try: a prompt or a whole request, decided as it is typed. Nothing is kept, no model is asked."""
+"""The page Try: a prompt or a whole request, decided as it is typed. Nothing is stored, no model is asked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FORMATS: Final = {wire.value: wire for wire in WireFormat}
 
 
 def try_it(visit: Visit) -> Page:
-    """Decide what is entered."""
+    """Decide the input."""
     text = visit.form.get("request", visit.asked("request"))
     chosen = _FORMATS.get(visit.form.get("format", visit.asked("format")), WireFormat.CHAT)
     here = {"request": text, "format": chosen.value}

@@ -1,4 +1,4 @@
-"""What the console is told of the gateway, and the values that its pages are made from."""
+"""The console's view of the gateway, and the values that its pages are made from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["GatewayView", "Missing", "Page", "Redirect", "Unusable", "Visit"]
 
 @dataclass(frozen=True, slots=True)
 class GatewayView:
-    """The gateway as it is now: its configuration, its stores, and what it is busy with."""
+    """The gateway as it is now: its configuration, its stores and its load."""
 
     config: Config
     engine: Engine
@@ -60,7 +60,7 @@ class Visit:
     form: Mapping[str, str] = field(default_factory=dict)  # empty unless posted
 
     def asked(self, name: str) -> str:
-        """Return the first value of a query parameter, stripped; empty where there is none."""
+        """Return the first value of a query parameter, stripped; empty without one."""
         return next((value.strip() for key, value in self.query if key == name), "")
 
     def check_query(self, known: Sequence[str]) -> None:
@@ -76,12 +76,12 @@ class Visit:
 
 
 class Unusable(PointsmanError):
-    """What was entered cannot be used; the page says what and why."""
+    """The input cannot be used; the page names the place and the reason."""
 
     status = 400
 
 
 class Missing(PointsmanError):
-    """What the address names is not there."""
+    """The address names nothing that exists."""
 
     status = 404

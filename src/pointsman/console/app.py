@@ -1,4 +1,4 @@
-"""The console as an ASGI application: who may see it, which page answers, and in which format."""
+"""The console as an ASGI application: access, the choice of the page, and its format."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def _made(handler: Handler, visit: Visit, ending: str) -> Response:
 
 
 def _frame(view: GatewayView, session: Session, path: str) -> dict[str, object]:
-    """What the frame around every page shows."""
+    """Values of the frame around every page."""
     role = console_role(view.config, session.caller)
     return {
         "path": path,
@@ -308,7 +308,7 @@ def _html(text: str, status: int = 200) -> Response:
 
 
 def _failed(request: Request, view: GatewayView, error: PointsmanError, ending: str) -> Response:
-    """Answer with what is wrong, in the format that was asked for."""
+    """Answer with an error, in the requested format."""
     if error.status >= 500:
         log.warning("the console cannot show %s: %s", request.url.path, error)
     if ending != "html":

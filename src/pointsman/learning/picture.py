@@ -87,9 +87,9 @@ def curve_svg(picture: Picture) -> str:
         f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         *_axes(picture),
         f'<polygon class="band" points="{outline}" fill="{ROUTED}" fill-opacity="0.15"/>',
-        _line(picture.models, place, f'class="plain-line" stroke="{PLAIN}" stroke-dasharray="5 4"'),
+        _line(picture.models, place, "plain-line", f'stroke="{PLAIN}" stroke-dasharray="5 4"'),
         *(_dot(point, place, PLAIN, 4) for point in picture.models),
-        _line(picture.curve, place, f'class="curve" stroke="{ROUTED}" stroke-width="2"'),
+        _line(picture.curve, place, "curve", f'stroke="{ROUTED}" stroke-width="2"'),
         *(_dot(point, place, ROUTED, 6) for point in ([picture.chosen] if picture.chosen else [])),
         *_legend(),
         "</g></svg>\n",
@@ -141,9 +141,9 @@ def _legend() -> list[str]:
     ]
 
 
-def _line(points: Points, place: Callable[[float, float], str], style: str) -> str:
+def _line(points: Points, place: Callable[[float, float], str], kind: str, style: str) -> str:
     joined = " ".join(place(*point) for point in points)
-    return f'<polyline {style} points="{joined}" fill="none"/>'
+    return f'<polyline class="{kind}" points="{joined}" fill="none" {style}/>'
 
 
 def _dot(point: tuple[float, float], place: Callable[[float, float], str], colour: str, size: int) -> str:

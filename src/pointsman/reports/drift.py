@@ -1,7 +1,7 @@
 """``pointsman report drift``: compares live prompts with the training data of a learned router.
 
-Compares two facts that the ledger keeps of every prompt without its words, its length and how familiar it was
-to the learned router, with the deciles in the learned router file.
+Compares two recorded facts of every prompt, its length and its similarity to the training data,
+with the deciles in the learned router file.
 """
 
 from __future__ import annotations

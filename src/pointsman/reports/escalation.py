@@ -73,7 +73,7 @@ class SourceRuns:
 
 @dataclass(slots=True)
 class Escalated:
-    """User messages in trouble by side: how many were said to have succeeded, and of how many it was said."""
+    """User messages in trouble by side: how many have an outcome, and how many of these succeeded."""
 
     treated: int = 0
     treated_said: int = 0
@@ -119,7 +119,7 @@ def _collect(records: Iterable[Record]) -> Iterator[_Run]:
 
 
 def runs_in(records: Iterable[Record]) -> list[SourceRuns]:
-    """Return the runs of each source, the most first. Runs whose tier was raised say nothing of their model.
+    """Return the runs of each source, the most first. Runs with a raised tier do not count.
 
     Args:
         records: Oldest first.

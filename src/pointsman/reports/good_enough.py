@@ -1,4 +1,4 @@
-"""Whether the cheap model is good enough: from prompts that two models answered and somebody judged.
+"""Whether the cheap model is good enough: from prompts with scored answers of two models.
 
 The page is read after every label. An interval of a fixed level, read so often, errs far more often than its
 level says. So the answer is that of the last of a few looks, and the looks share the level (Bonferroni).
@@ -100,7 +100,7 @@ def good_enough(records: Iterable[Record], models: Mapping[str, ModelSpec]) -> G
 
 
 class _Turn(NamedTuple):
-    """What is said of one turn."""
+    """The scores of one turn."""
 
     session: tuple[str, str]  # caller and session, a sub-agent's parent; without one, the turn for itself
     said: Mapping[str, float]  # by model with a price, its score by people and programs
@@ -128,7 +128,7 @@ class _Turn(NamedTuple):
 
 
 def decided(cheap: str, strong: str, differences: Sequence[float]) -> GoodEnough:
-    """Answer from what the last look saw.
+    """Answer from the pairs at the last look.
 
     The cheap model is good enough where the whole interval of the difference lies above minus ``MARGIN``,
     and is not where all of it lies below. How many more pairs decide it is what the pairs that differed, or

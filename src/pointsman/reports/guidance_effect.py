@@ -88,7 +88,7 @@ def compare(rows: Iterable[Followed]) -> Effect:
 def followed_in(decisions: Iterable[Decision]) -> Iterator[Followed]:
     """Result of each intervention among decisions, oldest first.
 
-    Only those taken in mode "on": while observing, nobody is treated, so there is nothing to compare with.
+    Only those taken in mode "on": while observing, no session is treated, so there is no comparison.
     """
     for decision in decisions:
         kept = decision.guidance

@@ -220,7 +220,7 @@ def scored(record: Record, *, callers: bool = True) -> Scored | None:
 
 
 def _chances(record: Record) -> dict[str, float]:
-    """With what chance each model was to answer; empty unless the model that answered was drawn."""
+    """The probability with which each model was drawn; empty unless the model that answered was drawn."""
     answer, chain = answered(record.attempts), record.decision.chain
     if answer is None or not chain or answer.model != chain[0]:
         return {}  # a fallback answered

@@ -171,7 +171,7 @@ _SUMS: Final = tuple(
 )
 
 
-_AMOUNTS: Final = (Column("part", least=44), Column("amount", right=True, show=dollars), Column(""))
+_AMOUNTS: Final = (Column("part", least=44), Column("amount", right=True, show=dollars), Column("detail"))
 
 
 def usual_baseline(models: Mapping[str, ModelSpec]) -> str:

@@ -74,7 +74,7 @@ def spending_by(by: Division, found: Mapping[Spender, Savings]) -> tuple[Spendin
 
 @dataclass(frozen=True, slots=True)
 class SavingsReport:
-    """Savings of a ledger, with the dates of the prices, and divided where that is asked for."""
+    """Savings of a ledger, with the dates of the prices, and divided on request."""
 
     money: Savings
     dates: Mapping[str, date | None]  # of the prices, by model

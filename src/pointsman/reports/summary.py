@@ -108,7 +108,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float | None:
 def priced(
     rows: Iterable[DecisionRow], models: Mapping[str, ModelSpec], baseline: str = ""
 ) -> tuple[DecisionRow, ...]:
-    """Fill in what each row cost, all beside its answer included, and what the baseline's answer would have.
+    """Fill in the cost of each row with all its extra calls, and the cost of the baseline's answer.
 
     Both are None where usage or a price is unknown. The baseline's cache is left out here: it is no matter of
     one turn.
