@@ -72,7 +72,7 @@ def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
         }
         print_json(checked | {"clients": clients, **named})
     for error in errors if not as_json else ():
-        echo(str(error), err=True)
+        echo(error.message, err=True)
         if error.hint:
             echo(f"  hint: {error.hint}", err=True)
     if errors:
