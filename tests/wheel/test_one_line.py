@@ -122,14 +122,12 @@ def test_no_color_is_obeyed_on_a_terminal(no_colour: str, home: Path) -> None:
 
 
 def test_ctrl_c_ends_a_command_without_a_traceback(home: Path) -> None:
-    said = b"".join(on_a_terminal(home, ["classify"], until=b"", key=b"\x03"))
+    said = b"".join(on_a_terminal(home, ["classify"], until=b"reading standard input"))
     assert b"Traceback" not in said
 
 
-def on_a_terminal(
-    home: Path, arguments: list[str], *, until: bytes, key: bytes = b"\x03", **variables: str
-) -> Iterator[bytes]:
-    """Run a command at a terminal, press a key once it has said ``until``, and yield what it says."""
+def on_a_terminal(home: Path, arguments: list[str], *, until: bytes, **variables: str) -> Iterator[bytes]:
+    """Run a command at a terminal, press Ctrl-C once it has printed ``until``, and yield its output."""
     child, terminal = pty.fork()
     if child == 0:
         env = environment(home) | {"TERM": "xterm-256color"} | variables
@@ -147,9 +145,8 @@ def on_a_terminal(
             break
         yield part
         said += part
-        waits = until in said and not pressed if until else not ready
-        if waits:  # again and again where nothing says that it listens
-            os.write(terminal, key)
+        if until in said and not pressed:
+            os.write(terminal, b"\x03")
             pressed = True
     else:
         os.kill(child, signal.SIGKILL)
