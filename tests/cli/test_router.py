@@ -66,7 +66,7 @@ def test_router_doctor(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sessions_in_memory_are_the_gateways_own(file: Path) -> None:
     result = run("sessions", "list")
     assert isinstance(result.exception, StoreUnavailable)
-    assert result.exception.hint == 'store = "sqlite" in [sessions] keeps them in a file'
+    assert result.exception.hint == 'store = "sqlite" in [sessions] writes them to a file'
 
 
 def test_sessions_in_a_file(file: Path) -> None:

@@ -385,7 +385,7 @@ def test_what_cannot_be_resumed_is_said(tmp_path: Path, spoil: Any, message: str
     [
         (["missing.sqlite", "--policy", "{policy}"], "there is no ledger"),
         (["{ledger}", "--policy", "missing.toml"], "cannot read missing.toml"),
-        (["{ledger}", "--policy", "{policy}", "--resume"], "--resume goes on with a file"),
+        (["{ledger}", "--policy", "{policy}", "--resume"], "--resume continues a file"),
         (["{ledger}", "--policy", "{policy}", "--out", "{policy}/x"], "cannot write"),
     ],
 )

@@ -86,7 +86,7 @@ class _Root(Group):
             )
         if args[0] == "gemini" and self.get_command(ctx, args[0]) is None:
             raise PointsmanError(
-                "Gemini CLI speaks a format of its own, generateContent, that the gateway does not serve",
+                "Gemini CLI speaks generateContent, a format that the gateway does not serve",
                 hint="pointsman qwen runs its sibling; pointsman audit reads the logs of Gemini CLI",
             )
         return super().resolve_command(ctx, args)

@@ -1,4 +1,4 @@
-"""``pointsman audit``: what agents cost and where they went wrong, from the logs on this machine."""
+"""``pointsman audit``: costs and failures of agents, from the logs on this machine."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ def audit(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Audit the logs of agents on this machine: what they cost and where they were stuck.
+    """Audit the logs of agents on this machine: costs, and where agents were stuck.
 
     Reads the session files of coding agents, or exports of LiteLLM, OpenRouter, Langfuse, Helicone and
     OpenTelemetry. It needs no key, gateway or configuration, opens no connection, and writes
-    nothing but what --incremental keeps and the files of --html and --ledger. --open serves its console
+    nothing but the cache of --incremental and the files of --html and --ledger. --open serves its console
     to this machine alone.
     """
     if html is not None:

@@ -90,8 +90,8 @@ def check(
 ) -> None:
     """Measure the selection, and report what reduces its accuracy.
 
-    Each example is scored as though it were not in its guide, and forty ordinary tasks of other kinds are
-    scored beside it: code, knowledge, text. Findings are few found or many ordinary tasks selected, missing
+    Each example is scored as though it were not in its guide, and so are forty ordinary tasks of other kinds:
+    code, knowledge, text. Findings are few found or many ordinary tasks selected, missing
     examples, unmet requirements and contradictory examples. The exit code is 1 when there are findings.
     """
     registry = _registry(file)

@@ -98,7 +98,7 @@ def classify(
     --config decides by those of [tiers.learned_router].
     A malformed line gives an error object in its place, and processing continues; the exit code is then 1.
     With --in the same for Parquet files, each row by itself: pointsman classify --in 'x/*.parquet' --out DIR
-    writes a file for each row group. The same command goes on where an earlier one ended.
+    writes a file for each row group. The same command resumes an earlier run.
     """
     decides = _policy(profile, config, policy)
     only_lines = {"FILE": file, "--verify": verify, "--learned-router": learned_router}
@@ -111,9 +111,9 @@ def classify(
 
 
 def _policy(profile: str | None, config: Path | None, whole: Path | None) -> Policy:
-    """What decides: that of a file, or a tier profile with what decides without a configuration.
+    """Return the policy of a file, or a tier profile in the default policy.
 
-    No model is asked: where the score is uncertain, a line says so.
+    No model is asked: a line is marked if its score is uncertain.
     """
     if profile is not None and config is not None:
         raise PointsmanError("--profile and --config exclude each other", hint="profile is a key of [tiers]")

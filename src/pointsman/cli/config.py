@@ -160,7 +160,7 @@ def init(
 ) -> None:
     """Write a commented configuration for the API keys in the environment, or for a local model server.
 
-    With --from-audit, for the models that the logs on this machine name. An upstream whose API key is not in
+    With --from-audit, for the models that the logs on this machine name. An upstream without an API key in
     the environment is left out; without any, the caller's own credential is passed on, as of a subscription.
     """
     if (home or logs) and not from_audit:

@@ -43,7 +43,7 @@ def evaluate_file(
     ] = "none",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Evaluate domain memory on labelled dialogues, beside three baselines.
+    """Evaluate domain memory on labelled dialogues, against three baselines.
 
     Baselines: no memory, momentum as in the source document, carry-on-null. A line has dialogue_id, turn,
     text and domain, and may have speaker (only "user" is read) and switch.

@@ -87,7 +87,7 @@ def capabilities(
     seed: Seed = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Evaluate the selection of capabilities, beside four baselines.
+    """Evaluate the selection of capabilities, against four baselines.
 
     Baselines: TF-IDF, the nearest example, the most frequent class, chance. A line has task (or text, query)
     and capabilities (or label, tool), and may have split. Without split, one line in five is held out and the
@@ -110,7 +110,7 @@ def capabilities(
 
 
 def guidance(file: JsonLines, as_json: JsonOption = False) -> None:
-    """Evaluate guidance on recorded runs, by source and outcome, beside four simple rules.
+    """Evaluate guidance on recorded runs, by source and outcome, against four simple rules.
 
     A line has "id" and either "messages" and "format" (chat, responses, messages) or "steps", and may have
     "source" and "success". A malformed line is reported, and the exit code is then 1.

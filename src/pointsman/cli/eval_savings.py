@@ -68,10 +68,10 @@ def answers(
     seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Evaluate agreement on stored answers: two cheap models are asked, the strong one where they disagree.
+    """Evaluate agreement on stored answers: two cheap models are asked, the strong one if these disagree.
 
     Two answers agree if "answer" or "value" is equal; null never agrees. Costs count both cheap models and,
-    where it is asked, the strong one. Every set is reported alone, with 95 % intervals over questions.
+    if asked, the strong one. Every set is reported alone, with 95 % intervals over questions.
     """
     if len(cheap) != 2:
         raise PointsmanError(
@@ -233,12 +233,12 @@ def savings(
 ) -> None:
     """Evaluate what each router saves at a cut fixed beforehand, beyond a coin of equal success.
 
-    The first rows fix the cut: the cheapest whose success is within the margin of always strong, with the
+    The first rows fix the cut: the cheapest with a success within the margin of always strong, with the
     certainty asked for. If none is, the router is "always strong". The other rows are served under that cut.
     A coin serves rows drawn by chance with the weak model; "saved beyond coin" is the cost of the coin with
     the same success minus the cost of the router, over the cost of always strong. Costs are those of the
     lines ("costs", which may hold what prompt caches saved), else those of the prices. Every source ("bench",
-    else "task" or "domain") fixes a cut of its own; where its rows are of several projects ("task",
+    else "task" or "domain") fixes a separate cut; if its rows are of several projects ("task",
     "domain"), router "group" ranks by the gain that the labels of each show. 95 % intervals, duplicate
     prompts drawn as one. With --second the lines hold answers ("eval answers"), each "set" is a source, and
     two rows are added: agreement of --weak and --second, which needs no cut, and agreement with the gate: a
@@ -432,7 +432,7 @@ def _sources(names: Sequence[str]) -> dict[str, NDArray[np.intp]]:
 
 
 def _scores(outcomes: Sequence[PromptOutcome], learned_router: Path | None) -> dict[str, NDArray[np.float64]]:
-    """What the learned router of a file says of the rows."""
+    """Score the rows with the learned router of a file."""
     import numpy as np
 
     from pointsman.learning.rankers import by_learned_router, was_fitted_on

@@ -69,7 +69,7 @@ def explain_text(
 ) -> None:
     """Explain the decision for a prompt: signals, weights, and what would have changed it.
 
-    Where there is a configuration, the decision is that of the gateway, except that no model is asked; tier,
+    With a configuration, the decision is that of the gateway, except that no model is asked; tier,
     model, upstream and price come last.
     """
     prompt = _said() if text == "-" else text
@@ -100,15 +100,15 @@ def _policy(profile: str | None) -> Policy:
 
 
 def _memory(config: Config | None, session: str) -> Memory:
-    """Return what a session remembers, from the store of the gateway.
+    """Return the memory of a session, from the store of the gateway.
 
     Raises:
-        PointsmanError: the gateway keeps it to itself.
+        PointsmanError: the memory is in the gateway's process alone.
     """
     if config is None or config.sessions.store == "memory":
         raise PointsmanError(
             "the memory of sessions is in the gateway alone",
-            hint='store = "sqlite" in [sessions] keeps it in a file',
+            hint='store = "sqlite" in [sessions] writes it to a file',
         )
     with closing(open_sessions(config.sessions)) as store:
         return decode_memory(store.get(session))

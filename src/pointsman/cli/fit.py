@@ -87,7 +87,7 @@ def projects(
 ) -> None:
     """Learn from own outcomes which tier is good enough for each project.
 
-    A tier is named only where it reaches the target with the certainty. [tiers.projects] uses the file.
+    A tier is named only if it reaches the target with the certainty. [tiers.projects] uses the file.
     """
     with needs_extra("fit", "pointsman fit"):
         from pointsman.learning.projects import fit_projects, read_project_outcomes
@@ -296,7 +296,7 @@ def tiers(
 
 
 def _sides(sides: Sides) -> str:
-    """Say what was made of prompts with the outcome of one model; empty where there are none."""
+    """Report the use of prompts with the outcome of one model; empty if there is no such prompt."""
     said = [f"{sides.paired:,} prompts with outcomes of both models"]
     if sides.drawn:
         said.append(f"{sides.drawn:,} with the outcome of one that chance chose, weighted by its chance")

@@ -93,7 +93,7 @@ def policy(
     """Choose tier boundaries from outcomes, for a quality or a cost target.
 
     The report uses held-out prompts. The file is accepted as a configuration: pointsman replay --policy shows
-    what it would have changed. If the target cannot be reached, no file is written and the exit code is 1.
+    the changes it makes. If the target cannot be reached, no file is written and the exit code is 1.
     """
     with needs_extra("fit", "pointsman fit policy"):
         from pointsman.learning.policy import fit_policy
@@ -161,7 +161,7 @@ def _text(
 
 
 def _write(out: Path, text: str) -> None:
-    """Write the policy and read it back, so that nobody finds out at the next start."""
+    """Write the policy and read it back, so that an error is found now and not at the next start."""
     before = out.read_bytes() if out.exists() else None
     write_file(out, text)
     try:
@@ -173,7 +173,7 @@ def _write(out: Path, text: str) -> None:
             out.write_bytes(before)
         raise ConfigError(
             f"the policy could not be read back: {error}",
-            hint="paths in a configuration are relative to it: write --out beside it",
+            hint="paths in a configuration are relative to it: write --out to its directory",
         ) from error
 
 

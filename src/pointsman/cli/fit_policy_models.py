@@ -1,4 +1,4 @@
-"""The models that ``fit policy`` and ``eval savings`` choose between, and what a call of each costs."""
+"""The models that ``fit policy`` and ``eval savings`` choose between, and the cost of a call of each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TIERS: Final = tuple(Tier)
 
 @dataclass(frozen=True)
 class ServedModels:
-    """The models of the tiers in use, cheapest first: name in the data, and what a call costs."""
+    """The models of the tiers in use, cheapest first: name in the data, and cost of a call."""
 
     names: tuple[str, ...]
     calls: tuple[float, ...] = ()  # money for one call; empty: by the specs

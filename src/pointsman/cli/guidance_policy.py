@@ -52,9 +52,9 @@ def own_classes(policy: GuidancePolicy) -> OwnClasses:
 
 @contextmanager
 def asking(config: Config, file: Path) -> Iterator[Callable[[ModelQuery], ModelReply]]:
-    """What answers the questions of a policy: the models of its file, where it asks any.
+    """Yield a function that answers the questions of a policy by the models of its file, if it asks any.
 
-    Without their keys nobody is asked; that is said, and what needs no model is decided.
+    Without their keys no model is asked: a message reports it, and decisions without a model are made.
     """
     from pointsman.config import load
     from pointsman.factory import asks_somebody, build_ask

@@ -118,7 +118,7 @@ def opencode(
 ) -> None:
     """Read an event of the opencode plugin from standard input and reply in the hook's format.
 
-    Fails open: on an error it prints one line to standard error with exit code 1. The plugin says so once,
+    Fails open: on an error it prints one line to standard error with exit code 1. The plugin reports it once,
     and opencode continues.
     """
     if context.invoked_subcommand is None:

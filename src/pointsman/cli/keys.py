@@ -76,10 +76,10 @@ def new(
 
 
 def list_keys(*, config: ConfigOption = None, as_json: JsonLinesOption = False) -> None:
-    """List keys and teams, and what is left of their budgets.
+    """List keys and teams, and the rest of their budgets.
 
-    It is what the configured store counts. Where that is the memory of the gateway, it is summed from the
-    ledger; the console's page Keys shows what the gateway counts.
+    The configured store counts the spending. If it is the memory of the gateway, spending is summed from the
+    ledger; the console's page Keys shows the gateway's count.
     """
     from pointsman.access import overview
 

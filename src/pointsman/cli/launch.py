@@ -1,4 +1,4 @@
-"""``pointsman claude`` and its like: run an agent through a gateway of its own, and say what that cost."""
+"""``pointsman claude`` and its like: run an agent through a private gateway, and report the cost."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _launch(name: str, arguments: list[str]) -> int:
 
 
 def _hidden(name: str, command: Command) -> tuple[str, ...]:
-    """Return the variables that the agent does not see: none, where it logs in by itself."""
+    """Return the variables that the agent does not see: none, if it logs in by itself."""
     return _IN_THE_WAY.get(name, ()) if "ANTHROPIC_AUTH_TOKEN" in command.environment else ()
 
 
@@ -135,7 +135,7 @@ def _gateway(name: str, file: Path, config: Config) -> Iterator[str]:
 
 
 def _is_gateway(url: str) -> bool:
-    """Whether a gateway of ours answers at an address."""
+    """Whether a Pointsman gateway answers at an address."""
     import urllib.request
     from http.client import HTTPException
 
@@ -191,7 +191,7 @@ def _own_gateway(name: str, file: Path) -> Iterator[str]:
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:
-    """Run a program in the foreground; Ctrl-C is its own, and whoever ends this process ends it too."""
+    """Run a program in the foreground: it alone handles Ctrl-C, and SIGTERM is passed to it."""
     before = {
         signal.SIGINT: signal.getsignal(signal.SIGINT),
         signal.SIGTERM: signal.getsignal(signal.SIGTERM),
@@ -212,7 +212,7 @@ def _run(command: list[str], environment: dict[str, str]) -> int:
 def _first_run() -> Path:
     """Ask the three questions of the first run, and write the answers into the user's own configuration.
 
-    Without a terminal the defaults are taken, and said.
+    Without a terminal the defaults are taken and printed.
 
     Raises:
         ConfigError: no provider can be asked.

@@ -54,9 +54,10 @@ def copy(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy everything in a ledger to another place; what is there already is left out.
+    """Copy everything in a ledger to another place; rows that exist there already are left out.
 
-    Copying again goes on where it ended. Nothing is removed from FROM.
+    Copying again resumes an interrupted copy. Nothing is removed from FROM.
+
     """
     if source == target:
         raise PointsmanError(f"{source} cannot be copied to itself")
@@ -88,8 +89,8 @@ def migrate(
 ) -> None:
     """Bring a ledger to the schema of this version, and say which versions can use it then.
 
-    A gateway adds by itself what earlier versions can go on with. In PostgreSQL a migration that ends that is
-    left to this command: stop the earlier versions first.
+    A gateway makes additions by itself if earlier versions can still use the ledger. In PostgreSQL a
+    migration after which they cannot is left to this command: stop the earlier versions first.
     """
     with opened(ledger, config) as store:
         if not isinstance(store, HasSchema):

@@ -24,7 +24,7 @@ _ALL = Retention(None, None)
 
 @contextmanager
 def opened(ledger: str | Path | None, config: Path | None, *, demo: bool = False) -> Iterator[Ledger]:
-    """Open the ledger named, else the demo's where it is asked for or the configured one; close it after use.
+    """Open the ledger named, else the demo's if it is asked for or the configured one; close it after use.
 
     Raises:
         StoreUnavailable: there is no such file, or it cannot be read.
@@ -66,7 +66,7 @@ def open_file(path: Path) -> SqliteLedger:
 
 
 def open_address(url: str, config: Path | None) -> PostgresLedger:
-    """Open the ledger in a database, with the configured password where it is the configured one.
+    """Open the ledger in a database, with the configured password if it is the configured one.
 
     Raises:
         MissingExtra: its client is not installed.
@@ -81,7 +81,7 @@ def open_address(url: str, config: Path | None) -> PostgresLedger:
 
 
 def configured(config: Path | None) -> LedgerSpec:
-    """Return where the configuration keeps decisions; the default without one.
+    """Return the ledger of the configuration; the default without one.
 
     Raises:
         ConfigError: the file is wrong.
@@ -102,7 +102,7 @@ def is_demo_newer(config: Path | None) -> bool:
 
 
 def _written(path: Path) -> float:
-    """When a ledger was last written to, in seconds since the epoch; 0 where there is none."""
+    """When a ledger was last written to, in seconds since the epoch; 0 if there is no file."""
     files = (path, path.with_name(path.name + "-wal"))  # to which SQLite writes first
     return max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
 

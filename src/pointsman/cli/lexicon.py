@@ -64,7 +64,7 @@ def _built_in() -> list[Lexicon]:
 
 
 def _read(file: Path) -> Lexicon:
-    """Read a file of any of the three kinds that hold patterns, told apart by their tables."""
+    """Read a file of any of the three kinds that hold patterns; its tables show its kind."""
     text = read(file)
     try:
         tables = tomllib.loads(text).keys()

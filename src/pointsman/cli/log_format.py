@@ -30,7 +30,7 @@ class LogFormat(StrEnum):
 
 
 class OneLine(logging.Formatter):
-    """Writes a message as one line: what is quoted in it can neither forge another nor steer a terminal."""
+    """Writes a message as one line: quoted text can neither forge another line nor steer a terminal."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name in logging
         """Write the line without a traceback."""

@@ -1,4 +1,4 @@
-"""``pointsman models``: what is known of models, configured or not, and the catalogue that it comes from."""
+"""``pointsman models``: properties of models, configured or not, and the catalogue that lists them."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def show(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what is known of a model, and where each value comes from."""
+    """Show the properties of a model, and the source of each value."""
     from pointsman.catalogue import facts, installed
     from pointsman.config.load import provider
 
@@ -204,7 +204,7 @@ def update(
 
 
 def _configured(config: Path | None) -> tuple[File, File]:
-    """Return the configuration with what is known of its models, and as it is written."""
+    """Return the configuration completed by the catalogue, and as it is written."""
     loaded = examine(config_file(config))
     if loaded.file is None or loaded.written is None:
         raise loaded.errors[0]

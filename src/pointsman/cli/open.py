@@ -65,10 +65,10 @@ def _configured(config: Path | None) -> str:
 
 
 def _check(url: str) -> None:
-    """Refuse an address at which nobody listens.
+    """Refuse an address at which no server listens.
 
     Raises:
-        PointsmanError: it is none, or nobody listens there.
+        PointsmanError: it is no address, or no server listens there.
     """
     try:
         parts = urlsplit(url)

@@ -77,7 +77,7 @@ def judge_outcomes(
     """Let a model judge pairs of an answer and a shadow's answer, blind and in both orders.
 
     Pairs that people judged come first. No label is written unless the judge agrees with them more often than
-    one who always prefers the same side. A refused try is recorded with its cost; the next one needs more.
+    one that always prefers the same side. A refused try is recorded with its cost; the next one needs more.
     """
     from asyncio import run  # most commands do without
 
@@ -91,7 +91,7 @@ def judge_outcomes(
             raise PointsmanError(
                 f"{len(known)} pairs have outcomes of people for both answers that differ, and the "
                 f"agreement of a judge needs {ENOUGH_PAIRS}",
-                hint='give one for each answer: "model" names the shadow; [shadow] text keeps both',
+                hint='give one for each answer: "model" names the shadow; [shadow] text stores both',
             )
         rest = [pair for pair in found if not pair.preference]
         refused = tries_in(store.records())
@@ -127,7 +127,7 @@ async def _judge(
         from pointsman.upstreams.connections import Connections
     model = chat_models(config.models, config.upstreams, Connections()).get(name)
     if model is None:
-        raise ConfigError(f'model "{name}" cannot be asked', hint="its upstream needs an api_key of its own")
+        raise ConfigError(f'model "{name}" cannot be asked', hint="its upstream needs an api_key")
     said = await judge_all(model, config.models[name], pairs[:known])
     if summarise(said, refused=refused).counts:
         said += await judge_all(model, config.models[name], pairs[known:])
@@ -220,8 +220,8 @@ def export_outcomes(
 ) -> None:
     """Write prompts with each model's score, as training data for "pointsman fit tiers".
 
-    Only prompts whose words were stored and that have an outcome with a score. Where the weights of a tier
-    drew the model, "chances" says with which probability each model was to serve.
+    Only prompts with stored words and an outcome with a score. Where the weights of a tier
+    drew the model, "chances" gives the probability with which each model was drawn.
     """
     models = [name for name in (weak, strong) if name]
     written = 0

@@ -51,7 +51,7 @@ class HelpWriter(Protocol):
     """What typer hands to a group for its help: the part used here."""
 
     def section(self, name: str) -> AbstractContextManager[None]:
-        """Indent what is written under a heading."""
+        """Indent the lines under a heading."""
         ...
 
     def write_dl(self, rows: list[tuple[str, str]]) -> None:
@@ -81,12 +81,12 @@ class OpenGroup(Group):
     kind = "report"
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of a name; None where nobody offers one."""
+        """Return the command of a name; None if no package offers one."""
         return super().get_command(ctx, cmd_name) or plugin_command(self.kind, cmd_name)
 
 
 def plugin_command(kind: str, name: str) -> Any:
-    """Return what a package offers as a command, a function or a ``typer.Typer``; None where none does."""
+    """Return the command of a package, a function or a ``typer.Typer``; None if no package offers one."""
     from pointsman.plugins import load
 
     offered = load(kind, name)
@@ -118,7 +118,7 @@ def first_paragraph(text: str | None) -> str:
 
 
 def report_error(error: PointsmanError) -> int:
-    """Print one line, the way out and the page about it, where they are known. Returns the exit code."""
+    """Print one line, and if known the way out and the page about it. Returns the exit code."""
     hint = error.hint
     if isinstance(error, MissingExtra):  # which does not know how this copy was installed
         from pointsman.diagnostics import install_command
@@ -196,7 +196,7 @@ def print_blocks(blocks: Iterable[Block]) -> None:
 
 
 class Report(Protocol):
-    """What a report is for a program, and for a person."""
+    """The forms of a report: for a program, and for a person."""
 
     def to_json(self) -> object:
         """Plain values."""
@@ -240,7 +240,7 @@ def needs_extra(extra: str, needed_for: str) -> Iterator[None]:
 
 
 def standard_input() -> BinaryIO:
-    """Standard input, unread. On a terminal it says that it waits.
+    """Standard input, unread. On a terminal a line reports that it waits.
 
     Raises:
         PointsmanError: it is closed.
@@ -255,7 +255,7 @@ def standard_input() -> BinaryIO:
 def read_lines(file: Path | None) -> Iterator[tuple[int, bytes]]:
     """Yield the numbered, non-blank lines of a file, or of standard input when ``file`` is None or ``-``.
 
-    A file whose name ends in ``.gz`` is unpacked on the way.
+    A file with a name that ends in ``.gz`` is decompressed.
 
     Raises:
         PointsmanError: the file cannot be read.

@@ -64,7 +64,7 @@ def replay(
 
     No model is asked. Without --out, --json prints one line per decision and the summary last. With --in it
     reads Parquet files with a column "record", a line of pointsman decisions export, and replays session by
-    session; the same command goes on where an earlier one ended.
+    session; the same command resumes an earlier run.
     """
     if pattern and (work := work_of(pattern, out, engine, workers, LEDGER=ledger, **{"--resume": resume})):
         _replay_parquet(work, policy, as_json=as_json)
@@ -73,7 +73,7 @@ def replay(
     if ledger is None:
         raise PointsmanError("there is no ledger to replay", hint="name one, or Parquet files with --in")
     if resume and out is None:
-        raise PointsmanError("--resume goes on with a file", hint="name it with --out FILE")
+        raise PointsmanError("--resume continues a file", hint="name it with --out FILE")
     with opened(ledger, None) as store:
         decides = _engine(policy, store)
         summary = Summary(decides.version)
@@ -105,7 +105,7 @@ def _replay_parquet(work: Work, policy: Path, *, as_json: bool) -> None:
 
 
 def _engine(policy: Path, ledger: Search) -> Engine:
-    """Build what decides by a policy in a file, or by an earlier one whose text the ledger keeps."""
+    """Build an engine of a policy in a file, or of an earlier one with its text in the ledger."""
     text = None if policy.exists() else ledger.policy(str(policy))
     if text is None:
         return build_engine(read_policy(policy, default_policy()))

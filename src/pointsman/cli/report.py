@@ -1,7 +1,7 @@
 """``pointsman report``: savings, and what changed them; roles, projects, kinds, drift, agreement and more.
 
-Each command is a function from a ledger to a report, with the options of that report alone. What all have in
-common is added once: where ledger and configuration are, and what is printed.
+Each command is a function from a ledger to a report, with the options of that report alone. The common
+options are added once: the places of ledger and configuration, and the form of the output.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def register(app: typer.Typer) -> None:
 
 @_command
 def agreement(source: _Source) -> AgreementReport:
-    """Report how often two cheap models agreed, and what that saved against the strong model alone.
+    """Report how often two cheap models agreed, and the savings against the strong model alone.
 
     Each recorded request is also decided again by today's [agreement.NAME] tables. Costs are at the prices of
     the configuration; a request that a cheap model served is taken to use as many tokens of the strong one.
@@ -240,7 +240,7 @@ def judge(source: _Source) -> Judges:
 
 @_command
 def kinds(source: _Source) -> Kinds:
-    """Report the kinds of prompts near the recorded ones, what they added to the score, and the tiers.
+    """Report the kinds of prompts near the recorded ones, their share of the score, and the tiers.
 
     Empty where kinds is "off" under [tiers], or the extra static is not installed.
     """
@@ -249,7 +249,7 @@ def kinds(source: _Source) -> Kinds:
 
 @_command
 def projects(source: _Source, *, target: TargetOption = 0.95, keep: KeepOption = False) -> Report:
-    """Report the outcomes of each project by model, what is expected, and the tier that is good enough."""
+    """Report the outcomes of each project by model, the expected success, and the tier good enough."""
     with needs_extra("fit", "pointsman report projects"):
         from pointsman.learning.projects import fit_projects
         from pointsman.reports.projects import ProjectReport, clients_of, outcomes_of, uses
@@ -260,7 +260,7 @@ def projects(source: _Source, *, target: TargetOption = 0.95, keep: KeepOption =
 
 @_command
 def roles(source: _Source) -> Roles:
-    """Report requests, tokens and costs by role, and what the tiers of [tiers.roles] alone save.
+    """Report requests, tokens and costs by role, and the savings of the tiers of [tiers.roles] alone.
 
     Costs are at the prices of the configuration.
     """

@@ -146,7 +146,7 @@ class Totals:
 
 
 class RequestLines:
-    """Counts requests, and writes a line for each in a thread of its own.
+    """Counts requests, and writes a line for each in a separate thread.
 
     A terminal that is stopped (Ctrl-S) blocks that thread and no request.
     """

@@ -91,7 +91,7 @@ def doctor(
 ) -> None:
     """Check configuration, engine, stores and upstreams, and report problems.
 
-    --live says how many requests it sends; a provider may charge for them. The exit code is 1 when one fails.
+    --live prints how many requests it sends; a provider may charge for them. The exit code is 1 if one fails.
     """
     if (offline or not live) and (live or model):
         raise ConfigError("--model needs --live, which excludes --offline")

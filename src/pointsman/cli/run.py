@@ -43,7 +43,7 @@ def run(
 ) -> None:
     """Execute one task and print the answer; the router's moves go to standard error.
 
-    Each question of an application without a model of its own asks the configured model of its tier. The run
+    Each question of an application that sets no model asks the configured model of its tier. The run
     is recorded in the ledger. The exit code is 0 when the task was answered and 1 when the run ended in an
     error.
     """
@@ -80,7 +80,7 @@ def _application(file: Path | None, config: Path | None) -> Iterator[Application
 
 
 def _configured(config: Path | None) -> str:
-    """The application that the configuration names; empty where it names none."""
+    """The application that the configuration names; empty if it names none."""
     from pointsman.config import AnyKey, find, load
 
     found = config or find()

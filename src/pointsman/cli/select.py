@@ -80,8 +80,8 @@ def select(
 ) -> None:
     """Select capabilities: JSON lines {"id", "task"} in, {"id", "selected", "scores", …} out.
 
-    What no option says is as [capabilities] of the configuration says. A malformed line gives an error object
-    in its place, and processing continues; the exit code is then 1.
+    Options that are not given default to [capabilities] of the configuration. A malformed line gives an error
+    object in its place, and processing continues; the exit code is then 1.
     """
     import asyncio
 
@@ -109,7 +109,7 @@ def select(
 
 
 def _policy(table: CapabilitiesSpec, given: Mapping[str, Any]) -> SelectionPolicy:
-    """What the options say, over what the file says."""
+    """Return the policy of the file, overridden by the options."""
     configured = {name: getattr(table, name) for name in SelectionPolicy.__struct_fields__}
     return SelectionPolicy(**{**configured, **given})
 

@@ -72,7 +72,7 @@ def show(session: SessionArgument, *, config: ConfigOption = None) -> None:
 
 
 def forget(session: SessionArgument, *, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Delete a session's memory. A running gateway keeps its own copy of a session file until it restarts."""
+    """Delete a session's memory. A running gateway uses its copy of a session file until it restarts."""
     with _opened(config) as store:
         if not store.forget(session):
             raise _unknown(session)
@@ -97,8 +97,8 @@ def _opened(config: Path | None) -> Iterator[SessionStore]:
     spec = load(config_file(config)).sessions
     if spec.store == "memory":
         raise StoreUnavailable(
-            "sessions are kept in the memory of the gateway that runs",
-            hint='store = "sqlite" in [sessions] keeps them in a file',
+            "sessions are in the memory of the gateway that runs",
+            hint='store = "sqlite" in [sessions] writes them to a file',
         )
     with closing(open_sessions(spec)) as store:
         if isinstance(store, SqliteSessions) and store.fault:

@@ -1,4 +1,4 @@
-"""The summary of each command, so that ``pointsman --help`` imports none of them.
+"""The summary of each command, so that ``pointsman --help`` imports no command.
 
 ``tests/cli/test_start.py`` compares each sentence with the first paragraph of the command's own help.
 """
@@ -25,7 +25,7 @@ HEADINGS: Final = {
         "ext-proc": "Decide for Envoy: serve its external processing filter over gRPC.",
         "open": "Open the console of the gateway that runs, or the page of one decision, in a browser.",
         "config": "Check, show or write the configuration file, or print its JSON Schema.",
-        "trust": "Trust the configuration of a folder: what it runs, and the secrets that it uses.",
+        "trust": "Trust the configuration of a folder: the code that it runs, and the secrets that it uses.",
         "keys": "Make, list or revoke the keys of callers.",
         "models": "Models: list and show what is known, update the catalogue.",
         "router": "Show the routing, choose the classifier model, run the doctor.",
@@ -46,7 +46,7 @@ HEADINGS: Final = {
         "run": "Execute one task and print the answer; the router's moves go to standard error.",
     },
     "Learn and measure": {
-        "audit": "Audit the logs of agents on this machine: what they cost and where they were stuck.",
+        "audit": "Audit the logs of agents on this machine: costs, and where agents were stuck.",
         "outcomes": "Import, derive, judge and export outcomes of decisions.",
         "fit": "Train on your own outcomes.",
         "eval": "Evaluate routers and classifiers on labelled data.",

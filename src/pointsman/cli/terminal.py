@@ -1,6 +1,6 @@
-"""What a terminal shows more than a pipe gets: colours, tables that fit its width, and progress.
+"""Output for a terminal, not for a pipe: colours, tables that fit its width, and progress.
 
-rich is imported only by what needs it: a table on a terminal, and the progress of what takes longer.
+rich is imported only for a table on a terminal, and for the progress of a longer operation.
 """
 
 from __future__ import annotations
@@ -152,22 +152,22 @@ _running: Final[list[_Progress]] = []
 
 
 def end_progress(*, err: bool = False) -> None:
-    """Take what is in progress off the terminal, where it would mix with what is printed there."""
+    """Remove the progress display from the terminal, so that it does not mix with other output."""
     if _running and (err or is_terminal()):
         _running[0].end()
 
 
 @contextmanager
 def progress(label: str, total: int | None = None, *, delay: float = _SOON) -> Iterator[_Progress | None]:
-    """Show on a terminal that something goes on, when it takes longer than ``delay`` seconds.
+    """Show the progress of an operation on a terminal, when it takes longer than ``delay`` seconds.
 
     Args:
-        label: What is done.
+        label: Name of the operation.
         total: How many items there are; None: not known.
         delay: Seconds after which it is shown.
 
     Yields:
-        What items are counted with; None where nobody looks.
+        The counter of items; None if standard error is no terminal, or a plain one, or has a display already.
     """
     if _running or not is_terminal(sys.stderr) or os.environ.get("TERM", "") in _PLAIN:
         yield None

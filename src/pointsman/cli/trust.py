@@ -35,7 +35,7 @@ def trust_file(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Trust the configuration of a folder: what it runs, and the secrets that it uses.
+    """Trust the configuration of a folder: the code that it runs, and the secrets that it uses.
 
     A pointsman.toml that is found in the working directory names neither code nor ${…} before its path and
     digest are recorded here. Each change asks anew, except those of pointsman's own commands. A file that
@@ -65,7 +65,7 @@ def trust_file(
 
 
 def _confirm(file: Path, found: Sequence[str]) -> None:
-    """Ask whether a file may do what it says, where a person can answer."""
+    """Ask whether the effects of a file are allowed, if a person can answer."""
     if found and sys.stdin.isatty():
         echo(f"{file} may, once it is trusted:")
         for each in found:

@@ -91,7 +91,7 @@ def _watch(
 
 
 def _asking(config: Path | None) -> AbstractContextManager[Callable[[ModelQuery], ModelReply]]:
-    """What answers model classifiers: the models of a file; without one nobody."""
+    """Return the models of a file, which answer model classifiers; without a file no model is asked."""
     if config is None:
         return nullcontext(no_model)
     from pointsman.config import AnyKey, load
