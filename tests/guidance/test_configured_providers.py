@@ -88,7 +88,16 @@ FAILING: list[Turn] = [turn("bash", {"n": n}, f"no file {n}", failed=True) for n
         ({"name": "error_rate", "threshold": 5, "window": 4}, ("threshold",), "cannot exceed window"),
         ({"name": "doom_loop", "by": "hash"}, ("by",), 'one of "result", "name", not "hash"'),
         ({"name": "sensitive_content", "patterns": ["("]}, ("patterns",), "no regular expression"),
-        ({"name": "sensitive_content", "patterns": []}, ("patterns",), "a list of strings, not []"),
+        (
+            {"name": "sensitive_content", "patterns": []},
+            ("patterns",),
+            "a list of one or more strings, not []",
+        ),
+        (
+            {"name": "unfinished", "evidence": ["test_fail"]},
+            ("evidence",),
+            'a list of one or more of "tests_fail", "edited_after_tests", "command_failed", "not_run", not [',
+        ),
         ({"name": "llm"}, (), 'has no "model"'),
         ({"name": "pattern"}, (), 'has no "pattern_type"'),
         ({"threshold": 3}, (), "a classifier has no name"),

@@ -265,7 +265,10 @@ def _expected(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(f'"{choice}"' for choice in get_args(kind))
     if get_origin(kind) in {tuple, frozenset}:
-        return "a list of strings"
+        member = get_args(kind)[0]
+        if get_origin(member) is Literal:
+            return "a list of one or more of " + _expected(member).removeprefix("one of ")
+        return "a list of one or more strings"
     words = {int: "a whole number of at least 1", float: "a number from 0 to 1", str: "a string"}
     return words.get(kind, "a value")
 
