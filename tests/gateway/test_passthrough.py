@@ -475,6 +475,12 @@ def test_the_limits_of_a_body() -> None:
         assert {row.error for row in run.rows} == {"refused"}
 
 
+def test_a_chunked_body_that_comes_in_one_piece_is_bounded() -> None:
+    with trial(limits=Limits(body_bytes=1_000)) as run:
+        got = run.ask("POST", "/v1/embeddings", content=iter([bytes(1_001)]), headers=JSON)
+        assert (got.status_code, run.upstream.asked) == (413, [])
+
+
 def test_metrics(run: Trial) -> None:
     run.ask("DELETE", "/v1/files/f")
     page = run.ask("GET", "/metrics").text

@@ -85,6 +85,28 @@ def test_a_request_without_a_model(client: httpx.Client, wire: WireFormat) -> No
     )
 
 
+@pytest.mark.parametrize("path", [PATHS[wire].encode() for wire in WireFormat])
+def test_a_chunked_body_that_comes_in_one_piece_is_bounded(path: bytes) -> None:
+    """No length is declared, and all of it is read at once with the head: the size is checked afterwards."""
+    server = ServerSpec(port=0, limits=Limits(body_bytes=1_000))
+
+    def chunked(size: int) -> bytes:
+        sent = ASKED[:-1] + b"}".rjust(size + 1 - len(ASKED))
+        coding = head(JSON, b"transfer-encoding: chunked", path=path, length=None)
+        return b"%b%x\r\n%b\r\n0\r\n\r\n" % (coding, size, sent)
+
+    with gateway(state_for(server=server)) as running:
+        assert statuses(talk(running.port, chunked(1_001))) == [b"413"]
+        assert statuses(talk(running.port, chunked(1_000))) != [b"413"]
+
+
+def test_a_chunked_outcome_that_comes_in_one_piece_is_bounded(running: Running) -> None:
+    sent = b'{"comment":"%b"}' % (b"x" * 17_000)
+    coding = head(JSON, b"transfer-encoding: chunked", path=b"/v1/decisions/d/outcome", length=None)
+    got = talk(running.port, b"%b%x\r\n%b\r\n0\r\n\r\n" % (coding, len(sent), sent))
+    assert (statuses(got), b"larger than 16384 bytes" in got) == ([b"413"], True)
+
+
 @pytest.mark.parametrize(
     ("wrong", "status", "says"),
     [

@@ -271,25 +271,20 @@ async def _read_parts(
     declared = headers.get(b"content-length", b"0")
     if declared.isdigit() and int(declared) > limit:
         raise TooLarge(f"the request body is larger than {limit} bytes")
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise CallerLeft
-    body: bytes = message.get("body", b"")
-    if reservation is not None:
-        reservation.take(len(body))
-    if not message.get("more_body", False):
-        return [body]
-    parts, size = [body], len(body)
-    while message.get("more_body", False):
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise CallerLeft
-        parts.append(message["body"])
+        part = message.get("body", b"")
+        parts.append(part)
         if reservation is not None:
-            reservation.take(len(message["body"]))
-        size += len(message["body"])
+            reservation.take(len(part))
+        size += len(part)
         if size > limit:
             raise TooLarge(f"the request body is larger than {limit} bytes")
+        more = message.get("more_body", False)
     return parts
 
 
