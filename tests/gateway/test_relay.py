@@ -1,6 +1,7 @@
 """What reaches the upstream, and what comes back."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -188,6 +189,24 @@ def test_usage_of_a_stream_is_written_down(client: httpx.Client, spoken: Spoken,
     answer = post(client, spoken, spoken.body(stream=True))
     attempt = client.get(f"/v1/decisions/{answer.headers['x-pointsman-decision-id']}").json()["attempts"][0]
     assert (attempt["input_tokens"], attempt["output_tokens"], attempt["error"]) == (3, 4, "")
+
+
+@pytest.mark.parametrize("reported", [-5, 10**30])
+def test_an_impossible_number_of_tokens_is_written_down_as_not_reported(
+    client: httpx.Client, spoken: Spoken, answering: Any, reported: int
+) -> None:
+    """A negative count would lower the costs of the day, and SQLite takes no larger integer than 64 bits."""
+    counts = dict.fromkeys(("prompt_tokens", "completion_tokens", "input_tokens", "output_tokens"), reported)
+    odd = json.dumps({**json.loads(spoken.whole), "usage": counts}).encode()
+
+    async def wrong(asked: Asked, send: Any) -> None:
+        await reply(send, 200, odd)
+
+    answering(wrong)
+    answer = post(client, spoken)
+    assert (answer.status_code, answer.content) == (200, odd)
+    attempt = client.get(f"/v1/decisions/{answer.headers['x-pointsman-decision-id']}").json()["attempts"][0]
+    assert (attempt.get("input_tokens"), attempt.get("output_tokens"), attempt["error"]) == (None, None, "")
 
 
 def test_what_the_caller_did_wrong_is_returned_and_not_retried(

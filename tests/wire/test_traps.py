@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import sse
+from pointsman.wire import FORMATS, sse
 from pointsman.wire.constructs import Untranslatable
+from pointsman.wire.conversation import Usage
 from pointsman.wire.translate import StreamTranslation, Translated, translate_answer, translate_request
 from support.translation import payloads
 
@@ -593,6 +594,47 @@ def test_usage_counts_caches_as_each_provider_does() -> None:
     assert (told["input_tokens"], told["cache_read_input_tokens"], told["output_tokens"]) == (15, 100, 7)
     told = answered(RESPONSES, MESSAGES, messages_answer(text("a"), usage=used))["usage"]
     assert (told["input_tokens"], told["input_tokens_details"]["cached_tokens"]) == (115, 100)
+
+
+#: Usage as each format reports it: input, output, and read from the cache.
+REPORTED: dict[WireFormat, Json] = {
+    CHAT: {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}},
+    RESPONSES: {"input_tokens": 9, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 4}},
+    MESSAGES: {"input_tokens": 5, "output_tokens": 2, "cache_read_input_tokens": 4},
+}
+
+
+@pytest.mark.parametrize("wire", WireFormat)
+@pytest.mark.parametrize("wrong", [-1, -(10**30), 10**30, 2**53 + 1])
+def test_a_report_with_an_impossible_number_of_tokens_is_no_report(wire: WireFormat, wrong: int) -> None:
+    def read(used: Json) -> Usage:
+        return FORMATS[wire].usage(json.dumps({"usage": used}).encode())
+
+    assert read(REPORTED[wire]) == Usage(9, 4, 2)
+    for name, value in REPORTED[wire].items():
+        odd = {"cached_tokens": wrong} if isinstance(value, dict) else wrong
+        assert read({**REPORTED[wire], name: odd}) == Usage()
+
+
+@pytest.mark.parametrize("wrong", [-1, 10**30, "7"])
+def test_a_count_that_not_every_server_reports_is_left_out_alone(wrong: object) -> None:
+    more = {"completion_tokens_details": {"reasoning_tokens": wrong}, "prompt_cache_hit_tokens": wrong}
+    used = json.dumps({"usage": {**REPORTED[CHAT], **more}}).encode()
+    assert FORMATS[CHAT].usage(used) == Usage(9, 4, 2)
+
+
+@pytest.mark.parametrize("caller", [CHAT, RESPONSES])
+@pytest.mark.parametrize("used", [{"input_tokens": -1, "output_tokens": 2}, {"input_tokens": "1"}, 7])
+def test_a_wrong_report_of_usage_costs_no_translated_answer(caller: WireFormat, used: Any) -> None:
+    answer = {**messages_answer(text("Paris")), "usage": used}
+    told = answered(caller, MESSAGES, answer)
+    assert "Paris" in json.dumps(told)
+    assert told.get("usage") is None or told["usage"]["total_tokens"] == 0
+    rest = of_messages(*block(0, text("Paris")))[1:]
+    odd = sse.event(json.dumps({"type": "message_start", "message": {**answer, "content": []}}).encode())
+    stream = streamed(caller, MESSAGES, [odd, *rest])
+    assert b"Paris" in stream
+    assert CLOSING[caller] in stream
 
 
 def test_an_answer_without_usage() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -40,6 +40,7 @@ __all__ = [
     "Reply",
     "StreamReader",
     "StreamWriter",
+    "TokenCount",
     "count",
 ]
 
@@ -92,9 +93,15 @@ Items: TypeAlias = Sequence[msgspec.Raw] | str | None
 Member: TypeAlias = Callable[[str], msgspec.Raw | None]
 
 
+#: The most tokens that a report is believed with; the ledger and JSON readers take no larger integer.
+_MOST_TOKENS: Final = 1 << 53
+#: A number of tokens in an upstream's report. A report with a negative number counts as none.
+TokenCount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_MOST_TOKENS)]
+
+
 def count(value: object) -> int | None:
-    """A number of tokens that not every server reports; one of another shape is left out."""
-    return value if type(value) is int else None
+    """A number of tokens that not every server reports; one of another shape, or negative, is left out."""
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
 
 
 class Ending(Enum):

@@ -20,6 +20,7 @@ from pointsman.wire.format import (
     ModelCall,
     Part,
     Reply,
+    TokenCount,
     count,
     decoded,
     texts,
@@ -31,13 +32,13 @@ _encode: Final = msgspec.json.encode
 
 
 class _InputDetails(msgspec.Struct, gc=False):
-    cached_tokens: int | None = None
+    cached_tokens: TokenCount | None = None
     cache_write_tokens: Any = None  # OpenRouter
 
 
 class _Usage(msgspec.Struct, gc=False):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: TokenCount | None = None
+    completion_tokens: TokenCount | None = None
     prompt_tokens_details: _InputDetails | None = None
     completion_tokens_details: Any = None
     prompt_cache_hit_tokens: Any = None  # DeepSeek

@@ -11,13 +11,13 @@ from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import Prompt
 from pointsman.wire import sse
 from pointsman.wire.conversation import Usage
-from pointsman.wire.format import CompletionSummary, End, Ending, Fault, ModelCall, Reply, decoded
+from pointsman.wire.format import CompletionSummary, End, Ending, Fault, ModelCall, Reply, TokenCount, decoded
 
 __all__ = [
     "WithUsage",
     "read_completion",
+    "read_usage",
     "usage",
-    "usage_of",
     "write_answer",
     "write_block",
     "write_message",
@@ -27,13 +27,13 @@ __all__ = [
 _encode: Final = msgspec.json.encode
 
 
-class ReportedUsage(msgspec.Struct, gc=False):
+class _Usage(msgspec.Struct, gc=False):
     """Usage as an upstream reports it; ``input_tokens`` excludes the cache."""
 
-    input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    output_tokens: int | None = None
+    input_tokens: TokenCount | None = None
+    cache_read_input_tokens: TokenCount | None = None
+    cache_creation_input_tokens: TokenCount | None = None
+    output_tokens: TokenCount | None = None
 
 
 class WithUsage(msgspec.Struct, gc=False):
@@ -60,17 +60,24 @@ class _Completion(msgspec.Struct, frozen=True, gc=False):
     delta: _Delta = _Delta()
 
 
-_decode_usage: Final = msgspec.json.Decoder(ReportedUsage | None).decode
+_decode_usage: Final = msgspec.json.Decoder(_Usage | None).decode
 _decode_answer: Final = msgspec.json.Decoder(WithUsage).decode
 
 
 def usage(answer: bytes) -> Usage:
     """Read the usage of a whole answer. Raises ``UNREADABLE`` when it is not JSON."""
-    return usage_of(_reported(_decode_answer(answer).usage)) or Usage()
+    return read_usage(_decode_answer(answer).usage) or Usage()
 
 
-def usage_of(reported: ReportedUsage | None, earlier: Usage | None = None) -> Usage | None:
-    """Put a report of usage on top of an earlier one. A zero does not replace a known figure."""
+def read_usage(raw: msgspec.Raw, earlier: Usage | None = None) -> Usage | None:
+    """Read a ``usage`` member on top of an earlier one; the earlier one if it is absent or of another shape.
+
+    A zero does not replace a known figure.
+    """
+    try:
+        reported = _decode_usage(raw)
+    except UNREADABLE:  # usage of a kind we do not know is no reason to throw an answer away
+        return earlier
     if reported is None:
         return earlier
     before = earlier or Usage()
@@ -83,14 +90,6 @@ def usage_of(reported: ReportedUsage | None, earlier: Usage | None = None) -> Us
 
 def _later(later: int | None, earlier: int | None) -> int | None:
     return later if later or earlier is None else earlier
-
-
-def _reported(raw: msgspec.Raw) -> ReportedUsage | None:
-    try:
-        reported: ReportedUsage | None = _decode_usage(raw)
-    except UNREADABLE:  # usage of a kind we do not know is no reason to throw an answer away
-        return None
-    return reported
 
 
 def read_completion(answer: bytes) -> tuple[CompletionSummary, str]:
@@ -282,7 +281,7 @@ def end(blocks: Sequence[bytes]) -> End:
             ending = Ending.COMPLETE
         elif event.type == "error":
             ending = Ending.REFUSED
-    return End(ending, usage_of(_reported(final), usage_of(_reported(start))) or Usage())
+    return End(ending, read_usage(final, read_usage(start)) or Usage())
 
 
 def answer_events(reply: Reply) -> Iterator[bytes]:

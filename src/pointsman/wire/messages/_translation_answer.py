@@ -32,7 +32,7 @@ from pointsman.wire.conversation import (
     Usage,
     UsageReport,
 )
-from pointsman.wire.messages._answer import STATUS, TYPES, ReportedUsage, usage_of
+from pointsman.wire.messages._answer import STATUS, TYPES, read_usage
 from pointsman.wire.messages._translation_parts import (
     STOP_REASONS,
     Content,
@@ -82,7 +82,7 @@ class _Answer(msgspec.Struct, gc=False):
     model: str = ""
     stop_reason: str | None = None
     stop_sequence: str | None = None
-    usage: ReportedUsage | None = None
+    usage: msgspec.Raw = msgspec.Raw()
 
 
 class _Raw(msgspec.Struct, gc=False):
@@ -108,7 +108,7 @@ def _read(answer: bytes) -> Completion:
         parts=_cut(parts) if stop in CUT else parts,
         stop=stop_beside(stop, calls=any(isinstance(part, ToolCall) for part in parts)),
         sequence=read.stop_sequence or "",
-        usage=usage_of(read.usage),
+        usage=read_usage(read.usage),
     )
 
 

@@ -26,7 +26,7 @@ from pointsman.wire.conversation import (
     UsageReport,
 )
 from pointsman.wire.format import Codec
-from pointsman.wire.messages._answer import STATUS, ReportedUsage, usage_of
+from pointsman.wire.messages._answer import STATUS, read_usage
 from pointsman.wire.messages._translation_answer import (
     CUT,
     MessagesWriter,
@@ -49,7 +49,7 @@ __all__ = ["MessagesReader"]
 class _Started(msgspec.Struct, gc=False):
     id: str | None = None
     model: str | None = None
-    usage: ReportedUsage | None = None
+    usage: msgspec.Raw = msgspec.Raw()
 
 
 class _Delta(msgspec.Struct, gc=False):
@@ -73,7 +73,7 @@ class _Event(msgspec.Struct, gc=False):
     message: _Started | None = None
     content_block: Block | None = None
     delta: _Delta | None = None
-    usage: ReportedUsage | None = None
+    usage: msgspec.Raw = msgspec.Raw()
     error: _Error | str | None = None
 
 
@@ -189,7 +189,7 @@ class MessagesReader:
         return self._begun(self._stop()) if event.type == "message_stop" else []
 
     def _start(self, message: _Started) -> list[Event]:
-        self._usage = usage_of(message.usage, self._usage)
+        self._usage = read_usage(message.usage, self._usage)
         if self._started:
             return []
         self._started = True
@@ -249,10 +249,11 @@ class MessagesReader:
             self._reason = STOP_REASONS.get(event.delta.stop_reason, StopReason.END)
             self._sequence = event.delta.stop_sequence or ""
         ended = self._end_call(is_cut=self._reason in CUT)
-        if event.usage is None:
+        used = read_usage(event.usage, self._usage)
+        if used is None or used is self._usage:
             return ended
-        self._usage = usage_of(event.usage, self._usage) or Usage()
-        return [*ended, UsageReport(self._usage)]
+        self._usage = used
+        return [*ended, UsageReport(used)]
 
     def _stop(self) -> list[Event]:
         self._over = True

@@ -13,7 +13,18 @@ from pointsman.decoding import UNREADABLE
 from pointsman.wire import sse
 from pointsman.wire._openai_errors import error_object
 from pointsman.wire.conversation import Usage
-from pointsman.wire.format import CompletionSummary, End, Ending, Fault, Part, Reply, count, decoded, texts
+from pointsman.wire.format import (
+    CompletionSummary,
+    End,
+    Ending,
+    Fault,
+    Part,
+    Reply,
+    TokenCount,
+    count,
+    decoded,
+    texts,
+)
 
 __all__ = [
     "WithUsage",
@@ -55,13 +66,13 @@ _UNASKED: Final[dict[str, Any]] = {
 
 
 class _InputDetails(msgspec.Struct, gc=False):
-    cached_tokens: int | None = None
+    cached_tokens: TokenCount | None = None
     cache_write_tokens: Any = None
 
 
 class _Usage(msgspec.Struct, gc=False):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
+    input_tokens: TokenCount | None = None
+    output_tokens: TokenCount | None = None
     input_tokens_details: _InputDetails | None = None
     output_tokens_details: Any = None
 
