@@ -94,6 +94,21 @@ def test_each_hour_is_counted_at_the_prices_then_in_force(file: Path) -> None:
         assert (prices(4)["amount"], prices(4)["detail"]) == (0.0, "the same in both periods")
 
 
+def test_a_model_that_is_no_longer_configured_has_the_prices_of_its_policy(tmp_path: Path) -> None:
+    models = '"m.1" = { input_per_million = 5.0, output_per_million = 10.0 }\n'
+    with closing(SqliteLedger(tmp_path / "ledger.sqlite")) as ledger:
+        ledger.append(PolicyText(version="old", text=f"[models]\n{models}"))
+        for policy, model, at in (("old", "m.1", FIRST), ("now", "demo-small", FIRST + HOUR)):
+            made = replace(a_decision(policy, at=at, session="s"), policy=policy, chain=(model,))
+            ledger.append(made)
+            ledger.append(an_answer(made.id, model=model))
+        with closing(Browser(console_gateway(ledger=ledger))) as browser:
+            found = browser.get(f"/console/change.json?from={FIRST:.0f}&to={FIRST + HOUR:.0f}").json()
+    assert found["from"]["cost"] > found["to"]["cost"] > 0
+    [mix] = [each for each in found["contributions"] if each["name"] == "model mix"]
+    assert (mix["models"]["m.1"] < 0, "m.1 100%" in mix["detail"]) == (True, True)
+
+
 def test_the_terminal_says_the_same(file: Path) -> None:
     config = file.with_name("pointsman.toml")
     models = "".join(

@@ -192,21 +192,24 @@ def _side(ledger: Search, policy: Policy, since: float, until: float) -> Side:
 def _models_in_force(
     ledger: Search, configured: Mapping[str, ModelSpec], since: float, until: float
 ) -> Mapping[str, ModelSpec]:
-    """The configured models, with the prices of the latest policy that decided in a period."""
+    """The models of the latest policy that decided in a period, at its prices, and those configured since."""
     uses = [use for use in ledger.policies() if use.first < until and use.last >= since and use.has_text]
     text = ledger.policy(max(uses, key=lambda use: use.first).version) if uses else None
     try:
         tables = tomllib.loads(text or "").get("models", {})
         found = {
-            name: msgspec.convert({field: tables[name].get(field) for field in _PRICES}, Prices)
-            for name in configured.keys() & tables.keys()
+            name: msgspec.convert({field: table.get(field) for field in _PRICES}, Prices)
+            for name, table in tables.items()
         }
     except (AttributeError, tomllib.TOMLDecodeError, msgspec.ValidationError):  # not by this version
         return configured
-    return {
-        name: msgspec.structs.replace(spec, **msgspec.structs.asdict(found[name])) if name in found else spec
-        for name, spec in configured.items()
+    then = {
+        name: msgspec.structs.replace(
+            configured.get(name) or ModelSpec(name, upstream="", id=""), **msgspec.structs.asdict(prices)
+        )
+        for name, prices in found.items()
     }
+    return {**configured, **then}
 
 
 #: Fields of a model that are prices.
