@@ -185,7 +185,7 @@ def test_the_demos_ledger_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     runner = CliRunner()
     missing = runner.invoke(app, ["decisions", "list", "--demo"]).exception
     assert isinstance(missing, StoreUnavailable)
-    assert missing.hint == "pointsman serve --demo writes it"
+    assert missing.hint == "pointsman serve --demo writes it with its first decision: send a request"
     demo = tmp_path / "pointsman" / "demo.sqlite"
     demo.parent.mkdir()
     ledger = SqliteLedger(demo)

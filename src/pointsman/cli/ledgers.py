@@ -110,7 +110,7 @@ def _written(path: Path) -> float:
 def _where_else(path: Path) -> str:
     demo = demo_ledger()
     if path == demo:
-        return "pointsman serve --demo writes it"
+        return "pointsman serve --demo writes it with its first decision: send a request"
     if demo.is_file():
         return f"that of pointsman serve --demo is {demo}: pointsman decisions list --demo"
-    return "pointsman serve writes one; use --ledger FILE for another file"
+    return "pointsman serve writes one with its first decision; use --ledger FILE for another file"
