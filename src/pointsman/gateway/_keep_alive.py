@@ -90,7 +90,7 @@ class KeepAlive:
 
 
 class NoKeepAlive:
-    """The same switched off: sends nothing. One for all streams."""
+    """A ``KeepAlive`` that is switched off: sends nothing. One for all streams."""
 
     has_begun = False
     has_sent = False

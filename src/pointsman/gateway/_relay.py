@@ -92,7 +92,7 @@ async def _relay_kept_alive(
     build_headers: Callable[[Target | None], Headers],
     send: Send,
 ) -> int:
-    """The same, with marks while an upstream is silent."""
+    """Relay a stream, with marks while the upstream is silent."""
     alive = KeepAlive(send, request.wire.keep_alive, keep_alive, partial(build_headers, None))
     try:
         try:

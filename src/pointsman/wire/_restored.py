@@ -159,7 +159,10 @@ def _call(call: ToolCall, tools: Mapping[str, Offered]) -> ToolCall:
 
 
 class RestoringStream:
-    """The same for the events of one stream. The input of a custom tool is passed on while it comes in."""
+    """Renames calls in the events of one stream as the caller knows its tools.
+
+    The input of a custom tool is passed on while it comes in.
+    """
 
     __slots__ = ("_inputs", "_tools")
 

@@ -41,7 +41,7 @@ def masked(body: bytes, secrets: Sequence[bytes]) -> bytes:
 
 
 def masked_events(block: bytes, secrets: Sequence[bytes]) -> bytes:
-    """The same for a block of server-sent events, of which only errors are looked at."""
+    """Return a block of server-sent events without secrets; only blocks that hold an error are searched."""
     if not secrets or b"error" not in block:
         return block
     for secret in secrets:

@@ -108,7 +108,7 @@ def cut(answer: Completion, sequences: tuple[str, ...]) -> Completion:
 
 
 class CutStream:
-    """The same for the events of one stream."""
+    """Passes on the events of one stream as far as the first of the stop sequences."""
 
     __slots__ = ("_calls", "_scanner")
 
