@@ -1,6 +1,6 @@
 """Texts added to a conversation in earlier requests, and where: they are added again at the same place.
 
-An agent sends its own history, without what was added to it. A text that is added only once is gone in the
+An agent sends its history without the added texts. A text that is added only once is gone in the
 next request: the provider's prompt cache breaks at that message, and the model forgets the text
 (docs/decisions/0133).
 """
@@ -42,9 +42,9 @@ class Additions(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def standing(additions: Additions, history: History) -> tuple[StandingInjection, ...]:
-    """What to add again to a history: the texts whose message it still holds.
+    """Return the texts to add again to a history: those of messages that it still holds.
 
-    The others are kept: a session may hold several conversations, each with a separate history.
+    The others are retained: a session may hold several conversations, each with a separate history.
     """
     moved = 0
     found: list[StandingInjection] = []
@@ -58,7 +58,7 @@ def standing(additions: Additions, history: History) -> tuple[StandingInjection,
 
 
 def latest(additions: Additions, source: str) -> Injection | None:
-    """The text that a source added last, as far as it is kept."""
+    """The text that a source added last, if it is still in memory."""
     for place in reversed(additions.places):
         for number in place.texts:
             if additions.texts[number].source == source:
@@ -67,7 +67,7 @@ def latest(additions: Additions, source: str) -> Injection | None:
 
 
 def _find(history: History, place: Place, moved: int, known: dict[int, str]) -> int | None:
-    """Where a message stands, looked for first where the one before it has moved to."""
+    """Position of a message, searched first at the offset by which the one before it has moved."""
     here, count = place.index + moved, len(history)
     for distance in _DISTANCES:
         at = here + distance
@@ -82,7 +82,7 @@ def _find(history: History, place: Place, moved: int, known: dict[int, str]) -> 
 
 
 def remember(additions: Additions, history: History, added: tuple[Injection, ...]) -> tuple[Additions, int]:
-    """Remember what is added to the last message.
+    """Remember the texts added to the last message.
 
     Returns:
         The additions, and how many earlier ones are dropped for want of room.

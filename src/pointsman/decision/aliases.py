@@ -1,10 +1,10 @@
 """Resolves the model name of a request by aliases, by the configured models, and by the providers' own ids.
 
-An alias is a pattern and a target. In a pattern ``*`` stands for any characters, also none; every other
-character stands for itself (Claude Code's ``[1m]`` is no character class). A target is ``auto``, a tier, a
+An alias is a pattern and a target. In a pattern ``*`` matches any characters, also none; every other
+character matches itself (Claude Code's ``[1m]`` is no character class). A target is ``auto``, a tier, a
 configured model, the exact pattern of another alias, or ``refuse``. The first pattern that matches counts.
 The exact id of a configured model goes before the aliases that are shipped, unless the client is known to
-send it without being told (docs/decisions/0122).
+send it by default (docs/decisions/0122).
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class ModelNames:
     def hidden_by(self, number: int) -> str:
         """The pattern before an alias that matches every name which the alias could match; empty if none.
 
-        A pattern that matches another one's text matches whatever its asterisks stand for.
+        A pattern that matches another one's text matches every expansion of its asterisks.
         """
         pattern = self._aliases[number].pattern
         return next((alias.pattern for alias in self._aliases[:number] if alias.matches(pattern)), "")
@@ -171,7 +171,7 @@ class ModelNames:
         return Named(Target(model=model), reason=Reason("routing.id", f'"{shown}" is the id of "{model}"'))
 
     def default_ids(self) -> Iterator[tuple[str, str, str, Named]]:
-        """Yield each id that a client sends by default: id, model, client, and what it means from there."""
+        """Yield each id that a client sends by default: id, model, client, and its meaning there."""
         for id_, model in self._ids.items():
             for client, pattern in CLIENT_DEFAULTS:
                 if (
@@ -182,14 +182,14 @@ class ModelNames:
                     yield id_, model, client, found
 
     def taken_ids(self) -> Iterator[tuple[str, str, Named]]:
-        """Yield each id that means something else than its model: the id, the model, and what it means."""
+        """Yield each id that means something else than its model: the id, the model, and its meaning."""
         for id_, model in self._ids.items():
             if (found := self.resolve(id_)) and found.pattern and found.target.model != model:
                 yield id_, model, found
 
 
 def _is_default(name: str, client: str) -> bool:
-    """Whether a client is known to send a name without being told to."""
+    """Whether a client is known to send a name by default."""
     sent = (pattern for begins, pattern in CLIENT_DEFAULTS if client.startswith(begins))
     return any(matches(pattern, name) for pattern in sent)
 
@@ -213,7 +213,7 @@ def follow(
 
 
 def _known(name: str, models: Collection[str]) -> Target | None:
-    """What a target means by itself; None where it can only be another alias."""
+    """The meaning of a target without other aliases; None if it can only be another alias."""
     if name == REFUSE:
         return Target(is_refused=True)
     if name in models:

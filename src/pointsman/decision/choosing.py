@@ -322,7 +322,7 @@ class ModelStage:
         """Raise the tier of this user message, until its end, and tell the model that takes over.
 
         Not where the request is served the same without it: both sides of the comparison would then hold
-        user messages for which nothing is raised. Nor at an event: the agent keeps its model.
+        user messages for which nothing is raised. Nor at an event: the agent's model is fixed then.
         """
         plain, higher = (self._choice(draft, decided, raised=raised) for raised in (False, True))
         if not self._models.is_higher(higher, plain):

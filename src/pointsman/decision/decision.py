@@ -91,8 +91,8 @@ def without_content(decision: Decision) -> Decision:
     """The decision as it is recorded: of its texts those alone that were added to the request, each once.
 
     A hint that was withheld is not recorded: it names the error it answers. One that was given is recorded
-    with the decision that added it, its quotes as words are (``ledger.redact``); not again where it is
-    added again.
+    with the decision that added it, its quotes as words are (``ledger.redact``); not again with a decision
+    that repeats it.
     """
     if decision.standing:
         again = tuple(

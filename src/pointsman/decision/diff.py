@@ -121,7 +121,7 @@ _ANSWERS: Final = {True: "yes", False: "no"}
 
 
 class AsDecided:
-    """Answers the second policy's questions from the first decision, and remembers how: nobody is asked."""
+    """Answers the second policy's questions from the first decision, and remembers how: no model is asked."""
 
     def __init__(self, then: Decision) -> None:
         self._tier = then.tier
@@ -130,7 +130,7 @@ class AsDecided:
         self.answered = ""  # "record", "no-model"; empty: nothing was asked
 
     def __call__(self, need: ModelQuery) -> ModelReply:
-        """Answer with the tier a model had verified, or that there is nobody to ask."""
+        """Answer with the tier a model had verified, or that there is no model to ask."""
         if need.kind == "verify_tier" and self._tier and self._tier.stage is Stage.VERIFIED:
             self.answered = "record"
             return ModelReply(self._tier.tier)

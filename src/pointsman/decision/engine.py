@@ -321,8 +321,8 @@ class Engine:
 def _is_enriched(draft: Draft, signature: str) -> bool:
     """Whether the conversation already holds the text of these domains: no model needs to read it twice.
 
-    A history that was compacted does not hold it any more. Of a recorded request no history is known: what
-    was added then says it.
+    A history that was compacted does not hold it any more. Of a recorded request no history is known: the
+    recorded additions show it.
     """
     reading, memory = draft.reading, draft.memory
     if memory.enriched != signature:

@@ -1,7 +1,7 @@
 """Events that an agent reports of its run, read as the requests that it sends elsewhere.
 
 An agent with hooks reports user messages and tool results, one event at a time and without the
-history. Words are judged when they are said; what the agent does afterwards belongs to the same words.
+history. Words are judged when they are sent; the agent's later actions belong to the same words.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def prompt_of(event: AgentEvent) -> AgentRequest:
 def going_on(event: AgentEvent, then: Decision, memory: Memory, evidence: Evidence) -> ReadRequest:
     """Return the reading of an event without a user message: that of the latest decision is reused.
 
-    They were not kept. What was decided from them stands with them, until somebody speaks.
+    The words were not stored. The decisions made from them hold until the next user message.
     """
     by_role = (
         then.tier is not None and then.tier.stage is Stage.ROLE
@@ -92,7 +92,7 @@ def with_event(
     run: tuple[int, tuple[Step, ...], bool],
     failed: tuple[Reason, ...],
 ) -> ReadRequest:
-    """Put what an event says of the run in the place of what a request would say of it.
+    """Replace a request's report of the run by that of an event.
 
     Args:
         reading: Of the words.

@@ -62,7 +62,7 @@ class RequestInput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def conversation(self) -> str:
-        """The session whose conversation this turn continues; empty for a helper call: it continues none."""
+        """The session that this turn continues; empty for a helper call: it continues no conversation."""
         return "" if self.role is AgentRole.HELPER else self.session
 
 

@@ -53,7 +53,7 @@ class Permits:
         return self._kinds[kind]
 
     def highest(self, permission: Permission) -> Tier | None:
-        """Return the highest tier of a request whose model is chosen; None without a bound."""
+        """Return the highest tier of a request for which a model is chosen; None without a bound."""
         low = permission.low
         if low is not None and low not in self._tiers:
             # A budget nearly spent refuses nothing: it prefers the cheapest tier that there is.

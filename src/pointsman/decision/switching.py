@@ -1,4 +1,4 @@
-"""The model of a session whose tier is decided at a start: of the session, a sub-agent, after a compaction.
+"""The model of a session with its tier decided at a start: of the session, a sub-agent, after a compaction.
 
 In use where ``[tiers] switching`` is "weighed" or "session". A change of model re-writes the conversation to
 the other model's prompt cache, so it is weighed against the calls that are still to come. Everything that is
@@ -40,10 +40,10 @@ def begins(memory: Memory, asked: RequestInput) -> Reason | None:
 
 
 def _of_subagent(memory: Memory, asked: RequestInput) -> str:
-    """The model of a sub-agent's conversation; "" where it begins.
+    """The model of a sub-agent's conversation; "" at its beginning.
 
-    A conversation has no number before its first tool call, and without guidance never: the sub-agent that
-    was new last is then taken to go on.
+    A conversation has no number before its first tool call, and without guidance never: the request is then
+    attributed to the sub-agent that began last.
     """
     if asked.purpose is Purpose.MESSAGE and not asked.thread:
         return ""
@@ -61,7 +61,7 @@ def in_use(
     same: bool,
     raised: bool,
 ) -> InUse | None:
-    """Return the model that a request's conversation has, where it does not begin; None where it has none.
+    """Return the model of a conversation that a request continues; None if it begins or has no model.
 
     Args:
         memory: of the session.
@@ -93,7 +93,7 @@ def in_use(
 
 
 def remembered(before: Memory, after: Memory, asked: RequestInput, chosen: str) -> Memory:
-    """Return what is remembered of a request: a sub-agent's model is not that of the session."""
+    """Return the memory after a request: a sub-agent's model is not that of the session."""
     if asked.role is not AgentRole.SUBAGENT:
         started = after.model if begins(before, asked) else before.started
         return msgspec.structs.replace(after, started=started, messages=asked.messages)

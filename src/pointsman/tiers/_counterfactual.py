@@ -129,7 +129,7 @@ def _at_length(scorer: TierScorer, evidence: Evidence, tokens: int) -> Evidence:
 
 
 class Contribution(msgspec.Struct, frozen=True):
-    """What one dimension added to the score."""
+    """The contribution of one dimension to the score."""
 
     dimension: str
     measure: int  # tokens, hits or question marks

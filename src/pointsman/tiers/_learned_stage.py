@@ -23,7 +23,7 @@ class LearnedRouterPolicy(LearnedRouterSettings, frozen=True, kw_only=True):
 
 
 class LearnedStage:
-    """A router made ready to decide beside one profile. Holds no state between prompts; safe to share."""
+    """A router made ready to decide with one profile. Holds no state between prompts; safe to share."""
 
     def __init__(
         self, policy: LearnedRouterPolicy, profile: TierProfile, encoder: Encoder | None = None
@@ -50,17 +50,17 @@ class LearnedStage:
     ) -> TierDecision:
         """Decide after the rules.
 
-        The rules keep their decision where an override made it, where the prompt is unlike the training
-        data, and where neither its words nor a score are at hand.
+        The decision of the rules holds if an override made it, if the prompt is unlike the training
+        data, or if neither its words nor a score are at hand.
 
         Args:
-            ruled: what the rules decided.
+            ruled: the decision of the rules.
             evidence: the scan of the prompt.
             domain: selects the learned router's offset.
-            rules: the score that the profile gives to a prompt without tools, which is what a router is
-                trained with; default: that of ``ruled``.
-            recorded: what this learned router said when the turn was live; stands in for words that were not
-                kept.
+            rules: the score that the profile gives to a prompt without tools, with which a router is
+                trained; default: that of ``ruled``.
+            recorded: the score of this learned router when the turn was live; replaces words that were not
+                stored.
         """
         if ruled.stage is Stage.OVERRIDE:
             return ruled

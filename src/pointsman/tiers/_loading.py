@@ -45,7 +45,7 @@ def builtin_profile(name: str) -> TierProfile:
     """A profile that ships with the package.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: there is no profile of that name.
     """
     if name not in BUILTIN_PROFILES:
         raise ConfigError(

@@ -37,7 +37,7 @@ _SHOWN: Final = 3
 
 
 class Level(msgspec.Struct, frozen=True, gc=False):
-    """What a measure is worth, and how that is shown."""
+    """The score of a measure, and its display."""
 
     score: float
     contribution: float  # weight * score
@@ -95,13 +95,13 @@ class CompiledDimension:
         self._alone = {place: one.template % word for place, (_, word) in self._words.items() if one.names}
 
     def measure(self, evidence: Evidence, tokens: int) -> int:
-        """What the dimension counts in a text; ``tokens`` is the profile's estimate."""
+        """The dimension's measure of a text; ``tokens`` is the profile's estimate."""
         if self.mask:
             return (evidence.hits & self.mask).bit_count()
         return tokens if self.counts_tokens else evidence.questions
 
     def at(self, measure: int) -> Level:
-        """What a measure is worth."""
+        """The level of a measure."""
         reached = bisect_right(self._places, measure)
         if not self._curve:
             return self._levels[reached]
@@ -124,7 +124,7 @@ class CompiledDimension:
         return [word for _, word in ranked]
 
     def bits(self, found: int) -> dict[str, int]:
-        """What a person would call each of the dimension's hits, and its mask; patterns share one name."""
+        """The display name of each of the dimension's hits, and its mask; patterns share one name."""
         named: dict[str, int] = {}
         for place in places(found >> self._base):
             _, name = self._words.get(place, (0, self.dimension.name))
@@ -220,7 +220,7 @@ class TierScorer:
             profile: its margin gives way to that of ``verification``.
             table: holds all signals of the profile.
             verification: how close to a boundary a model is asked, and how long it is waited for.
-            why: said in every decision of the sum: why this profile decides, and not the policy's.
+            why: reason in every decision of the sum: why this profile decides, and not the policy's.
 
         Raises:
             KeyError: the table lacks a signal of the profile.
@@ -296,7 +296,7 @@ class TierScorer:
         return Scored(total - excess, parts, tokens, excess)
 
     def _allowed(self, raised: float, tokens: int, most: float | None) -> float:
-        """What the keywords may add together of what they add one by one."""
+        """The most that the keywords may add together; ``raised`` is the sum of their contributions."""
         saturation = self.profile.saturation
         if saturation:
             raised = min(raised, saturation.most)
@@ -312,8 +312,8 @@ class TierScorer:
         Args:
             evidence: the scan of the prompt.
             domain: the task domain, where the profile gives domains a score.
-            kind: what the kinds of prompts near this one add, in units of ln(characters).
-            kinds_version: which file of kinds said so.
+            kind: the shift by the kinds of prompts near this one, in units of ln(characters).
+            kinds_version: the file of kinds that gave it.
         """
         if kind is None and evidence.characters <= _SHORT:
             known = self._known.get((evidence, domain))
@@ -356,22 +356,22 @@ class TierScorer:
         return self._ruled(scored.total, hits, signals)
 
     def decide(self, evidence: Evidence) -> Generator[ModelQuery, ModelReply, TierDecision]:
-        """Decide, asking a model at most once and only when the profile's escalation rule says so."""
+        """Decide, asking a model at most once and only when the profile's escalation rule demands it."""
         return (yield from self.verify(self.by_rules(evidence), evidence))
 
     def verify(
         self, decided: TierDecision, evidence: Evidence
     ) -> Generator[ModelQuery, ModelReply, TierDecision]:
-        """Ask a model where a decision says that it is unsure."""
+        """Ask a model if a decision is marked as unsure."""
         if not decided.needs_verification:
             return decided
         answer = yield ask(self.profile.verification, evidence.text, **self._asked)
         return settle(self.profile.verification, decided, answer)
 
     def unverified(self, decided: TierDecision) -> TierDecision:
-        """What holds of an unsure decision of the rules where no model verifies.
+        """Return the decision in place of an unsure one of the rules if no model verifies.
 
-        The same as where none could be asked: the profile's tier for a failed verification, where it has one.
+        The same as if no model could be asked: the profile's tier for a failed verification, if it has one.
         """
         tier = self.profile.verification.on_failure
         if tier is None or not decided.needs_verification or decided.stage is not _RULES:

@@ -24,7 +24,7 @@ _TIMEOUT: Final = Verification().timeout_ms
 
 
 def with_margin(profile: TierProfile, verification: Verification | None) -> TierProfile:
-    """The profile with the margin of a policy in the place of its own rule, where the policy has one."""
+    """The profile with the margin of a policy in place of its rule, if the policy has one."""
     if verification is None or verification.margin is None:
         return profile
     escalation = Margin(within=verification.margin, signal=profile.escalation.signal)
@@ -32,7 +32,7 @@ def with_margin(profile: TierProfile, verification: Verification | None) -> Tier
 
 
 def ask(prompt: VerificationPrompt, text: str, *, timeout_ms: int = _TIMEOUT) -> ModelQuery:
-    """The question. The text stands alone in the data part, between marker lines it cannot contain."""
+    """The question. The text is alone in the data part, between marker lines it cannot contain."""
     cut = text[: prompt.cut]
     marker = _marker(cut)
     return ModelQuery(

@@ -62,7 +62,7 @@ class EscalationPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trouble(NamedTuple):
-    """Why the tier is to be raised."""
+    """The reason to raise the tier."""
 
     kind: Literal["stuck", "long"]
     why: str
@@ -77,15 +77,15 @@ def source_of(project: str, model: str) -> str:
 def trouble_of(
     policy: EscalationPolicy, *, calls: int, stuck: str, project: str, model: str, message: str
 ) -> Trouble | None:
-    """Return the trouble of a request; None where there is none.
+    """Return the trouble of a request; None without trouble.
 
     Args:
-        policy: What counts as trouble.
+        policy: Thresholds of trouble.
         calls: Tool calls since the user message.
         stuck: What guidance found; empty: nothing.
         project: Its key.
         model: Configured name of the model in use.
-        message: What the control group is drawn by: the same on every tool iteration.
+        message: Key by which the control group is drawn: the same on every tool iteration.
     """
     limit = policy.longest.get(source_of(project, model))
     if stuck and policy.stuck:
@@ -103,7 +103,7 @@ def start_of(policy: EscalationPolicy, project: str) -> Tier | None:
 
 
 def handover(calls: int, errors: int) -> str:
-    """Return what the model that takes over is told: what was tried is in its history."""
+    """Return the message to the model that takes over; the history shows it the failed attempts."""
     return (
         f"Another model worked on this task until now and did not get on: {calls} tool calls since the "
         f"user's message, {errors} of which failed. You take over. Check what it assumed before you go on, "

@@ -72,12 +72,12 @@ class PromptKinds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits over the file: recorded with what it decides."""
+        """Twelve hex digits over the file: recorded with its decisions."""
         return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:12]
 
 
 class KindShift(msgspec.Struct, frozen=True, gc=False):
-    """What the kinds near one prompt add to its score."""
+    """The addition to a prompt's score by the kinds near it."""
 
     shift: float  # in units of ln(characters): weight * w * (difficulty - mean)
     likeness: float  # w, 0..1
@@ -92,7 +92,7 @@ _decode: Final = msgspec.json.Decoder(PromptKinds).decode
 
 
 class Kinds:
-    """A file of kinds made ready for one encoder. Safe to share; what it remembers is bounded."""
+    """A file of kinds made ready for one encoder. Safe to share; its cache is bounded."""
 
     def __init__(self, file: PromptKinds, encoder: Encoder, table: str) -> None:
         """Unpack the vectors.
@@ -122,11 +122,11 @@ class Kinds:
         self._kept: Final[Callable[[str], KindShift | None]] = lru_cache(_REMEMBERED)(self._of)
 
     def of(self, text: str) -> KindShift | None:
-        """Return the shift of the user's words; None where they are like no kind."""
+        """Return the shift of the user's words; None if they are like no kind."""
         return self._kept(text) if len(text) <= _LONGEST else self._of(text)
 
     def shift(self, text: str) -> float:
-        """What the kinds near the user's words add, in units of ln(characters); 0 where there are none."""
+        """The shift by the kinds near the user's words, in units of ln(characters); 0 without any."""
         found = self.of(text)
         return found.shift if found else 0.0
 

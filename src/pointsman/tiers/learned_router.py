@@ -1,9 +1,9 @@
 """The learned router: probabilities that a weak and a strong model serve a prompt well, from outcomes.
 
 A linear model over hashed words and word pairs, on top of a prior: a longer prompt, and one that the rules
-score higher, gains more from the strong model. What the n-grams say is added to the prior only as far as the
-prompt is like a kind of prompt known from training; an unknown one is ranked by length and rules alone,
-because a learned router does harm outside what it has seen (docs/decisions/0060, 0061). Made by
+score higher, gains more from the strong model. The evidence of the n-grams is added to the prior only as far
+as the prompt is like a kind of prompt known from training; an unknown one is ranked by length and rules
+alone, because a learned router does harm outside its training data (docs/decisions/0060, 0061). Made by
 ``pointsman fit tiers``; read here without any numerical library.
 """
 
@@ -52,7 +52,7 @@ _KINDS_DIGITS: Final = 6
 
 
 class KindsHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is read instead of n-grams: kinds beside length as the prior, and a static vector."""
+    """The inputs in place of n-grams: kinds and length as the prior, and a static vector."""
 
     kinds: PromptKinds
     centres: bytes  # of training prompts, signed bytes row by row, as the vectors of the kinds
@@ -61,7 +61,7 @@ class KindsHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KindsReader:
-    """A head made ready for its encoder. Safe to share; what it remembers is bounded."""
+    """A head made ready for its encoder. Safe to share; its cache is bounded."""
 
     def __init__(self, head: KindsHead, encoder: Encoder | None) -> None:
         """Unpack the arrays.
@@ -274,7 +274,7 @@ class LearnedRouter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     similarities: tuple[float, ...]  # deciles of held-out similarity, for the drift check
 
     def digest(self) -> str:
-        """Twelve hex digits over everything in the learned router: recorded with what it decides."""
+        """Twelve hex digits over everything in the learned router: recorded with its decisions."""
         return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:12]
 
 
@@ -322,9 +322,8 @@ class LearnedScorer:
 
         Args:
             text: The words.
-            rules: Score of the tier profile the learned router was fitted beside; None where another is in
-                use.
-            domain: Selects an offset where the learned router has learned one.
+            rules: Score of the tier profile the learned router was fitted with; None if another is in use.
+            domain: Selects an offset if the learned router has learned one.
         """
         learned_router = self.learned_router
         # Rounded, as are the probabilities: the last bit of a logarithm is the machine's.
@@ -373,7 +372,7 @@ class LearnedScorer:
 
 
 def _trust(similarity: float, bounds: tuple[float, float]) -> float:
-    """How much of what was learned counts, 0..1."""
+    """Weight of the learned evidence, 0..1."""
     low, high = bounds
     return min(max((similarity - low) / (high - low), 0.0), 1.0)
 

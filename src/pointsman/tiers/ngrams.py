@@ -1,10 +1,10 @@
 """Hashed n-grams (words and word pairs): the features of the learned router.
 
-No vocabulary is kept, so a learned router file holds nobody's words. Digits count by how many there are, not
-by which.
-The punctuation of prose is passed over; a symbol of code or formulas is a word. Letters whose UTF-8 form has
-at most two bytes (Latin, Greek, Cyrillic, Hebrew, Arabic) stand together as words. A character of any other
-script stands alone, so that pairs of them do the work of words in scripts without spaces.
+No vocabulary is stored, so a learned router file holds no words of prompts. Digits count by their number, not
+by their values.
+The punctuation of prose is passed over; a symbol of code or formulas is a word. Letters of at most two bytes
+in UTF-8 (Latin, Greek, Cyrillic, Hebrew, Arabic) form words together. A character of any other
+script is a word alone, so that pairs of them do the work of words in scripts without spaces.
 """
 
 from __future__ import annotations
@@ -53,5 +53,5 @@ def ngrams(text: str) -> set[int]:
 
 
 def ngram_key(text: str) -> bytes:
-    """What is equal of texts that a router cannot tell apart."""
+    """The key that is equal for texts that a router cannot tell apart."""
     return array("H", sorted(ngrams(text))).tobytes()

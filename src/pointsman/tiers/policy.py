@@ -1,6 +1,6 @@
 """The configurable policy of verification and of the learned router.
 
-These structs are tables of the configuration: what they say of themselves is printed in its reference.
+These structs are tables of the configuration: their docstrings are printed in its reference.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Spending(msgspec.Struct, frozen=True, gc=False):
-    """What was asked and paid since ``opened_at``."""
+    """Questions and money since ``opened_at``."""
 
     opened_at: float = 0.0  # seconds since the epoch
     requests: int = 0
@@ -74,13 +74,13 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
         return ""
 
     def ask(self, spending: Spending, price: float | None) -> Spending:
-        """Count a question and what it cost, where that is known."""
+        """Count a question and its price, if known."""
         money = spending.money + (price or 0.0)
         return msgspec.structs.replace(spending, asked=spending.asked + 1, money=money)
 
 
 class LearnedRouterSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A router trained on your own outcomes. The profile decides prompts that are out of distribution."""
+    """A router trained on recorded outcomes. The profile decides prompts that are out of distribution."""
 
     boundaries: Annotated[
         tuple[float, float, float],

@@ -42,7 +42,7 @@ _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Measure(StrEnum):
-    """What a dimension counts."""
+    """The quantity that a dimension counts."""
 
     TOKENS = "tokens"  # the profile's token estimate
     HITS = "hits"  # different keywords and patterns of the dimension found in the text
@@ -171,7 +171,7 @@ class Margin(_Table, frozen=True, kw_only=True, tag_field="rule", tag="margin"):
 
 
 class VerificationPrompt(_Table, frozen=True, kw_only=True):
-    """What a model is asked for the tier, and what holds when it does not answer."""
+    """The question to a model for the tier, and the tier if it does not answer."""
 
     rubric: str
     cut: _Count = 500  # characters; docs/sources/prompt-classifier.md, "How the model-based classifier works"
@@ -233,7 +233,7 @@ class TierProfile(_Table, frozen=True, kw_only=True):
                     raise ValueError(f'override "{override.name}" names an unknown dimension "{name}"')
 
     def for_tools(self) -> TierProfile:
-        """The profile of requests that offer tools: this one, or what it measures in tokens alone."""
+        """The profile of requests that offer tools: this one, or its token measures alone."""
         if not self.length_alone_with_tools:
             return self
         tokens = tuple(each for each in self.dimensions if each.measure is Measure.TOKENS)
@@ -244,7 +244,7 @@ class TierProfile(_Table, frozen=True, kw_only=True):
 
     @property
     def lowering(self) -> frozenset[str]:
-        """The dimensions whose keywords raise nothing."""
+        """The dimensions with keywords that raise nothing."""
         return frozenset(
             dimension.name
             for dimension in self.dimensions
@@ -275,7 +275,7 @@ def signal_of(profile: TierProfile, dimension: Dimension, word: str) -> Signal:
 
 
 def _written_without_spaces(word: str) -> bool:
-    """True for Thai, Kana, Han, and Hangul, whose particles are written onto the word."""
+    """True for Thai, Kana, Han, and Hangul (its particles are written onto the word)."""
     return any("฀" <= c <= "๿" or "぀" <= c <= "鿿" or "가" <= c <= "힣" for c in word)
 
 

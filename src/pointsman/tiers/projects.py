@@ -1,4 +1,4 @@
-"""The cheapest tier that is good enough for a project, as a file made from its outcomes says.
+"""The cheapest tier that is good enough for a project, from a file made from its outcomes.
 
 Pure: probabilities are computed where the file is made (``learning/projects.py``); here one is looked up.
 """
@@ -48,7 +48,7 @@ _EVEN: Final = 0.5
 
 
 class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One project, or a kind and role of it: what is known of each model, and the tier good enough."""
+    """One project, or a kind and role of it: the outcomes of each model, and the tier good enough."""
 
     outcomes: int  # own, of all models
     models: dict[str, tuple[float, float, float]]  # name -> successes, outcomes (both decayed), mean expected
@@ -68,7 +68,7 @@ class Projects(msgspec.Struct, frozen=True):
 
 
 class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Tiers by project, learned from own outcomes. Without this table no project has a tier of its own."""
+    """Tiers by project, learned from recorded outcomes. Without this table no project has a separate tier."""
 
     mode: Annotated[
         Mode, Meta(description="`observe` records what the project's tier would be; `on` uses it.")
@@ -84,13 +84,13 @@ class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProjectPolicy(ProjectSettings, frozen=True, kw_only=True):
-    """The settings with what the file holds."""
+    """The settings with the content of the file."""
 
     projects: Projects
 
 
 class ProjectTier(NamedTuple):
-    """What a project says of a user message."""
+    """The tier of a project for a user message."""
 
     tier: Tier
     why: str
@@ -98,7 +98,7 @@ class ProjectTier(NamedTuple):
 
 
 class CellName(NamedTuple):
-    """What a cell is about."""
+    """Project, kind and role of a cell."""
 
     project: str  # may hold the separator; kind and role hold none
     kind: str = ANY
@@ -111,7 +111,7 @@ def cell_name(project: str, kind: str = ANY, role: str = ANY) -> str:
 
 
 def named_cell(name: str) -> CellName:
-    """What the cell is about that ``cell_name`` has named."""
+    """Split a name that ``cell_name`` made."""
     return CellName(*name.rsplit(SEPARATOR, 2))
 
 
@@ -139,9 +139,9 @@ def read_projects(data: bytes, place: str) -> Projects:
 def tier_of_project(
     policy: ProjectPolicy, project: str, role: str, kind: str, *, message: str, tiers: tuple[Tier, ...]
 ) -> ProjectTier | None:
-    """Return the tier of a project's user message; None where nothing is known to be good enough.
+    """Return the tier of a project's user message; None if no tier is known to be good enough.
 
-    The most particular cell that says anything of a tier counts: kind and role, role, kind, the project as a
+    The most particular cell with a chance for a tier counts: kind and role, role, kind, the project as a
     whole. A tier that one of them gives less than an even chance is not taken from a wider one: the project
     may do well on it where this role of the project is known to fail.
 
@@ -150,7 +150,7 @@ def tier_of_project(
         project: Its key.
         role: The name of the request's role.
         kind: Of the prompt; ``ANY`` where kinds are not looked for.
-        message: What the exploration is drawn by: the same on every tool iteration.
+        message: Key by which the exploration is drawn: the same on every tool iteration.
         tiers: Those that have a model, the cheapest first.
     """
     cells = policy.projects.cells
@@ -204,7 +204,7 @@ _WORK: Final = frozenset({Purpose.MESSAGE, Purpose.TOOL_ITERATION})
 
 
 class RoleTiers(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tier serves requests that agents send beside their main conversation.
+    """Which tier serves requests that agents send outside their main conversation.
 
     It counts where the choice is left to the gateway: for the model `auto`, and for names that an alias maps
     to it. The default values: docs/notebook/0154.
@@ -235,20 +235,20 @@ class RoleTiers(msgspec.Struct, frozen=True, kw_only=True):
     ] = "decide"
 
     def of(self, role: AgentRole | None, purpose: Purpose | None) -> RoleTier:
-        """What serves a request of this role and purpose; "decide" where nothing is said of it."""
+        """The setting for requests of this role and purpose; "decide" if the table has no entry for them."""
         if purpose is None and role is not AgentRole.SUBAGENT:
             return "decide"
         value: RoleTier = getattr(self, name_of(role, purpose), "decide")
         return value
 
     def tier(self, role: AgentRole | None, purpose: Purpose | None) -> Tier | None:
-        """The tier that serves a request; None where none is said."""
+        """The tier that serves a request; None if the setting names no tier."""
         value = self.of(role, purpose)
         return None if value in {SESSION, "decide"} else Tier(value.upper())
 
 
 def name_of(role: AgentRole | None, purpose: Purpose | None) -> str:
-    """The name of a role as it is configured and reported; empty where nothing tells.
+    """The name of a role as it is configured and reported; empty if role and purpose are unknown.
 
     The work of a sub-agent is ``subagent``, that of the main conversation ``message`` or ``tool_iteration``.
     """

@@ -1,10 +1,10 @@
 """Recognises role and purpose of a request within an agent, by the marks of the clients in ``wire/clients``.
 
-Who asks is read only from what the agent's own code writes: headers, the beginning of the system prompt, and
-which fields are there. What for is read from the beginning of the last user message as well, because Claude
-Code's compaction differs from its main conversation by nothing else: in requests of that client alone, and in
-the text that it writes itself. Results of tools are never looked at, and neither is a text beside a person's
-words, as which some clients send them: they may come from a file or a web page.
+The role is read only from text that the agent's code writes: headers, the beginning of the system prompt, and
+which fields are there. The purpose is read from the beginning of the last user message as well, because
+Claude Code's compaction differs from its main conversation by nothing else: in requests of that client alone,
+and in the text that it writes itself. Results of tools are never read, nor is a text next to a person's
+words, as some clients send results: they may come from a file or a web page.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _PROMPTS: Final = 1_024
 
 
 class RequestRole(NamedTuple):
-    """Who within an agent sends a request, what for, and by what it is recognised."""
+    """Role and purpose of a request within an agent, and the mark that identifies them."""
 
     role: AgentRole | None = None  # None where nothing tells
     purpose: Purpose | None = None
@@ -150,14 +150,14 @@ def _says(text: str) -> bool:
 def _compared(
     system: str, offers: bool, goes_on: bool, says: bool, notes: bool, names_kind: bool
 ) -> tuple[Mark, ...]:
-    """Return the marks that a request may have; of most requests none of some thirty.
+    """Return the marks, of some thirty, that a request may have: for most requests there are none.
 
     Args:
         system: The beginning of its system prompt.
         offers: It offers tools.
         goes_on: Its last message holds results of tools, so it is no new turn of the conversation.
-        says: Its words begin with those of any mark.
-        notes: The system says what any mark looks for, behind or just before the last message.
+        says: A text of its last message begins with the words of any mark.
+        notes: A system message behind or just before the last message begins with the note of any mark.
         names_kind: It has a header that any mark looks at.
     """
     return tuple(
@@ -188,7 +188,7 @@ def _matches(mark: Mark, seen: _Seen) -> bool:
 def _has_words(mark: Mark, seen: _Seen) -> bool:
     """Whether a client's text holds the words of its mark.
 
-    A mode of the main conversation is told beside a person's words, in a reminder before or behind them.
+    A mode of the main conversation is sent with a person's words, in a reminder before or behind them.
     """
     if not mark.is_main:
         return seen.own.startswith(mark.words) and _is_from(_CLIENT_OF[mark], seen)
@@ -200,10 +200,10 @@ def _has_words(mark: Mark, seen: _Seen) -> bool:
 
 
 def _own(words: Sequence[str], *, goes_on: bool) -> str:
-    """Return the text of several in which a client asks in its own words; empty where none does.
+    """Return the one of several texts that is the client's own request; empty if there is no such text.
 
-    It is the only one beside reminders. With results of tools it is the last: Claude Code adds its request to
-    the message that holds them. Otherwise the texts are a person's and those of attached files.
+    It is the only one that is no reminder. With results of tools it is the last: Claude Code adds its request
+    to the message that holds them. Otherwise the texts are a person's and those of attached files.
     """
     spoken = [text for text in words if not text.startswith(_REMINDER)]
     return spoken[-1] if spoken and (goes_on or len(spoken) == 1) else ""
@@ -242,7 +242,7 @@ def _subagent(headers: Mapping[bytes, bytes], system: str) -> str:
 
 
 def _output_limit(body: Body) -> int:
-    """Most tokens of an answer, by the first member that says so as a plain count; 0 where none does."""
+    """Most tokens of an answer, by the first member that gives a plain count; 0 if no member does."""
     for name in _OUTPUT_LIMITS:
         value = body.member(name)
         if value is None:

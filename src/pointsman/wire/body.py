@@ -300,7 +300,7 @@ class Body:
 
 
 def _span_of(conversation: Span, items: Sequence[msgspec.Raw], number: int, between: int) -> Span:
-    """Span of an item whose list begins after one bracket and separates by so many bytes."""
+    """Span of an item of a list that begins after one bracket and separates items by ``between`` bytes."""
     start = conversation[0] + 1 + sum(map(len, items[:number])) + number * between
     return start, start + len(items[number])
 

@@ -258,7 +258,7 @@ _decode: Final = msgspec.json.Decoder(_Whole).decode
 
 
 def as_function(tool: Tool) -> tuple[str, msgspec.Raw] | None:
-    """Return the description and the arguments of a tool that the caller runs; None of any other."""
+    """Return the description and the arguments of a tool that the caller runs; None for any other."""
     found = _FUNCTIONS.get(_DATE.sub("", tool.kind))
     if found is None or not bytes(tool.raw):
         return found
@@ -274,5 +274,5 @@ def as_function(tool: Tool) -> tuple[str, msgspec.Raw] | None:
 
 
 def built_in(tool: Tool) -> str:
-    """Return the type of a tool whose calls have items of their own in Responses; empty of any other."""
+    """Return the type of a tool that has a separate item type for its calls in Responses; else empty."""
     return tool.kind if tool.kind in _BUILT_IN else ""

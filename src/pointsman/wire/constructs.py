@@ -69,7 +69,7 @@ class Report:
         self.meet(_OPAQUE.get(kind, other), field)
 
     def meet(self, construct: str, field: str = "") -> bool:
-        """Look up what the target does with a construct of the request.
+        """Look up how the target treats a construct of the request.
 
         Args:
             construct: its id, a key of ``CONSTRUCTS``.
@@ -117,7 +117,7 @@ class Report:
         if self._strict:
             raise Untranslatable(
                 f'"{where}" is not known, so it cannot be translated into the format {self.target} of '
-                f'upstream "{self._strict}", which refuses what is not known',
+                f'upstream "{self._strict}", which refuses unknown fields',
                 hint=f'[upstreams.{self._strict}] unknown = "drop" leaves such fields out, and reports them',
                 param=where,
             )

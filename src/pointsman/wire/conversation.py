@@ -180,7 +180,7 @@ class Result(ToolResult, frozen=True, gc=False):
 
     @property
     def content(self) -> tuple[Text | Media, ...]:
-        """Its parts; one where it is a plain text, none where it is empty."""
+        """Its parts; one for a plain text, none for an empty one."""
         return self.parts or ((Text(self.text),) if self.text else ())
 
 
@@ -324,7 +324,7 @@ class TextDelta(msgspec.Struct, frozen=True, gc=False):
 
 
 class CallStart(msgspec.Struct, frozen=True, gc=False):
-    """A call begins. ``index`` identifies a call whose fragments come interleaved; it is never reused."""
+    """A call begins. ``index`` identifies the call among interleaved fragments; it is never reused."""
 
     index: int
     id: str

@@ -157,7 +157,7 @@ class Members(NamedTuple):
 
     @classmethod
     def of(cls, items: str, shape: Any, names: str, *, is_required: bool = True) -> Members:
-        """Decoders of a body whose conversation is ``items``; ``names``: its other members, by spaces."""
+        """Decoders of a body with its conversation in ``items``; ``names``: its other members, by spaces."""
         conversation = (items, shape) if is_required else (items, shape, None)
         others = [(name, msgspec.Raw, ABSENT) for name in ("model", *names.split())]
         known = msgspec.defstruct(
@@ -211,8 +211,8 @@ class StreamWriter(Protocol):
     def write(self, events: Iterable[Event]) -> bytes:
         """Return the server-sent events for these; a ``Stop`` writes the closing marks of the format.
 
-        Nothing closes a stream that had no ``Stop``: the caller must not take it for whole. After ``Failed``
-        an error event of the format stands, and no closing mark.
+        Nothing closes a stream that had no ``Stop``: the caller must not take it for whole. ``Failed`` writes
+        an error event of the format, and no closing mark.
         """
         ...
 

@@ -3,10 +3,11 @@
 Reading never raises: an agent's request goes upstream whatever its shape, so an item of another shape is read
 as far as possible. Thinking and reasoning are left out: they are never evidence.
 
-Everything before an insertion keeps its meaning, so the provider's prompt cache stays warm. The agent resends
-its history without the text, which is then inserted again at the same place (docs/decisions/0133). The text
-goes inside the last message where that takes one, because strict providers refuse a second user message in a
-row, or one after a tool's ("Unexpected role 'user' after role 'tool'"; docs/notebook/0031).
+Everything before an insertion has the same meaning as before, so the provider's prompt cache stays warm. The
+agent resends its history without the text, which is then inserted again at the same place
+(docs/decisions/0133). The text goes inside the last message if that accepts a text, because strict providers
+refuse a second user message in a row, or one after a tool's ("Unexpected role 'user' after role 'tool'";
+docs/notebook/0031).
 """
 
 from __future__ import annotations
@@ -203,8 +204,8 @@ def append_text(wire: Format, items: bytes, text: str) -> bytes | None:
 def insertion(wire: Format, items: bytes, text: str, last: Item | None = None) -> Insertion | None:
     """Find where a text goes at the end of ``messages`` or ``input``, given as JSON.
 
-    None when the conversation ends with the assistant's own words, which the model is to continue, or when
-    the JSON cannot be read.
+    None when the conversation ends with the assistant's words, which the model continues, or when the JSON
+    cannot be read.
 
     Args:
         wire: The format.
@@ -219,9 +220,9 @@ def insertion(wire: Format, items: bytes, text: str, last: Item | None = None) -
 
 
 def with_texts(wire: Format, item: Item, texts: Iterable[str]) -> bytes:
-    """Return one item of a conversation with texts inside it, or in items of their own behind it.
+    """Return one item of a conversation with texts inside it, or in separate items behind it.
 
-    The same bytes as ``insertion`` gives where the item is the last. A text without a place is left out.
+    The bytes equal those of ``insertion`` if the item is the last. A text without a place is left out.
     """
     inside, behind = bytes(item), b""
     for text in texts:
@@ -244,8 +245,8 @@ def place_in_messages(
         items: The messages, as JSON.
         last: The last of them, if known.
         text: What to add.
-        as_blocks: A string gets a block beside it. Clients of Messages send the same words as a string or as
-            a block, as a cache marker comes and goes: a model reads both alike, and so it must the addition.
+        as_blocks: A string becomes a list with a second block. Clients of Messages send the same words as a
+            string or, with a cache marker, as a block: a model reads both alike, and so it must the addition.
     """
     if last is None:
         messages = _decode_items(items)

@@ -25,7 +25,7 @@ def masked_text(text: str, secrets: Sequence[bytes]) -> str:
 def masked(body: bytes, secrets: Sequence[bytes]) -> bytes:
     """Return a body without the secrets that it repeats: as they are, or in the escapes of JSON.
 
-    A body whose escapes hide one is encoded again; every other is returned unchanged.
+    A body with a secret in escapes is encoded again; every other is returned unchanged.
     """
     for secret in secrets:
         body = body.replace(secret, _MASK)

@@ -1,4 +1,4 @@
-"""What the name of a model tells of the settings it takes: there is no other sign of it in a request.
+"""Settings that a model accepts, by its name: a request has no other sign of them.
 
 A name may have a provider's prefix (``openai/gpt-5``). A model that is not known here gets the
 settings that most servers take. Source: docs/notebook/0125.
@@ -116,7 +116,7 @@ def openai_effort(model: str, effort: str) -> str:
 
 @lru_cache(_NAMES)
 def openai_effort_off(model: str) -> str:
-    """Return the effort that switches reasoning off, or down where it cannot be off; else empty."""
+    """Return the effort that switches reasoning off, or down if it cannot be off; else empty."""
     if _OFF.search(model):
         return "none"
     return "minimal" if _LEAST.search(model) else ""

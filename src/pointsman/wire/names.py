@@ -1,8 +1,8 @@
 """The names at the top level of a request body: each once, and each as its format spells it.
 
 JSON does not say which of two members of a name counts. Some readers take the first, most the last; some
-compare names without regard to case. What the gateway decides on must be what the upstream reads. Below the
-top level, where ids of objects stand, every member is looked at that some reader may take.
+compare names without regard to case. The gateway must decide on the values that the upstream reads. Below the
+top level, which holds the ids of objects, every member is examined that some reader may take.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def count_values(json: bytes, limit: int) -> int:
 
 
 def _piece(json: bytes, start: int) -> tuple[bytes, int]:
-    """Return the next bytes, and where they end; never between a backslash and what it escapes."""
+    """Return the next bytes, and their end; never between a backslash and the character it escapes."""
     piece = json[start : start + _PIECE]
     if piece.endswith(b"\\") and start + _PIECE < len(json):
         run = len(piece) - len(piece.rstrip(b"\\"))
@@ -129,14 +129,14 @@ def check_names(json: bytes, known: Collection[str]) -> None:
 def named_texts(json: bytes, names: Collection[str]) -> set[str]:
     """Return the texts under some names, wherever in a body: alone, in a list, or as the ``id`` of an object.
 
-    Of a name that stands twice in an object, both values count; a name in other cases counts as the name.
+    For a duplicate name in an object, both values count; a name in other cases counts as the name.
 
     Args:
         json: A body.
         names: In lower case.
 
     Raises:
-        MalformedRequest: it is not JSON (RFC 8259) in UTF-8, so that readers could differ on what it says.
+        MalformedRequest: it is not JSON (RFC 8259) in UTF-8, so that readers could differ on its content.
         TooLarge: it is nested too deep, or has too many values.
     """
     if len(json) > LARGE and count_values(json, _MOST_VALUES) > _MOST_VALUES:

@@ -171,7 +171,7 @@ def _think(members: _Members, thinking: _Members, given: Parameters) -> None:
 
 
 def _set_effort(members: _Members, given: Parameters) -> None:
-    """Set the effort by itself, for models that have one beside thinking: it may change within a turn."""
+    """Set the effort by itself, for models that have effort and thinking: it may change within a turn."""
     model, effort = _value(members, "model") or "", effort_of(given)
     if effort is None or effort in _OFF or not thinks_adaptively(model):
         return
@@ -189,7 +189,7 @@ def _fit_budget(members: _Members, thinking: _Members) -> None:
 
 
 def _sample_as_thinking(members: _Members) -> None:
-    """Leave out the members that the API refuses beside thinking."""
+    """Leave out the members that the API refuses together with thinking."""
     if _value(members, "temperature") not in {None, 1}:
         del members["temperature"]
     members.pop("top_k", None)

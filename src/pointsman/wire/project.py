@@ -1,8 +1,7 @@
 """Reads an agent's project: its working directory, as the agent's environment block names it.
 
-A project is the hash of the caller's key and the directory. Of the directory itself only its last part is
-kept, as the project's name in the ledger. A caller that names no directory is one project by its key and its
-program.
+A project is the hash of the caller's key and the directory. Only the last part of the directory is stored, as
+the project's name in the ledger. A caller that names no directory is one project by its key and its program.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ is taken out of the answer and put back into a later request, found by the ids o
 words. Ids of calls are unique; words are not, so a turn without calls is recognised by the whole conversation
 up to it, or another conversation's reasoning could follow the same short answer.
 
-Relayed: a request in the upstream's own format keeps its bytes. Only a conversation that was at another
-upstream as well may hold reasoning that has to be removed: no provider takes that of another one
+Relayed: the bytes of a request in the upstream's own format do not change. Only a conversation that was at
+another upstream as well may hold reasoning that has to be removed: no provider takes that of another one
 (docs/decisions/0124).
 """
 
@@ -100,7 +100,7 @@ class TurnCollector:
     )
 
     def __init__(self, author: WireFormat, before: bytes) -> None:
-        """Begin an answer in the format ``author``; ``before``: what was said up to it (``said_before``)."""
+        """Begin an answer in the format ``author``; ``before``: digest of its history (``said_before``)."""
         self._author = author
         self._before = before
         self._words: list[str] = []  # of reasoning that is not signed yet
@@ -154,7 +154,7 @@ def head(words: str) -> str:
 
 
 def signed_turn(parts: Iterable[Part], before: bytes) -> SignedTurn:
-    """Return the turn that a whole answer is; ``before``: what was said up to it (``said_before``)."""
+    """Return the turn of a whole answer; ``before``: digest of the history before it (``said_before``)."""
     calls, texts, found, said = list[str](), list[str](), list[Placed](), False
     heads = list[str]()
     for part in parts:
@@ -184,7 +184,7 @@ def _turn(
 
 
 def said_before(messages: Iterable[Message]) -> bytes:
-    """Return a digest of what was said in messages: their texts, and the ids of calls and results.
+    """Return a digest of the content of messages: their texts, and the ids of calls and results.
 
     A tool's result is not read: the call's id is enough.
     """
@@ -211,7 +211,7 @@ def _words(message: Message) -> bytes:
 
 
 def with_reasoning(conversation: Conversation, recall: Recall) -> Conversation:
-    """Return a request in which each turn whose reasoning is kept has it back, in its place."""
+    """Return a request with the stored reasoning of each turn put back in its place."""
     messages, said, is_own = [], hashlib.blake2b(digest_size=16), False
     for message in conversation.messages:
         found = message
@@ -247,7 +247,7 @@ def _placed(parts: Iterable[Part], reasoning: Sequence[Placed]) -> list[Part]:
 
 
 def _key(before: bytes, calls: Sequence[str], texts: Iterable[str]) -> str:
-    """The ids of a turn's calls, as every format may hold them; or a digest of all that was said with it."""
+    """The ids of a turn's calls, as every format may hold them; or a digest of its words and its history."""
     if calls:
         return "\x00".join(map(call_id, calls))
     words = "".join("".join(texts).split()).encode("utf-8", "surrogatepass")

@@ -307,7 +307,7 @@ class JsonHistory:
 def _any_value(item: msgspec.Raw | bytes) -> object:
     """Decode an item of any shape; None if it is not JSON.
 
-    A member that cannot be decoded, such as a number out of range, is left out: the words beside it count.
+    A member that cannot be decoded, such as a number out of range, is left out: the other members count.
     """
     try:
         return msgspec.json.decode(item)

@@ -1,7 +1,7 @@
 """Server-sent events (SSE) as bytes: splitting and reading them.
 
-Source: WHATWG HTML, "Server-sent events", sections 9.2.5 and 9.2.6. Lines end with LF or CRLF; a stream whose
-lines end with CR alone, which the standard allows and no provider sends, is refused.
+Source: WHATWG HTML, "Server-sent events", sections 9.2.5 and 9.2.6. Lines end with LF or CRLF; a stream with
+CR alone at line ends, which the standard allows and no provider sends, is refused.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _MANY: Final = 4 << 10
 class Splitter:
     """Splits one stream into blocks of whole events, in time linear in its bytes.
 
-    A half event must not go out: if the upstream fails inside it, nothing well-formed could follow. What is
-    pending of a stream that is refused is dropped: an event above the limit is never read.
+    A half event must not go out: if the upstream fails inside it, nothing well-formed could follow. The
+    pending bytes of a stream that is refused are dropped: an event above the limit is never read.
     """
 
     __slots__ = ("_bytes_left", "_event_bytes", "_lines_left", "_pending_lines", "_stream_bytes", "pending")

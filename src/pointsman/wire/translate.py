@@ -145,7 +145,7 @@ class CutStream:
 
 
 def translated_formats(spoken: Iterable[WireFormat]) -> frozenset[WireFormat]:
-    """Return the formats whose requests can be translated for an upstream that speaks some formats."""
+    """Return the formats with requests that can be translated for an upstream that speaks some formats."""
     native = frozenset(spoken)
     return frozenset(FORMATS) - native if native & FORMATS.keys() else frozenset()
 

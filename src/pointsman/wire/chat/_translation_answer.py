@@ -232,8 +232,8 @@ def is_cut_by(finish: str | None) -> bool:
 def stop_reason(finish: str | None, whole: list[bool], *, refused: bool = False) -> StopReason:
     """Why an answer ended.
 
-    Calls mean TOOLS whatever the finish says: servers report "stop" beside calls. A call that the limit or a
-    filter cut off is none to run, so those two stand unless all calls are whole, as ``whole`` says of each.
+    Calls mean TOOLS whatever the finish reason: servers report "stop" with calls. A call that the limit or a
+    filter cut off must not be run, so those two reasons hold unless ``whole`` is true for all calls.
     """
     stop = _STOPS.get(finish or "", StopReason.END)
     if whole:

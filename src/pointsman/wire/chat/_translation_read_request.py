@@ -1,7 +1,7 @@
 """A chat completions request, read into the form that every format shares.
 
-Accepted beside the members that OpenAI documents today: ``functions`` and ``function_call``, the tools of
-2023; reasoning in assistant messages; ``is_error`` on results, as recorded runs have it.
+Accepted in addition to the members that OpenAI documents today: ``functions`` and ``function_call``, the
+tools of 2023; reasoning in assistant messages; ``is_error`` on results, as recorded runs have it.
 """
 
 from __future__ import annotations

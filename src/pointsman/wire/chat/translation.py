@@ -296,7 +296,7 @@ class ChatStreamReader:
         yield CallEnd(call.index, is_cut)
 
     def _done(self) -> Iterator[Event]:
-        """The end by ``[DONE]``, which stands for a finish only where whole calls show that none is missing.
+        """The end by ``[DONE]``, which counts as a finish only if whole calls show that none is missing.
 
         Proxies write it behind streams that were cut off, so a text without a finish may be half of one.
         """

@@ -1,4 +1,4 @@
-"""GitHub Copilot CLI: it states in headers who asks, and names no session."""
+"""GitHub Copilot CLI: it states the role in headers, and names no session."""
 
 from __future__ import annotations
 

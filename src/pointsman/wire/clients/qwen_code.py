@@ -1,4 +1,4 @@
-"""Qwen Code: it names no session, and sends requests of its own behind each turn."""
+"""Qwen Code: it names no session, and sends helper requests after each turn."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ class _Block(msgspec.Struct, gc=False):
 
 
 class MessagesWriter:
-    """Writes one stream. One block is open at a time; what belongs to a later one waits for its end."""
+    """Writes one stream. One block is open at a time; content of a later one waits for its end."""
 
     __slots__ = ("_blank", "_blocks", "_calls", "_count", "_head", "_id", "_model", "_over", "_started",
                  "_usage")  # fmt: skip
@@ -316,7 +316,7 @@ class MessagesWriter:
         return last if last and last.kind == kind and not last.ended else self._add(kind, start, out)
 
     def _add(self, kind: _Kind, start: Mapping[str, Any], out: list[bytes]) -> _Block:
-        """Queue a block. Words end where something else begins; a call ends when it says so."""
+        """Queue a block. Words end where something else begins; a call ends at its end event."""
         if self._blocks and self._blocks[-1].kind != "call":
             self._end(self._blocks[-1], out)
         self._blank = ""

@@ -156,7 +156,7 @@ def read_parts(
         content: The blocks, or a text.
         raws: Gives the blocks as JSON; asked once for each block of an unknown type.
         hints: Added to.
-        readers: By type of block; those of a message where None. What has none is opaque.
+        readers: By type of block; None: those of a message. A block without a reader is opaque.
 
     Raises:
         msgspec.MsgspecError, UnicodeError, RecursionError: a block cannot be read.
@@ -258,7 +258,7 @@ def _document(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:
 
 
 def _found(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:
-    """A search result that the caller itself supplies: words, with where they come from."""
+    """A search result that the caller itself supplies: words, with their source."""
     source = block.source if isinstance(block.source, str) else ""
     head = "\n".join(part for part in (block.title, source) if part)
     content = block.content if isinstance(block.content, list) else None

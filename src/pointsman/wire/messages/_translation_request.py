@@ -257,7 +257,7 @@ def _members(body: bytes) -> tuple[_Request, Hints]:
 
 
 def _skips(known: Known, members: Mapping[str, Any]) -> bool:
-    """Whether an object is none of those read: a server tool, or a block that is kept or refused whole."""
+    """Whether an object is not read: a server tool, or a block that is preserved or refused whole."""
     kind = members.get("type")
     if known is _Tool:
         return kind not in {None, "custom"}

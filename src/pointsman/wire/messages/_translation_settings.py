@@ -1,4 +1,4 @@
-"""Settings of a request in the Messages format: sampling, thinking, tools, and what it does not have."""
+"""Settings of a request in the Messages format: sampling, thinking, tools, and settings it cannot express."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def limits(asked: Conversation, report: Report, *, resumes: bool) -> dict[str, Any]:
-    """``max_tokens`` and ``thinking``; ``resumes``: a turn goes on whose thinking is not at hand."""
+    """``max_tokens`` and ``thinking``; ``resumes``: a turn continues and its thinking is not at hand."""
     if asked.thinking_budget == 0:
         return {"max_tokens": asked.max_tokens or DEFAULT_MAX_TOKENS, "thinking": {"type": "disabled"}}
     if adaptive_effort(asked, report):

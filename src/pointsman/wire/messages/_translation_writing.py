@@ -186,7 +186,7 @@ def _plain(kind: str, data: str, report: Report) -> dict[str, str]:
 
 # Ids of calls, told apart: Messages refuses a request in which two calls have one id.
 def with_unique_ids(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Return the messages with every call's id its own, and its result under the same one."""
+    """Return the messages with a unique id for every call, and its result under the same id."""
     ids = [
         part.id
         for message in messages
@@ -302,9 +302,9 @@ def _trim(content: list[Written]) -> None:
 
 
 def _resumes(messages: list[dict[str, Any]], *, is_own: bool) -> bool:
-    """Whether a turn goes on after its calls without its first thinking: the API refuses to think then.
+    """Whether a turn continues after its calls without its first thinking: the API refuses to think then.
 
-    A model need not think before each call: a message that is the upstream's own may lack it where the turn
+    A model need not think before each call: a message of the same upstream may lack thinking if the turn
     began with some.
     """
     if len(messages) < 2 or _type(messages[-1]["content"][0]) != "tool_result":

@@ -54,7 +54,7 @@ class _Turn:
         self.removed: list[int] = []  # positions of blocks
 
     def begins_with_reasoning(self) -> bool:
-        """Whether what is left begins so."""
+        """Whether the first block that is not removed is reasoning."""
         left = (block for at, block in enumerate(self.blocks) if at not in self.removed)
         first = next(left, None)
         return first is not None and first.type in _THOUGHTS

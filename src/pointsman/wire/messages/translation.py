@@ -263,7 +263,7 @@ class MessagesReader:
 
 
 def _event(data: bytes) -> _Event:
-    """Decode one event. Raises ``UNREADABLE`` for one that is of a known kind, or of nobody knows which."""
+    """Decode one event. Raises ``UNREADABLE`` for one of a known kind, or of an unreadable kind."""
     try:
         return decoded(_decode, data)
     except UNREADABLE:

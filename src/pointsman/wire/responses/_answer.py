@@ -255,7 +255,7 @@ def end(blocks: Sequence[bytes]) -> End:
 
 
 def error_event(fault: Fault, blocks: Sequence[bytes]) -> bytes:
-    """Return the event that ends a failed stream, whose first and last blocks were ``blocks``."""
+    """Return the event that ends a failed stream; ``blocks`` are the first and last blocks of the stream."""
     numbers = _NUMBER.findall(b"".join(blocks))
     error = error_object(fault)
     # The documented event is flat, the one on the wire holds an object: clients look for either.

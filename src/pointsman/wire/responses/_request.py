@@ -5,9 +5,9 @@ repeats the effort in one of type ``configuration_update``: so the beginning of 
 cached, when they change.
 
 With OpenAI's base URL Codex sends ``compaction_trigger`` as the last item and expects one item of type
-``compaction`` in return, whose content only its provider can read. A model of another provider is asked for a
-summary instead. The item holds it, marked as the gateway's, and is read as a user's message when it comes
-back (docs/notebook/0128).
+``compaction`` in return, with content that only its provider can read. A model of another provider is asked
+for a summary instead. The item holds it, marked as the gateway's, and is read as a user's message when it
+comes back (docs/notebook/0128).
 """
 
 from __future__ import annotations

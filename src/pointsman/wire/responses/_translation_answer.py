@@ -138,7 +138,7 @@ def parts_of(raw: msgspec.Raw) -> tuple[Part, ...]:
 
 
 def stop_of(response: Response) -> StopReason:
-    """Why a response ended. Whole calls in it are what matters, unless one beside them was cut off."""
+    """Why a response ended. Whole calls in it decide, unless another call was cut off."""
     calls = [
         raw for raw in response.output or () if any(isinstance(part, ToolCall) for part in parts_of(raw))
     ]

@@ -158,7 +158,7 @@ _KEPT: Final = ("additional_tools", "compaction", "item_reference", "mcp_", "pro
 
 
 class _Undecoded(Exception):
-    """Something is to be kept as it was sent, and that has not been kept."""
+    """An item must be preserved as it was sent, and its bytes are not at hand."""
 
 
 class _Head(msgspec.Struct, gc=False):
@@ -257,7 +257,7 @@ _decode_content: Final = msgspec.json.Decoder(_Content).decode
 
 
 def merged(items: Iterator[Message]) -> tuple[Message, ...]:
-    """Return messages in which what one turn of the assistant wrote is one, and so are results in a row."""
+    """Return messages with the items of one assistant turn merged into one, and results in a row as well."""
     found: list[tuple[Role, list[Part]]] = []
     last = -1  # position of the last that is no note
     for item in items:
@@ -276,7 +276,7 @@ def merged(items: Iterator[Message]) -> tuple[Message, ...]:
 
 
 def read_items(raw: msgspec.Raw) -> tuple[Message, ...] | None:
-    """Read a list of items in one go; None when one of them is to be kept as it is, or cannot be read."""
+    """Read a list of items in one pass; None if one of them must be preserved as sent or cannot be read."""
     try:
         items = _decode_whole(raw)
         return merged(_message(item) for item in items)
@@ -348,7 +348,7 @@ def _result(item: _Item) -> Result:
 
 
 def _plain(part: Part) -> Text | Media:
-    """A part of a result: what it is not known how to show is shown as it was sent."""
+    """A part of a result: an unknown part is shown as it was sent."""
     if isinstance(part, Text | Media):
         return part
     return Text(bytes(part.raw).decode() if isinstance(part, Opaque) else getattr(part, "text", ""))

@@ -242,7 +242,7 @@ def _uncached(texts: tuple[Part, ...], report: Report) -> Iterator[Text]:
 
 
 def _settings(request: Conversation, report: Report) -> dict[str, Any]:
-    """What has to do with reasoning, the answer's text, and all that only one format has."""
+    """Members for reasoning, for the answer's text, and those that only one format has."""
     found: dict[str, Any] = {}
     inner: dict[str, dict[str, Any]] = {"reasoning": {}, "text": {}}
     if effort := openai_effort_of(request, report):
@@ -297,7 +297,7 @@ def _tool(tool: Tool, report: Report) -> msgspec.Raw | dict[str, Any]:
 
 
 def _function(tool: Tool, *, strict: bool | None) -> dict[str, Any]:
-    """A function. ``strict`` is written out, since here a function is strict unless it says otherwise."""
+    """A function. ``strict`` is always written, since in this format a function is strict by default."""
     schema = tool.schema if bytes(tool.schema) else _NO_PARAMETERS
     name = flat_name("", tool.name)
     written: dict[str, Any] = {"type": "function", "name": name, "parameters": schema}
@@ -309,7 +309,7 @@ def _function(tool: Tool, *, strict: bool | None) -> dict[str, Any]:
 
 
 def _custom(tool: Tool) -> dict[str, Any]:
-    """A custom tool of another format, whose reader may have kept its grammar as it stands here."""
+    """A custom tool of another format; its raw form may hold the grammar as this format has it."""
     written: dict[str, Any] = {"type": "custom", "name": flat_name("", tool.name)}
     if tool.description:
         written["description"] = tool.description

@@ -1,9 +1,9 @@
 """Conversations stored by the provider: the part of their items that deciding the next request needs.
 
-With ``previous_response_id`` an agent sends only what is new. The rest is put back here as far as a decision
-looks at it: how the conversation began, the person's latest words, and the calls that wait for a result. All
-other items are stood in for by one that says nothing, so that every position is what it would be in a history
-sent whole (docs/notebook/0071).
+With ``previous_response_id`` an agent sends only new items. The rest is put back here as far as a decision
+reads it: the beginning of the conversation, the person's latest words, and the calls that wait for a result.
+A placeholder item replaces each of the others, so that every position is the same as in a history sent whole
+(docs/notebook/0071).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _summary(raw: msgspec.Raw) -> bytes | None:
 
 
 def _found(raw: msgspec.Raw, find: Find, named: set[str]) -> bytes | None:
-    """What a reference stands for; None where an item is none, is unknown, or is named again."""
+    """The item that a reference names; None if an item is no reference, is unknown, or is named again."""
     if _REFERENCE not in bytes(raw):
         return None
     item = _decode_item(raw)
@@ -118,7 +118,7 @@ _decode_head: Final = msgspec.json.Decoder(_Head).decode
 
 
 def whole_request(body: Body, earlier: Sequence[bytes]) -> bytes:
-    """Return a request with the items of earlier turns before its own, which continues nothing.
+    """Return a request with the items of earlier turns before those of ``body``, and no previous response.
 
     Args:
         body: The request; its ``previous_response_id`` is set.

@@ -70,7 +70,7 @@ def write_compaction(completion: Completion, asked: Asked = NOTHING_ASKED) -> by
 
 
 class CompactionWriter(StreamWriter):
-    """Writes one stream whose only item is the compaction, at its end."""
+    """Writes one stream with the compaction as the only item, at its end."""
 
     def __init__(self, model: str, asked: Asked = NOTHING_ASKED) -> None:
         super().__init__(model, asked)
