@@ -205,7 +205,7 @@ def test_the_log_tells_when_writing_fails_and_when_it_succeeds_again(
     assert queue.close()
     assert disk.kept == [0, 1, 2]
     assert caplog.messages == [
-        "test: disk full; what comes waits, 2 entries at most",
+        "test: disk full; new entries wait, 2 entries at most",
         "test: recovered; lost meanwhile: 2",
     ]
 

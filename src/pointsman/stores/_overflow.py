@@ -1,4 +1,4 @@
-"""What a writer's queue cannot hold: entries wait in a file, or are lost and counted."""
+"""Overflow of a writer's queue: entries wait in a file, or are lost and counted."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Spill(Protocol[T]):
         ...
 
     def open_leftover(self) -> None:
-        """Go on with what an ended process left, if nothing is in use."""
+        """Open a file that an ended process left, if none is in use."""
         ...
 
     def append(self, entries: Sequence[T]) -> int:
@@ -48,7 +48,7 @@ class Spill(Protocol[T]):
         ...
 
     def put_first(self, entries: Sequence[T]) -> int:
-        """Keep entries before all others; return how many cannot be encoded."""
+        """Insert entries before all others; return how many cannot be encoded."""
         ...
 
     def take(self, most: int) -> tuple[list[T], int]:
@@ -56,11 +56,11 @@ class Spill(Protocol[T]):
         ...
 
     def confirm(self) -> None:
-        """Give up what was taken: the store has it."""
+        """Remove the taken entries: the store has them."""
         ...
 
     def close(self) -> None:
-        """Release the file with what is in it."""
+        """Release the file with its entries."""
         ...
 
 
@@ -77,7 +77,7 @@ def fill(queue: deque[T | threading.Event], batch: list[T]) -> list[threading.Ev
 
 
 class Tally:
-    """Counts of entries, and the current failure of the store. The log tells when that begins and ends."""
+    """Counts of entries, and the current failure of the store. The log reports its begin and end."""
 
     def __init__(self, name: str, place: str) -> None:
         self._name: Final = name
@@ -98,7 +98,7 @@ class Tally:
         """Record that a write failed; ``unforeseen``: with an error for which its batch is lost."""
         if not self.fault:
             self._lost_before = self.lost
-            what = "a batch is lost" if unforeseen else f"what comes waits, {self._place}"
+            what = "a batch is lost" if unforeseen else f"new entries wait, {self._place}"
             log.warning("%s: %s; %s", self._name, fault, what, exc_info=unforeseen)
         self.fault = fault
 
@@ -161,7 +161,7 @@ class Overflow(Generic[T]):
         self._full.set()
 
     def open_leftover(self) -> None:
-        """Go on with what an ended process left."""
+        """Open the file that an ended process left."""
         try:
             self._spill.open_leftover()
         except OSError as error:
@@ -182,13 +182,13 @@ class Overflow(Generic[T]):
             return []
 
     def confirm(self) -> None:
-        """Give up the entries of the last batch, which the store has, where they are from the spill."""
+        """Remove the entries of the last batch, which the store has, if they are from the spill."""
         if self._is_taken:
             with self._moving:
                 self._confirm()
 
     def leave(self, batch: list[T]) -> None:
-        """Leave what waits, in order, to the next start; count as lost what the spill does not take."""
+        """Leave the waiting entries, in order, to the next start; count those the spill refuses as lost."""
         self.is_left = True
         with self._moving:
             pieces = [] if self._is_taken else [batch]
@@ -207,7 +207,7 @@ class Overflow(Generic[T]):
                     self._tally.lose(len(piece))
             batch.clear()
             where = self._spill.where
-            log.warning("%s: what waits is written after the next start, from %s", self._limits.name, where)
+            log.warning("%s: waiting entries are written after the next start: %s", self._limits.name, where)
 
     def _take(self, batch: list[T]) -> None:
         try:
@@ -260,7 +260,7 @@ class Overflow(Generic[T]):
             if not self._has_begun:
                 self._has_begun = True
                 where = self._spill.where
-                log.warning("%s: the queue is half full; what comes waits in %s", self._limits.name, where)
+                log.warning("%s: the queue is half full; new entries wait in %s", self._limits.name, where)
             self._in_hand, self._fault = [], ""
         return True
 

@@ -1,4 +1,4 @@
-"""One SQLite file of ours: opened by the thread that writes it, read by any, never mistaken for another's."""
+"""One SQLite file: opened by the thread that writes it, read by any, never mistaken for another program's."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _STEPS: Final = 20_000
 
 
 class SqliteFile:
-    """A file in write-ahead mode with a schema of its own.
+    """A file in write-ahead mode with a versioned schema.
 
     Args:
         path: the file; its directory and itself are made when it is first written.
-        kind: what it is, for messages: ``ledger``.
-        application: SQLite's field for telling whose file it is.
+        kind: noun for messages: ``ledger``.
+        application: SQLite's field that identifies the program of a file.
         migrations: entry *n* turns a file of version n into one of version n + 1. Never change one that
             was released.
         readable_from: schema of the earliest program that may use the file; default: this one's alone.
@@ -125,7 +125,7 @@ class SqliteFile:
             seconds: After which it is ended; None for never.
 
         Raises:
-            StoreUnavailable: there is no file, it cannot be read, it is not ours, or it took too long.
+            StoreUnavailable: there is no file, it cannot be read, is another program's, or it took too long.
         """
         try:
             with self.lock:
@@ -145,7 +145,7 @@ class SqliteFile:
             raise StoreUnavailable(f"cannot read the {self._kind} {self.path}: {error}") from error
 
     def _current_reader(self) -> sqlite3.Connection | None:
-        """Return the connection to read with; None where the file has no tables yet."""
+        """Return the connection to read with; None if the file has no tables yet."""
         found = _identity(self.path)
         if found != self._read:
             self._is_another()
@@ -155,7 +155,7 @@ class SqliteFile:
         return self._reader
 
     def _beside(self, ending: str) -> Path:
-        """Return where SQLite keeps a file of its own: with ``-wal`` the log, with ``-shm`` its index."""
+        """Return the path of a side file of SQLite: with ``-wal`` the log, with ``-shm`` its index."""
         path = self.path.resolve()
         return path.with_name(path.name + ending)
 
@@ -175,7 +175,7 @@ class SqliteFile:
     def _open_reader(self) -> sqlite3.Connection | None:
         """Open the file to read, brought up to date before when an older version of this program made it.
 
-        None where it has no tables yet: another process makes them.
+        None if it has no tables yet: another process makes them.
         """
         uri = self.path.resolve().as_uri()
         reader = _connect(f"{uri}?mode=ro")
@@ -208,7 +208,7 @@ class SqliteFile:
             found = self._state(connection)
             if found.number > self.schema.number:
                 log.warning(
-                    "the %s %s has schema %d%s; this program goes on with schema %d",
+                    "the %s %s has schema %d%s; this program continues with schema %d",
                     *(self._kind, self.path, found.number, found.owner, self.schema.number),
                 )
                 return
@@ -223,10 +223,10 @@ class SqliteFile:
             connection.execute(f"PRAGMA user_version = {self.schema.number}")
 
     def state(self) -> SchemaState:
-        """Return the schema that the file has; number 0 where there is none. Nothing is changed.
+        """Return the schema of the file; number 0 if it has none. Nothing is changed.
 
         Raises:
-            StoreUnavailable: it cannot be read, is not ours, or a later program changed it.
+            StoreUnavailable: it cannot be read, is another program's, or a later program changed it.
         """
         if not self.path.exists():
             return SchemaState(0, 0)
@@ -274,7 +274,7 @@ class MemoryFile(SqliteFile):
         return self._connection
 
     def close_writer(self) -> None:
-        """Keep the connection: the database would go with it."""
+        """Leave the connection open: the database would be lost with it."""
 
     def _current_reader(self) -> sqlite3.Connection | None:
         return self._connection
@@ -307,7 +307,7 @@ def _identity(path: Path) -> _Identity | None:
 
 
 def insert(connection: sqlite3.Connection, statement: str, rows: Sequence[Sequence[object]]) -> None:
-    """Insert rows, many with each statement; ``{rows}`` stands in it for their values.
+    """Insert rows, many with each statement; their values replace ``{rows}`` in it.
 
     ``executemany`` gives the interpreter lock away and waits for it again with every row, each time against
     an event loop: that costs a request 30 µs. The numbers of rows are powers of two, so that eight prepared

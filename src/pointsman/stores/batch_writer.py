@@ -20,23 +20,23 @@ T = TypeVar("T")
 
 
 class BatchWriter(Generic[T]):
-    """Hands entries to ``write`` in batches, from a thread of its own that starts with the first entry.
+    """Hands entries to ``write`` in batches, from a separate thread that starts with the first entry.
 
     ``write`` returns how many entries of its batch it had to refuse. When it raises a ``PointsmanError`` or
-    an ``OSError`` the batch is kept and tried again; after anything else the batch is lost. The entries
-    put are at every moment those ``written``, ``lost`` and ``waiting``, each exactly once. The log tells when
-    writing begins to fail, and when it succeeds again.
+    an ``OSError`` the batch is tried again; after anything else the batch is lost. The entries
+    put are at every moment those ``written``, ``lost`` and ``waiting``, each exactly once. The log reports
+    the first failure of a write, and the first success after it.
 
     Args:
         write: called from the writer's thread only.
-        size: entries that may wait; what comes beyond is lost and counted.
+        size: entries that may wait; entries beyond it are lost and counted.
         name: of the thread, and of the store in the log.
         linger: seconds for which entries gather into a batch.
         retry: seconds between attempts while ``write`` fails.
-        upkeep: does a piece of other work in the writer's thread and tells whether more is left. Called after
-            what was queued is written, and again while nothing waits. Must not raise.
+        upkeep: does a piece of other work in the writer's thread and returns whether more is left. Called
+            after the queued entries are written, and again while nothing waits. Must not raise.
         spill: where entries wait once the queue is half full, because the store is away or slow: they are
-            written before what is queued. A thread of its own moves them. What waits at the end stays there.
+            written before queued ones. A separate thread moves them. Entries that wait at the end stay there.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class BatchWriter(Generic[T]):
         self._idle = True
         self._closed = False
         self._thread: threading.Thread | None = None
-        self._stuck = False  # a batch is kept, to be tried again
+        self._stuck = False  # a batch waits for another attempt
         self._tally: Final = Tally(name, f"{size:,} entries at most{', then in a file' if spill else ''}")
         self._overflow: Final = Overflow(spill, self._queue, self._limits, self._tally) if spill else None
 
@@ -72,7 +72,7 @@ class BatchWriter(Generic[T]):
 
     @property
     def lost(self) -> int:
-        """Entries that could not be kept."""
+        """Entries that could not be stored."""
         return self._tally.lost
 
     @property
@@ -108,13 +108,13 @@ class BatchWriter(Generic[T]):
         return True
 
     def resume(self) -> None:
-        """Begin to write what an ended process left in the spill."""
+        """Begin to write the entries that an ended process left in the spill."""
         self._rouse()
 
     def flush(self, timeout: float = 5.0) -> bool:
         """Wait until nothing put before is waiting, ``timeout`` seconds at most; False when it still is.
 
-        Nobody waits for a store that fails.
+        It does not wait for a store that fails.
         """
         if self._thread is None or self._stuck or self._spilled:
             return not self.waiting
@@ -177,7 +177,7 @@ class BatchWriter(Generic[T]):
         return bool(self._queue or self._spilled) and not (self._overflow and self._overflow.is_left)
 
     def _drain(self) -> None:
-        """Write what is queued now. What comes meanwhile gathers anew, or a busy store never ends writing."""
+        """Write the entries queued now. Later ones form a new batch, or a busy store never ends writing."""
         due = len(self._queue) + self._spilled
         while self._batch or due > 0:
             overflow = self._overflow
@@ -193,7 +193,7 @@ class BatchWriter(Generic[T]):
         return None
 
     def _write_batch(self) -> bool:
-        """Write the batch; False when it is to be tried again."""
+        """Write the batch; False when it must be tried again."""
         if not self._batch:
             return True
         try:
@@ -216,7 +216,7 @@ class BatchWriter(Generic[T]):
         return True
 
     def _give_up(self) -> None:
-        """After a failure: lose what waits when closed, else pause before the next attempt."""
+        """After a failure: lose the waiting entries when closed, else pause before the next attempt."""
         if not self._closed:
             self._hurry.wait(self._limits.retry)
             self._hurry.clear()

@@ -1,9 +1,9 @@
-"""Schemas of stores that programs of several versions share: which program may use which.
+"""Schemas of stores that several program versions share: which program may use which.
 
 Migration *n* turns schema n - 1 into schema n. Most only add to it: tables, indexes, columns with a default.
-A program of an earlier schema goes on writing and reading what later migrations added to, as its statements
-name their columns. A migration that changes or removes what is there is a break: the table ``meta`` says from
-which schema on programs may use what they find (``readable_from``), since when, and which version did that.
+A program of an earlier schema still writes and reads tables that later migrations added to, as its statements
+name their columns. A migration that changes or removes tables or columns is a break: the table ``meta`` has
+the first schema of programs that may use the store (``readable_from``), and the migration's time and version.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SchemaState:
 
     @classmethod
     def found(cls, number: int, meta: dict[str, str]) -> SchemaState:
-        """Return a state: the number, and the rows of ``meta``; without these only its own program may."""
+        """Return a state: the number, and the rows of ``meta``; default of ``readable_from``: the number."""
         readable_from = meta.get("readable_from", "")
         return cls(
             number,
@@ -40,7 +40,7 @@ class SchemaState:
 
     @property
     def owner(self) -> str:
-        """Who migrated it and when, for messages; empty where that is not known."""
+        """Version that migrated it and time, for messages; empty if unknown."""
         return f" (pointsman {self.by}, {self.since})" if self.by else ""
 
 
@@ -61,10 +61,10 @@ class Schema:
 
         Args:
             found: The state of the store.
-            place: What it is and where, for the message.
+            place: Kind and address of the store, for the message.
 
         Raises:
-            StoreUnavailable: Names both schemas, who migrated it, and since when.
+            StoreUnavailable: Names both schemas, the version that migrated it, and the time.
         """
         if found.number > self.number and found.readable_from > self.number:
             raise StoreUnavailable(
@@ -75,7 +75,7 @@ class Schema:
             )
 
     def is_break(self, found: SchemaState) -> bool:
-        """Return whether programs of the schema found cannot use what a migration would make of it."""
+        """Return whether programs of the schema found cannot use the store after a migration."""
         return 0 < found.number < self.readable_from
 
     def pending(self, found: SchemaState) -> Sequence[Sequence[str]]:
@@ -100,7 +100,7 @@ def _version() -> str:
 
 @runtime_checkable
 class HasSchema(Protocol):
-    """A store whose schema can be looked at and migrated."""
+    """A store with a schema that can be inspected and migrated."""
 
     @property
     def schema(self) -> Schema:

@@ -434,8 +434,8 @@ def test_who_cannot_be_reached_is_named_without_the_password(
         with opened(url) as ledger, caplog.at_level(logging.WARNING):
             ledger.start()
             assert ledger.fault
-            assert "what comes waits" in caplog.text
-    with pytest.raises(ConfigError, match="none of PostgreSQL") as wrong:
+            assert "new entries wait" in caplog.text
+    with pytest.raises(ConfigError, match="not a PostgreSQL address") as wrong:
         PostgresLedger("postgresql://ann:canary@[::1/x")
     assert "canary" not in str(wrong.value)
 

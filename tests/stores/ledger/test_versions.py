@@ -103,7 +103,7 @@ def test_an_earlier_gateway_goes_on_beside_a_later_schema_and_after_a_failover(
     newest = next(iter(ledger.decisions())).id
     assert asyncio.run(ask(gateway, f"/v1/decisions/{newest}", b"", method="GET")).status == 200
     assert f"has schema {number} (pointsman " in caplog.text
-    assert "this program goes on with schema" in caplog.text
+    assert "this program continues with schema" in caplog.text
 
 
 def test_what_a_break_ends_says_who_and_since_when(served: tuple[Gateway, str]) -> None:

@@ -1,9 +1,9 @@
 """Budgets shared by several gateways: Valkey, or Redis (an extra), in front of a durable record.
 
-Each process says with every call what it has spent and holds itself, so that what the server has lost comes
-back with the next call, a call that is repeated counts once, and a late one changes nothing. A counter that
-the server does not know is made again from the durable record before anything is reserved of it. All names
-have one hash tag, so that a cluster keeps them in one slot, where a script may change them together.
+Each process reports with every call the amounts that it has spent and holds, so that amounts lost by the
+server are restored by the next call, a repeated call counts once, and a late one changes nothing. A counter
+that the server does not know is made again from the durable record before anything is reserved of it. All
+names have one hash tag, so that a cluster puts them in one slot, where a script may change them together.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _WAITING: Final = 100_000
 
 @dataclass(slots=True)
 class _Part:
-    """What this process knows of one counter."""
+    """State of one counter in this process."""
 
     writer: str  # names this part for ever; one that is made again, after it was forgotten, has another name
     seconds: float
     lasting: bool
     spent: int = 0  # by this process
     held: int = 0  # by this process
-    others: int = 0  # the most that was heard of what others have spent
+    others: int = 0  # the highest amount reported as spent by others
 
     @property
     def floor(self) -> int:
@@ -65,7 +65,7 @@ class ValkeyBudgets:
         Args:
             url: Address, without a password.
             password: Of the server.
-            book: The durable record of spent money. None: what the server loses, nobody knows.
+            book: The durable record of spent money. None: amounts that the server loses are lost.
             timeout: Seconds a call waits at most.
             clock: Seconds.
 
@@ -90,7 +90,7 @@ class ValkeyBudgets:
 
     @property
     def lost(self) -> int:
-        """Counters whose last total did not reach the durable record."""
+        """Counters with a last total that did not reach the durable record."""
         return self._writer.lost
 
     @property
@@ -116,7 +116,7 @@ class ValkeyBudgets:
         return Reserved(tuple(totals), int(refused) - 1)
 
     def settle(self, settlements: Sequence[Settlement], /) -> None:
-        """End reservations: what was used takes the place of what was reserved."""
+        """End reservations: the used amount replaces the reserved one."""
         with self._calls:
             touched: dict[str, _Part] = {}
             for settlement in settlements:
@@ -130,7 +130,7 @@ class ValkeyBudgets:
             self._applied.clear()
 
     def totals(self, counters: Sequence[str], /) -> tuple[int, ...]:
-        """Return what is used and reserved of each counter."""
+        """Return the used and reserved amount of each counter."""
         if not counters:
             return ()
         with self._client.available() as client, client.pipeline(transaction=False) as calls:
@@ -157,11 +157,11 @@ class ValkeyBudgets:
             self._book.leave(process)
 
     def flush(self, timeout: float) -> None:
-        """Wait until what was spent is recorded durably, ``timeout`` seconds at most."""
+        """Wait until all spent amounts are recorded durably, ``timeout`` seconds at most."""
         self._writer.flush(timeout)
 
     def close(self) -> None:
-        """Write what waits, and release the connections."""
+        """Write the waiting counters, and release the connections."""
         self._writer.close()
         self._client.close()
         if self._book is not None:
@@ -216,7 +216,7 @@ class ValkeyBudgets:
                     self._unrecorded.discard(counter)
 
     def _record(self, counters: Sequence[str]) -> int:
-        """Write what this process has spent to the durable record."""
+        """Write the amounts that this process has spent to the durable record."""
         with self._calls:
             known = [(counter, self._parts.get(counter)) for counter in counters]
             self._unrecorded.difference_update(counters)
@@ -238,7 +238,7 @@ class ValkeyBudgets:
         return part
 
     def _forget(self) -> None:
-        """Forget counters whose window is over for another window's length; those that wait, later."""
+        """Forget counters one window's length after the end of their window; those that wait, later."""
         now = time.monotonic()
         while self._ends and self._ends[0][0] <= now:
             counter = heappop(self._ends)[1]

@@ -1,7 +1,7 @@
 """Where JSON lines go: a file that begins anew at a size, the files before it packed; or standard output.
 
 Several processes may append to one file. Each takes a lock on it and looks whether it is still the one at
-its path; who finds it full renames it, so that nobody writes to what is packed.
+its path; the process that finds it full renames it, so that no process writes to a file that is packed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ else:
     import fcntl
 
     def lock_file(fd: int, *, wait: bool = True) -> bool:
-        """Lock a file until it is closed or unlocked; False where another has it and nobody waits."""
+        """Lock a file until it is closed or unlocked; False if another has it and ``wait`` is False."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
@@ -71,7 +71,7 @@ class StandardOutput:
         return False
 
     def close(self) -> None:
-        """Leave it open: it is not ours."""
+        """Leave it open: it belongs to the process."""
 
 
 class LineFile:
@@ -80,8 +80,8 @@ class LineFile:
     Args:
         path: The file; its directory is made with the first line.
         rotate: Bytes after which it is put aside, as ``NAME-20261122T211500.123456.jsonl``.
-        gzip: Whether what is put aside is packed.
-        retention: How long, and up to which size in all, that is kept.
+        gzip: Whether files put aside are packed.
+        retention: Limits on their age, and on their size in all.
         clock: Seconds since the epoch.
     """
 
@@ -127,7 +127,7 @@ class LineFile:
             self._unlock()
 
     def upkeep(self) -> bool:
-        """Pack a piece of what was put aside, remove what is over the bounds; whether more is left."""
+        """Pack a piece of a file put aside, remove files over the bounds; whether more is left."""
         try:
             if self._packing is not None:
                 for _ in self._packing:
@@ -140,7 +140,7 @@ class LineFile:
                 return self._packing is not None
         except (OSError, zlib.error) as error:
             self._packing = None
-            log.warning("the files of the ledger beside %s cannot be kept in order: %s", self._path, error)
+            log.warning("earlier files of the ledger %s cannot be packed or removed: %s", self._path, error)
         return False
 
     def close(self) -> None:

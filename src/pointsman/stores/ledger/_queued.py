@@ -1,4 +1,4 @@
-"""What ledgers have in common whose entries wait in a queue to be written by a thread."""
+"""Common base of ledgers with a queue of entries that a thread writes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ log = logging.getLogger(__name__)
 
 
 class HeldEntries:
-    """Entries that wait until somebody reads, who writes them: no thread, and nothing to do until then.
+    """Entries that wait for the next read, which writes them: no thread, and nothing to do until then.
 
     Args:
         write: Writes a batch, as ``BatchWriter`` has it; called by one thread at a time.
         size: Entries that may wait; beyond it the oldest make room.
         lock: Held while entries are written.
-        dropped: Is told of an entry that made room.
+        dropped: Is called with an entry that made room.
     """
 
     fault: Final = ""
@@ -54,11 +54,11 @@ class HeldEntries:
 
     @property
     def waiting(self) -> int:
-        """Entries that nobody has asked for."""
+        """Entries that no read has asked for."""
         return len(self._queue)
 
     def put(self, entry: Entry) -> bool:
-        """Keep an entry; False when it is lost."""
+        """Queue an entry; False when it is lost."""
         if self._closed:
             self.lost += 1
             return False
@@ -74,14 +74,14 @@ class HeldEntries:
             while batch := list(self._taken()):
                 try:
                     refused = self._write(batch)
-                except Exception:  # who reads learns it from the log and from ``lost``, as of a file
+                except Exception:  # a reader learns it from the log and from ``lost``, as of a file
                     log.warning("ledger: a batch is lost", exc_info=True)
                     refused = len(batch)
                 self.written += len(batch) - refused
                 self.lost += refused
 
     def close(self) -> bool:
-        """Write what waits, and keep no more."""
+        """Write the waiting entries, and take no more."""
         self.flush()
         self._closed = True
         return True
@@ -101,7 +101,7 @@ class QueuedLedger(ABC):
 
     Args:
         queue: entries that may wait to be written.
-        text: what is kept of prompts.
+        text: the stored form of prompts.
         spill: where entries wait that are beyond the queue; None: they are lost.
     """
 
@@ -118,7 +118,7 @@ class QueuedLedger(ABC):
 
     @property
     def lost(self) -> int:
-        """Entries that could not be kept, since the start."""
+        """Entries that could not be stored, since the start."""
         return self._writer.lost
 
     @property
@@ -137,16 +137,16 @@ class QueuedLedger(ABC):
         return self._writer.fault
 
     def start(self) -> None:
-        """Do what can be done before the first entry. What fails is logged, and tried again with that."""
+        """Prepare the store before the first entry. A failure is logged, and tried again with that entry."""
         try:
             self.check()
         except StoreUnavailable as error:
-            log.warning("%s; what comes waits, %d entries at most", error.message, self._queue)
+            log.warning("%s; new entries wait, %d at most", error.message, self._queue)
         if self._spill is not None and self._spill.has_leftover():
             self._writer.resume()
 
     def check(self) -> None:  # noqa: B027 - a file is opened by the thread that writes it
-        """Find out whether the store can be written, where that takes no entry.
+        """Find out whether the store can be written, if that takes no entry.
 
         Raises:
             StoreUnavailable: it cannot be.
@@ -235,14 +235,14 @@ class QueuedLedger(ABC):
         """Write a batch in the writer's thread; return how many of it have no row.
 
         Raises:
-            StoreUnavailable, OSError: it is to be tried again, with more behind it.
+            StoreUnavailable, OSError: it is tried again, with more behind it.
         """
 
     @abstractmethod
     def _outcomes_written(self, decision: str, caller: str) -> int | None:
-        """Return the number of a decision's outcomes that are written; None where there is no such decision.
+        """Return the number of a decision's written outcomes; None if the decision is unknown.
 
-        Of any caller where that is empty. What waits is not written.
+        An empty ``caller`` means any. Waiting entries are not written.
 
         Raises:
             StoreUnavailable: the store cannot be read.

@@ -1,4 +1,4 @@
-"""Retention of a ledger: limits on age and size, and how a SQLite file is kept within them."""
+"""Retention of a ledger: limits on age and size, and their enforcement in a SQLite file."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ NEAR: Final = 0.8
 #: An outcome with a score and a label is a twentieth of a decision with its attempt.
 OUTCOMES: Final = 0.2
 
-#: Owners of what upstreams keep: the share of the bound that they may fill, the bytes of one with its index,
-#: and how many there are at most.
+#: Owners of objects that upstreams store: the share of the bound that they may fill, the bytes of one with
+#: its index, and how many there are at most.
 OWNERS: Final = 0.05
 OWNER_BYTES: Final = 150
 MOST_OWNERS: Final = 500_000
 
-#: Share of the bound that sums may fill, and the bytes of one row of them. Beyond it the oldest of those go
-#: whose entries are gone.
+#: Share of the bound that sums may fill, and the bytes of one row of them. Beyond it the oldest sums without
+#: entries are removed.
 SUMS: Final = 0.2
 SUM_BYTES: Final = 50
 
-#: Policies whose texts are kept, and those of them that are kept however long ago they decided.
+#: Policies with a stored text, and those of them that are stored however long ago they decided.
 MOST_POLICIES: Final = 200
 LEAST_POLICIES: Final = 10
 
@@ -107,7 +107,7 @@ class KeepsSums(Protocol):
         ...
 
     def keeping(self, connection: sqlite3.Connection, until: float, /) -> AbstractContextManager[None]:
-        """Keep the sums of decisions that arrived until then while these are removed."""
+        """Preserve the sums of decisions that arrived until then while these are removed."""
         ...
 
 
@@ -138,17 +138,17 @@ class Retention:
         where: str,
         summarizer: KeepsSums,
     ) -> Iterator[None]:
-        """Remove what is over a bound, stopping where other work may come between.
+        """Remove the entries over a bound, with a pause wherever other work may come between.
 
         By age one sweep removes a day at most, so that a clock that is ahead is noticed. The sums by hour of
-        what goes stay, for ``keep_sums_days`` and within their share of ``max_mb``.
+        removed entries stay, for ``keep_sums_days`` and within their share of ``max_mb``.
 
         Args:
             connection: To write with.
             now: Seconds since the epoch.
             removed: Where removed decisions, and entries that belong to none, are counted.
             where: The file, for the log.
-            summarizer: Adds up what goes.
+            summarizer: Adds up the decisions to remove.
         """
         before = dict(removed)
         try:
@@ -165,7 +165,7 @@ class Retention:
                     )
 
     def _forget_sums(self, connection: sqlite3.Connection, now: float, where: str) -> None:
-        """Remove a day of sums whose entries are gone, where they are too old or beyond their share."""
+        """Remove a day of sums without entries, if the sums are too old or beyond their share."""
         [oldest] = connection.execute(_OLDEST_SUMS).fetchone()
         first, newest = connection.execute(_ENDS).fetchone()
         until = now if newest is None else min(now, float(newest) + DAY)  # as in ``_old``
@@ -214,7 +214,7 @@ class Retention:
 def _old(connection: sqlite3.Connection, now: float, kept: float) -> float:
     """Return until when entries are removed in this sweep.
 
-    A clock may be ahead of the newest decision by a day; what it says beyond that is not believed yet.
+    A clock may be ahead of the newest decision by a day; a time beyond that is not trusted yet.
     """
     oldest, newest = connection.execute(_ENDS).fetchone()
     until = now - kept if newest is None else min(now, float(newest) + DAY) - kept
@@ -236,7 +236,7 @@ def _delete(
 def _forget(
     connection: sqlite3.Connection, until: float, removed: Removed, reason: Reason, summarizer: KeepsSums
 ) -> Iterator[None]:
-    """Remove decisions that arrived until then, the oldest first, and keep their sums."""
+    """Remove decisions that arrived until then, the oldest first, and preserve their sums."""
     while (last := connection.execute(_LAST, (until, STEP)).fetchone()[0]) is not None:
         connection.execute("BEGIN IMMEDIATE")
         with connection, summarizer.keeping(connection, float(last)):
@@ -281,7 +281,7 @@ def _forget_orphans(connection: sqlite3.Connection, until: float) -> Iterator[No
 
 
 def _forget_owners(connection: sqlite3.Connection, bound: float) -> None:
-    """Remove the oldest owners beyond their number: what they own lives longer than a decision is kept."""
+    """Remove the oldest owners beyond their number: owned objects live longer than decisions are stored."""
     kept = int(min(MOST_OWNERS, bound * OWNERS / OWNER_BYTES))
     connection.execute("DELETE FROM owners WHERE rowid <= (SELECT max(rowid) FROM owners) - ?", (kept,))
 
@@ -316,7 +316,7 @@ def _excess(connection: sqlite3.Connection, bound: float) -> float:
 
 
 def _oldest(connection: sqlite3.Connection, share: float) -> float | None:
-    """Return the arrival of the newest decision among the oldest ``share``; None where there is none."""
+    """Return the arrival of the newest decision among the oldest ``share``; None if there is none."""
     if not share:
         return None
     [count] = connection.execute("SELECT count(*) FROM decisions").fetchone()

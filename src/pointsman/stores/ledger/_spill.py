@@ -1,4 +1,4 @@
-"""The local file behind a ledger's queue: what is beyond the queue waits there until the store takes it."""
+"""The local file behind a ledger's queue: entries beyond the queue wait there until the store takes them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SpillFile:
     Args:
         path: The beginning of the files' names; their directory is made with the first entry.
         max_mb: MiB that a file may have.
-        text: What is kept of prompts. Nothing more gets into the file.
+        text: The stored form of prompts. Nothing more gets into the file.
     """
 
     def __init__(self, path: Path, *, max_mb: float, text: TextMode) -> None:
@@ -48,8 +48,8 @@ class SpillFile:
         self._mode: Final[TextMode] = text
         self._file: Path | None = None
         self._fd = -1
-        self._written = _HEADER  # the store has what is before
-        self._taken = _HEADER  # what is before is being written
+        self._written = _HEADER  # the store has all bytes before
+        self._taken = _HEADER  # the bytes before are being written
         self._end = _HEADER
         self.waiting = 0  # entries that are not taken
         self.spilled = 0  # entries that went into the file since the start
@@ -71,7 +71,7 @@ class SpillFile:
             return False
 
     def open_leftover(self) -> None:
-        """Go on with a file that an ended process left, if there is one and none is in use.
+        """Open a file that an ended process left, if there is one and none is in use.
 
         Raises:
             OSError: it cannot be read.
@@ -133,7 +133,7 @@ class SpillFile:
         return entries, damaged
 
     def confirm(self) -> None:
-        """Give up what was taken: the store has it."""
+        """Remove the taken entries: the store has them."""
         if self._file is None or self._taken == self._written:
             return
         self._written = self._taken
@@ -143,10 +143,10 @@ class SpillFile:
         self._empty()
 
     def put_first(self, entries: Sequence[Entry]) -> int:
-        """Keep entries before those in the file; return how many cannot be encoded.
+        """Insert entries before those in the file; return how many cannot be encoded.
 
         Raises:
-            OSError: the file cannot be written: none of these is kept.
+            OSError: the file cannot be written: no entry is stored.
         """
         if not self.waiting:
             return self.append(entries)
@@ -158,7 +158,7 @@ class SpillFile:
         return refused
 
     def close(self) -> None:
-        """Release the file with what is in it."""
+        """Release the file with its entries."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd, self._file = -1, None
@@ -178,7 +178,7 @@ class SpillFile:
         raise OSError(errno.EBUSY, "other processes use all files of this name", self.where)
 
     def _open(self, file: Path) -> bool:
-        """Lock a file and find what is in it; False where another process has it."""
+        """Lock a file and count its entries; False if another process has it."""
         fd = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)  # it may hold people's words
         try:
             if not lock_file(fd, wait=False):
@@ -219,7 +219,7 @@ class SpillFile:
         return lines, refused
 
     def _rewrite(self, first: bytes) -> None:
-        """Make the file anew of lines and of what the store does not have."""
+        """Write a new file: lines, then the entries that the store does not have."""
         anew = self._in_use.with_name(self._in_use.name + ".new")
         fd = os.open(anew, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
@@ -239,7 +239,7 @@ class SpillFile:
         self._taken, self._end, self._written = self._taken + moved, self._end + moved, _HEADER
 
     def _empty(self) -> None:
-        """Empty and release the file, and go on with another that was left."""
+        """Empty and release the file."""
         _note(self._fd, _HEADER)
         os.ftruncate(self._fd, _HEADER)
         self.close()

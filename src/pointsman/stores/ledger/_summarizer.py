@@ -55,10 +55,10 @@ _before: Final = msgspec.json.Decoder(Before).decode
 
 
 class Summarizer:
-    """Follows what is written. Not safe for threads: the writer's alone.
+    """Summarises entries as they are written. Not safe for threads: the writer's alone.
 
-    Where others write the same file, what they wrote of a session is read from it in the same transaction:
-    the turn before, outcomes, and the turn after, whose summary says what stood before it.
+    If others write the same file, their entries of a session are read from it in the same transaction:
+    the turn before, outcomes, and the turn after, with a summary that refers to the turn before it.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Summarizer:
     def write(
         self, connection: sqlite3.Connection, entries: Sequence[Entry], decisions: Sequence[Decision]
     ) -> None:
-        """Write the summaries of what entries say, in the transaction in which they are written.
+        """Write the summaries of entries, in the transaction in which they are written.
 
         ``decisions`` are those among the entries.
         """
@@ -89,7 +89,7 @@ class Summarizer:
             self._recall(connection, self._turns, math.inf)
         self._loaded_now.clear()
         turns: dict[str, TurnSummary] = {}
-        early: dict[str, list[Belonging]] = {}  # what stands before its decision
+        early: dict[str, list[Belonging]] = {}  # entries that precede their decision
         begun = set(map(_id_of, decisions))
         for entry in entries:
             if type(entry) is Decision:
@@ -105,15 +105,15 @@ class Summarizer:
         self._correct_next(connection, turns)
 
     def work(self, connection: sqlite3.Connection) -> bool:
-        """Do a piece of what is left: earlier decisions, then hours that rows left; whether there was any."""
+        """Do a piece of work: earlier decisions, then hours that rows left; False if nothing is left."""
         try:
             return self.summarize_some(connection) or self._sums.seal_one(connection)
         except BaseException:
-            self.clear()  # what is remembered may not have been written
+            self.clear()  # the remembered turns may not have been written
             raise
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        """Forget what is remembered of a file that another process wrote, or of another file."""
+        """Forget all turns if another process wrote the file, or if it is another file."""
         [version] = connection.execute("PRAGMA data_version").fetchone()
         if connection is not self._connection or version != self._version:
             self.clear()
@@ -133,7 +133,7 @@ class Summarizer:
         turns: dict[str, TurnSummary],
         early: dict[str, list[Belonging]] | None,
     ) -> None:
-        """Add what belongs to a decision; ``early`` is None where that is not among the entries written."""
+        """Add an entry of a decision; ``early`` is None if the decision is not among the entries written."""
         wanted = entry.decision
         turn = turns.get(wanted) or self._turns.get(wanted)
         if turn is not None:
@@ -180,7 +180,7 @@ class Summarizer:
             changed = corrected
 
     def _loaded(self, connection: sqlite3.Connection, wanted: str) -> TurnSummary | None:
-        """A turn that is remembered no more; None where it has no summary that could change."""
+        """A turn that is remembered no more; None if it has no summary that could change."""
         decision = _decision_of(connection, wanted)
         if decision is None:
             return None
@@ -196,7 +196,7 @@ class Summarizer:
         return turn
 
     def keeping(self, connection: sqlite3.Connection, until: float) -> AbstractContextManager[None]:
-        """Keep the sums of decisions while these go, as ``Sums.keeping``."""
+        """Preserve the sums of decisions while these are removed, as ``Sums.keeping``."""
         return self._sums.keeping(connection, until)
 
     def summarize_some(self, connection: sqlite3.Connection) -> bool:
@@ -222,9 +222,9 @@ class Summarizer:
         return True
 
     def _store(self, connection: sqlite3.Connection, turns: Iterable[TurnSummary]) -> None:
-        """Write the rows of turns, and what they change in the sums.
+        """Write the rows of turns, and their changes of the sums.
 
-        What is new and arrived before rows that retention has removed changes no sum: it may have been there.
+        A new turn that arrived before rows removed by retention changes no sum: it may be counted already.
         """
         new: list[tuple[object, ...]] = []
         changed: list[tuple[object, ...]] = []
@@ -235,7 +235,7 @@ class Summarizer:
             try:
                 row = turn.row()
                 values = encoded(row, turn.before, turn.tried())
-            except Exception:  # a summary must not cost the entry: it is left out of lists, and said here
+            except Exception:  # a summary must not cost the entry: it is left out of lists, and logged
                 log.warning("decision %s has no summary", turn.decision.id, exc_info=True)
                 continue
             hour: int = values[HOUR_OF]  # type: ignore[assignment]  # of ``encoded``
@@ -259,7 +259,7 @@ class Summarizer:
 
 
 def _stored_row(connection: sqlite3.Connection, decision: Decision) -> tuple[int, DecisionRow] | None:
-    """The row of a decision that is made again, with its hour; None where it has none."""
+    """The row of a decision that is made again, with its hour; None if it has no row."""
     found = connection.execute(STORED, (decision.input.arrived_at, decision.id)).fetchone()
     return (found[1], row_in(found[2:])) if found else None
 
@@ -284,7 +284,7 @@ def _follows_now(turn: TurnSummary, earlier: TurnSummary) -> bool:
 
 
 def _decision_of(connection: sqlite3.Connection, wanted: str) -> Decision | None:
-    """A decision by id; None where there is none, or its row is damaged."""
+    """A decision by id; None if it is unknown, or its row is damaged."""
     found = connection.execute(_BODY, (wanted,)).fetchone()
     return _readable(*found) if found else None
 
@@ -297,7 +297,7 @@ def _readable(body: bytes, shape: int) -> Decision | None:
 
 
 def _belonging(connection: sqlite3.Connection, wanted: Iterable[str]) -> dict[str, list[Belonging]]:
-    """Read what belongs to decisions, by their ids."""
+    """Read the entries of decisions, by their ids."""
     found: dict[str, list[Belonging]] = {each: [] for each in wanted}
     for kind, owner, body in connection.execute(_ENTRIES, (encode(list(found)).decode(),)):
         if read := READERS.get(kind):

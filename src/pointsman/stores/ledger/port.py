@@ -50,11 +50,11 @@ __all__ = [
     "Writes",
 ]
 
-#: Characters of a prompt that are kept at most. the user's words are shorter in all but pasted files, and
+#: Most characters stored of a prompt. The user's words are shorter in all but pasted files, and
 #: a full queue of ten thousand such texts still fits into memory.
 MAX_TEXT: Final = 32_000
 
-#: Characters of a policy that is kept: that of a hundred models has some 20,000.
+#: Characters of a stored policy: that of a hundred models has some 20,000.
 MAX_POLICY: Final = 200_000
 
 #: Outcomes of one decision that are taken from outside: a judge, a test run and a person each say it a few
@@ -94,7 +94,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The outcome of a decision, said by a person or derived."""
+    """The outcome of a decision, reported by a person or derived."""
 
     decision: str  # id
     score: float | None = None  # 0 bad … 1 good
@@ -107,10 +107,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PromptText(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The user's words behind a decision. Append them always: the ledger's text mode says what is kept."""
+    """The user's words behind a decision. Append them always: the ledger's text mode is applied to them."""
 
     decision: str  # id
-    text: str  # cut to ``MAX_TEXT`` characters when kept
+    text: str  # cut to ``MAX_TEXT`` characters when stored
 
 
 class ShadowDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="policy"):
@@ -128,7 +128,7 @@ class ShadowDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_fi
 
 
 class ShadowAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="model"):
-    """What another model made of the same request. Its answer went to nobody."""
+    """Another model's answer to the same request. It is not sent to the caller."""
 
     decision: str  # id
     at: float  # seconds since the epoch
@@ -142,15 +142,15 @@ class ShadowAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_fiel
     cached_tokens: int | None = None
     output_tokens: int | None = None
     said: CompletionSummary = CompletionSummary()
-    text: str | None = None  # its words, where they are to be kept
+    text: str | None = None  # its words, if they are stored
     beside: CompletionSummary | None = (
-        None  # what the caller's answer amounts to; None when it was too long to look at
+        None  # summary of the caller's answer; None when it was too long to read
     )
     beside_text: str | None = None
 
 
 class ComparedAnswers(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="agreement"):
-    """What asking two cheap models, and comparing their answers, came to. It holds nothing they said."""
+    """Result of asking two cheap models and comparing their answers. It holds no text of the answers."""
 
     decision: str  # id
     at: float  # seconds since the epoch
@@ -192,7 +192,7 @@ class PassedRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Whose something is that an upstream keeps: a stored answer, a conversation, a file, a batch."""
+    """The owner of an object that an upstream stores: an answer, a conversation, a file, a batch."""
 
     object: str  # digest of its id, which whoever knows it could use
     caller: str  # name of the key that made it
@@ -200,10 +200,10 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RunEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """One step of an agent's run: what the router chose, what was selected, or what was not allowed.
+    """One step of an agent's run: the router's choice, a selection of capabilities, or a refusal.
 
-    An entry of the same run and number replaces the one before it: a graph that goes on from a checkpoint
-    may do its last step again.
+    An entry of the same run and number replaces the one before it: a graph that resumes from a checkpoint
+    may repeat its last step.
     """
 
     run: str  # id
@@ -211,10 +211,10 @@ class RunEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     session: str
     at: float  # seconds since the epoch
     kind: Literal["move", "retry", "selection", "refusal"]
-    node: str  # where the run goes; which node selected; what may not run
+    node: str  # the next node; the node that selected; the refused one
     code: str  # of the reason: "routing.retry"
     detail: str = ""  # the reason in words, without ``message``
-    message: str = ""  # what a failing node or a model said: kept as the ledger's text mode says
+    message: str = ""  # of a failing node or a model: stored according to the ledger's text mode
     delay: float = 0.0  # seconds waited first
     selected: tuple[str, ...] = ()
     scores: Mapping[str, float] = {}  # probability of each judged capability
@@ -223,10 +223,10 @@ class RunEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
 
 
 class PolicyText(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A policy as a configuration writes it, without secrets. Kept once, with the first decision by it."""
+    """A policy as a configuration writes it, without secrets. Stored once, with the first decision by it."""
 
     version: str  # hash, as in ``Decision.policy``
-    text: str  # TOML; not kept beyond ``MAX_POLICY`` characters
+    text: str  # TOML; not stored beyond ``MAX_POLICY`` characters
 
 
 class PolicyUse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -254,7 +254,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class Writes(Protocol):
-    """Where entries are appended. Append never blocks and never raises: what is not stored is counted."""
+    """Where entries are appended. Append never blocks and never raises: lost entries are counted."""
 
     def append(self, entry: Entry, /) -> None:
         """Queue one entry."""
@@ -270,7 +270,7 @@ class Writes(Protocol):
 
 
 class Search(Protocol):
-    """What is read of a ledger: everything appended before.
+    """The reading side of a ledger: reads see everything appended before.
 
     Reading may wait for the disk, so an event loop reads in a thread. All methods raise ``StoreUnavailable``
     when the store cannot be read.
@@ -289,11 +289,11 @@ class Search(Protocol):
         ...
 
     def shadows(self, decision_id: str, /) -> tuple[Shadow, ...]:
-        """Return what other policies and models said beside a decision, and what was compared, in order."""
+        """Return the decisions and answers of shadow policies and models, and comparisons, in order."""
         ...
 
     def text(self, decision_id: str, /) -> str | None:
-        """Return what was kept of a decision's text: by text mode nothing, ``sha256:…``, or words."""
+        """Return the stored text of a decision: by text mode nothing, ``sha256:…``, or words."""
         ...
 
     def decisions(
@@ -301,7 +301,7 @@ class Search(Protocol):
     ) -> Iterator[Decision]:
         """Yield decisions by time of arrival; all when ``limit`` is None.
 
-        With a session, its own and those of its sub-agents (``reading.belongs``).
+        With a session: decisions of the session and of its sub-agents (``reading.belongs``).
         """
         ...
 
@@ -324,7 +324,7 @@ class Search(Protocol):
     ) -> Page:
         """Return a page of the decisions that meet a filter, the newest first.
 
-        It says nothing of decisions that have no summary yet (``unsummarized``).
+        Decisions that have no summary yet are left out (``unsummarized``).
 
         Args:
             wanted: The filter.
@@ -375,7 +375,7 @@ class Search(Protocol):
         ...
 
     def policy(self, version: str, /) -> str | None:
-        """Return the text of a policy; None where it is not kept."""
+        """Return the text of a policy; None if it is not stored."""
         ...
 
     def passed(self, *, limit: int | None = 100, newest_first: bool = True) -> Iterator[PassedRequest]:
@@ -383,15 +383,15 @@ class Search(Protocol):
         ...
 
     def owner(self, object: str, /) -> str | None:  # noqa: A002 - as in ``Owner``
-        """Return the caller whose ``Owner`` of an object came first; None where there is none."""
+        """Return the caller of the first ``Owner`` of an object; None if it has none."""
         ...
 
     def owners(self) -> Iterator[Owner]:
-        """Yield whose every object is, the first that was made first."""
+        """Yield the owner of every object, in order of creation."""
         ...
 
     def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
-        """Return what was recorded of an agent's run, in order."""
+        """Return the recorded steps of an agent's run, in order."""
         ...
 
     def runs(
@@ -407,11 +407,11 @@ class Outcomes(Protocol):
     def add_outcome(self, outcome: Outcome, /, *, caller: str = "") -> None:
         """Queue an outcome reported from outside. May wait for the disk, as reading does.
 
-        ``append`` is for what the program itself derives; this is for what a caller or a file says.
+        ``append`` is for outcomes that the program itself derives; this is for those of a caller or a file.
 
         Args:
-            outcome: What is said.
-            caller: Who says it: takes an outcome of its own decisions alone. Empty: of all.
+            outcome: The reported outcome.
+            caller: The reporter, which may report only on decisions of that caller. Empty: on all.
 
         Raises:
             UnknownDecision: there is no such decision of the caller's, neither written nor waiting to be.
@@ -431,7 +431,7 @@ class Upkeep(Protocol):
 
     @property
     def lost(self) -> int:
-        """Entries that could not be kept, since the start."""
+        """Entries that could not be stored, since the start."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""What is stored of a prompt, by text mode; and redaction of keys and e-mail addresses.
+"""The stored form of prompts, by text mode; and redaction of keys and e-mail addresses.
 
 Every pattern has bounded repetition, behind a literal or a character it cannot repeat, so that the time
 is linear in the text. Shapes of keys: their vendors' documentation and the rule set of
@@ -46,8 +46,8 @@ _ASSIGNED: Final = (
 )
 _EMAIL: Final = r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,8}"
 
-#: Literals one of which every match contains, in lower case; what to take out; what to leave there. Looking
-#: for the literals first makes an ordinary text forty times cheaper.
+#: Literals one of which every match contains, in lower case; the pattern to remove; its replacement. The
+#: search for the literals first makes an ordinary text forty times cheaper.
 _RULES: Final[tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]] = (
     (("private key-----",), re.compile(_PRIVATE_KEY), "[key]"),
     *(((literal,), re.compile(pattern), "[key]") for literal, pattern in _KEYS.items()),
@@ -57,9 +57,9 @@ _RULES: Final[tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]] = (
 )
 
 
-#: What hints set in quotes comes from outside, and holds none of these marks itself (``guidance._wording``).
+#: Text that hints quote comes from outside, and contains no quotation mark itself (``guidance._wording``).
 _QUOTED: Final = re.compile(r'"[^"]{0,4000}"')
-#: What is kept in mode "hash"; it may pass twice, on its way through a spill file.
+#: The stored form in mode "hash"; it may pass twice, on its way through a spill file.
 _HASHED: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 _LEFT_OUT: Final = '"…"'
@@ -75,7 +75,7 @@ def redact(text: str) -> str:
 
 
 def kept_text(text: str, mode: TextMode) -> str | None:
-    """Return what a ledger keeps of a prompt; None for nothing. Of what it returned, it keeps all."""
+    """Return the stored form of a prompt; None for nothing. A stored form maps to itself."""
     # A lone surrogate, which JSON can smuggle in, has no UTF-8 and would be refused by any store.
     clean = text.encode("utf-8", "replace").decode()
     match mode:
@@ -92,10 +92,10 @@ def kept_text(text: str, mode: TextMode) -> str | None:
 
 
 def kept_decision(decision: Decision, mode: TextMode) -> Decision:
-    """Return what a ledger keeps of a decision.
+    """Return the stored form of a decision.
 
-    The text that was added to the request is ours and is kept in every mode. What it quotes of an error is
-    not ours: it is kept as words are.
+    The text that was added to the request is the program's and is stored in every mode. Its quotes of an
+    error are not the program's: they are stored as words are.
     """
     if not decision.injections or mode == "full":
         return decision
@@ -110,7 +110,7 @@ def _unquoted(text: str) -> str:
 
 
 def kept_step(entry: RunEntry, mode: TextMode) -> RunEntry:
-    """Return what a ledger keeps of a step of a run: what was said in it is kept as words are."""
+    """Return the stored form of a step of a run: its message is stored as words are."""
     if not entry.message:
         return entry
     return replace(entry, message=kept_text(entry.message, mode) or "")

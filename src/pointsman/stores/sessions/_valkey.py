@@ -28,11 +28,11 @@ return 0"""
 
 
 class ValkeySessions:
-    """Keys ``pointsman:session:…`` with a time to live; how many are kept is the server's ``maxmemory``.
+    """Keys ``pointsman:session:…`` with a time to live; the server's ``maxmemory`` bounds their number.
 
-    Texts that a memory quotes stay in this process: the server has digests in their place. The process keeps
-    a copy of what it read and put: while the server is late or away, its own sessions go on, and what the
-    server does not have is written when it answers again, unless another gateway has written the session.
+    Texts that a memory quotes stay in this process: the server has digests in their place. The process holds
+    a copy of each session it read or put: while the server is late or away, these sessions continue, and
+    missing ones are written when it answers again, unless another gateway has written the session.
     """
 
     waits: Final = True
@@ -45,7 +45,7 @@ class ValkeySessions:
         ttl: float = DAY,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Keep sessions for ``ttl`` seconds after they were last put. Connects with the first use.
+        """Store sessions for ``ttl`` seconds after they were last put. Connects with the first use.
 
         Raises:
             MissingExtra: redis-py is not installed.
@@ -59,7 +59,7 @@ class ValkeySessions:
 
     @property
     def fault(self) -> str:
-        """Why the server does not have what was put; empty when it has all."""
+        """Why the server lacks sessions that were put; empty when it has all."""
         waiting = self._copies.waiting
         return f"the session store is late or away: {waiting:,} sessions wait for it" if waiting else ""
 
@@ -69,7 +69,7 @@ class ValkeySessions:
         return self._copies.lost
 
     def get(self, session: str, /) -> bytes | None:
-        """Return what was put last, or None when unknown, expired or evicted."""
+        """Return a session's last memory, or None when unknown, expired or evicted."""
         copy = self._copies.get(session)
         try:
             with self._client.available() as client:
@@ -86,7 +86,7 @@ class ValkeySessions:
         return self._whole.whole(session, found) if isinstance(found, bytes) else None
 
     def put(self, session: str, memory: bytes, /) -> None:
-        """Keep a session's memory; what the server does not take now, it gets later."""
+        """Store a session's memory; if the server does not take it now, it is written later."""
         before = self._copies.get(session)
         stored = self._whole.store(session, memory)
         try:
@@ -101,7 +101,7 @@ class ValkeySessions:
             self._catch_up()
 
     def _catch_up(self) -> None:
-        """Write some of what the server does not have yet."""
+        """Write some of the sessions that the server lacks."""
         with contextlib.suppress(StoreUnavailable):
             for session, copy in self._copies.next_waiting(_AT_A_TIME):
                 left = int((copy.at + self._ttl - self._clock()) * 1_000)
@@ -118,7 +118,7 @@ class ValkeySessions:
             return bool(client.delete(PREFIX + session))
 
     def sessions(self) -> Iterator[tuple[str, float]]:
-        """Yield the sessions that are kept, in no order, and when each was last put."""
+        """Yield the stored sessions, in no order, and when each was last put."""
         with self._client.available() as client:
             for key in client.scan_iter(match=PREFIX + "*", count=1_000):
                 left = client.pttl(key) / 1_000
@@ -126,7 +126,7 @@ class ValkeySessions:
                     yield key.decode().removeprefix(PREFIX), self._clock() + left - self._ttl
 
     def close(self) -> None:
-        """Write what waits, if the server answers, and release the connections."""
+        """Write the waiting sessions, if the server answers, and release the connections."""
         before = 0
         while (waiting := self._copies.waiting) and waiting != before:
             before = waiting

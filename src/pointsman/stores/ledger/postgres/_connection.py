@@ -56,7 +56,7 @@ _NEVER: Final = -math.inf, StoreUnavailable("")
 
 
 class Database:
-    """An address, the writer's connection, and what to say of it.
+    """An address, the writer's connection, and messages about it.
 
     Args:
         url: ``postgresql://user@host:5432/database``, or any connection string of libpq.
@@ -71,7 +71,7 @@ class Database:
             given = conninfo_to_dict(url)
         except psycopg.Error:  # its message may quote the address, and the password with it
             raise ConfigError(
-                "the address of the ledger is none of PostgreSQL", hint='as in "postgresql://user@host/name"'
+                "the ledger's url is not a PostgreSQL address", hint='as in "postgresql://user@host/name"'
             ) from None
         if password is not None:
             given["password"] = password
@@ -88,7 +88,7 @@ class Database:
         self._writer: Connection | None = None
 
     def connect(self, settings: str) -> PatientConnection:
-        """Open a connection whose transactions begin where the code says so.
+        """Open a connection with explicit transactions.
 
         Raises:
             StoreUnavailable: the database cannot be reached, or refuses this user.
@@ -130,7 +130,7 @@ class Database:
         self._prepared().close()
 
     def state(self) -> SchemaState:
-        """Return the schema that the tables have; number 0 where there are none. Nothing is changed.
+        """Return the schema of the tables; number 0 if there are none. Nothing is changed.
 
         Raises:
             StoreUnavailable: the database cannot be read, or a later version changed its tables.
@@ -169,7 +169,7 @@ class Database:
         return connection
 
     def unavailable(self, doing: str, error: Exception) -> StoreUnavailable:
-        """Return the error for what the server, or the way to it, said."""
+        """Return the error for a message of the server or of the network."""
         said = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
         if self._password:
             said = said.replace(self._password, "…")
@@ -180,7 +180,7 @@ class Database:
 
 
 class Reader:
-    """Reads over a connection of its own, one thread at a time.
+    """Reads over a separate connection, one thread at a time.
 
     Args:
         database: Of the ledger.
@@ -208,12 +208,12 @@ class Reader:
     def read(
         self, query: str, values: Values = (), *, flush: bool = True, patience: float | None = None
     ) -> Rows:
-        """Return the rows of a query, which sees everything appended before; none where there are no tables.
+        """Return the rows of a query, which sees everything appended before; no rows without tables.
 
         Args:
             query: SQL.
             values: Its parameters.
-            flush: Whether what was appended before is written first.
+            flush: Whether entries appended before are written first.
             patience: Seconds to wait for a server that answers nothing; default: as long as a statement runs.
 
         Raises:
@@ -238,7 +238,7 @@ class Reader:
             self._close()
 
     def _guarded(self, read: Callable[[Connection], T], patience: float | None = None) -> T | None:
-        """Return what is read; None where there are no tables."""
+        """Return the result of ``read``; None if there are no tables."""
         patience = self._seconds + _GRACE if patience is None else patience
         with self._lock:
             at, failure = self._failed
@@ -276,7 +276,7 @@ class Reader:
         return self._read(read, patience)  # over a new connection: the server may have been started again
 
     def _opened(self) -> PatientConnection | None:
-        """Connect; None where there are no tables."""
+        """Connect; None if there are no tables."""
         if self._connection is None:
             reading = _READING.format(timeout=int(self._seconds * 1_000))
             connection = self._database.connect(reading)

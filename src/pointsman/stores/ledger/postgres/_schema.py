@@ -1,4 +1,4 @@
-"""The tables of a ledger in PostgreSQL, in a schema of their own, and their partitions by day (UTC).
+"""The tables of a ledger in PostgreSQL, in a separate schema, and their partitions by day (UTC).
 
 Migrations run under an advisory lock, so that gateways that start together do not race.
 """
@@ -166,7 +166,7 @@ def prepare(
         return found
     if found.number > schema.number:
         log.warning(
-            "the ledger in PostgreSQL at %s has schema %d%s; this program goes on with schema %d",
+            "the ledger in PostgreSQL at %s has schema %d%s; this program continues with schema %d",
             *(where, found.number, found.owner, schema.number),
         )
         return found
@@ -198,7 +198,7 @@ def _migrate(connection: Connection, schema: Schema, found: SchemaState) -> None
 
 
 def state_of(connection: Connection, where: str, schema: Schema = SCHEMA) -> SchemaState:
-    """Return the schema of the tables that there are; number 0 where there are none.
+    """Return the schema of the existing tables; number 0 if there are none.
 
     Raises:
         StoreUnavailable: a later version of this program changed them so that it cannot use them.
@@ -260,7 +260,7 @@ class Partitions:
 
 
 def _attach(connection: Connection, table: str, name: str, day: int) -> None:
-    """Attached, and not made in its place: that would wait for all who read, and hold them up."""
+    """Attach a partition; one made in place would wait for all readers, and block them."""
     connection.execute(f"CREATE TABLE {name} (LIKE {table} INCLUDING DEFAULTS)")
     bounds = f"FROM ({day * DAY}) TO ({(day + 1) * DAY})"
     connection.execute(f"ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES {bounds}")
