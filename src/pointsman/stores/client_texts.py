@@ -1,4 +1,4 @@
-"""Learns what clients repeat in their messages, in this process: which lines, and never whose words.
+"""Learns the lines that clients repeat in their messages, in this process; it stores no words.
 
 A client is known by the caller's key, by its name and by how its system prompt begins. Of each the latest
 messages are remembered as hashes of the lines at their edges. The same requests in the same order teach the
@@ -39,7 +39,7 @@ class _Learned(NamedTuple):
 
 
 class ClientTexts:
-    """What the clients of this process repeat, bounded by number of clients, messages and lines."""
+    """Repeated lines of the clients of this process, bounded by number of clients, messages and lines."""
 
     def __init__(self) -> None:
         self.clients: OrderedDict[tuple[str, str, str], _Learned] = OrderedDict()
@@ -76,7 +76,7 @@ class ClientTexts:
 
 
 def _is_agents(request: AgentRequest) -> bool:
-    """Whether a request is of a conversation: what a program sends by a template is its task."""
+    """Whether a request is of a conversation: text that a program sends by a template is its task."""
     return bool(
         request.system
         and request.role is not _HELPER

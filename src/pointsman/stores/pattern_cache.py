@@ -1,4 +1,4 @@
-"""A scanner over the best engine installed, its compiled patterns kept on disk between starts."""
+"""A scanner over the best engine installed, with its compiled patterns cached on disk between starts."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def open_scanner(
     """Build a scanner that listens for the signals.
 
     Args:
-        signals: What every lexicon in use declares.
+        signals: The declared signals of every lexicon in use.
         normalised_for: The lexicon for which texts are normalised before they are scanned; empty for none.
         lowering: Groups of that lexicon that raise nothing.
-        directory: Where compiled patterns are kept; ``cache_directory()`` when not given.
+        directory: Where compiled patterns are cached; ``cache_directory()`` when not given.
         read_only: Whether compiled patterns are taken from there and none is written.
 
     Raises:
@@ -72,7 +72,7 @@ class CompiledPatterns:
         self._read_only = read_only
 
     def get(self, key: str) -> bytes | None:
-        """Return what was kept, or None when there is nothing or not all of it."""
+        """Return the cached patterns, or None when they are missing or incomplete."""
         try:
             content = self._path(key).read_bytes()
         except OSError:
@@ -81,7 +81,7 @@ class CompiledPatterns:
         return compiled if hashlib.sha256(compiled).digest() == digest else None
 
     def put(self, key: str, compiled: bytes) -> None:
-        """Keep it for the next start. A disk that cannot be written costs that start a second, no more."""
+        """Cache it for the next start. A disk that cannot be written costs that start a second, no more."""
         if self._read_only:
             return
         try:

@@ -90,7 +90,7 @@ class ValkeyClient:
         self._failures, self._pause = 0, 0.0
 
     def _begin(self) -> bool:
-        """Return whether this call is the one after a pause, for whose end others wait; refuse them."""
+        """Return whether this call is the one after a pause; refuse the others until it ends."""
         if not self._pause:
             return False
         with self._state:

@@ -1,4 +1,4 @@
-"""Which of the processes of one gateway this one is, and where they meet."""
+"""The number of this process among those of one gateway, and their common directory."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ MIGRATIONS: Final = (
 
 
 def share_of(others: int, taken: int) -> int:
-    """Return the share of one more process, in millionths: a fair part, of what is not taken.
+    """Return the share of one more process, in millionths: a fair part, of the free shares.
 
     Args:
         others: How many other processes there are.
@@ -84,7 +84,7 @@ def share_of(others: int, taken: int) -> int:
 
 
 class BudgetFile:
-    """Each call is one transaction, which waits for other processes: call it beside an event loop."""
+    """Each call is one transaction, which waits for other processes: an event loop calls it in a thread."""
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Use a file, which is made with the first use. ``clock``: seconds, the same for all processes."""

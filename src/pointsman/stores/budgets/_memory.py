@@ -41,7 +41,7 @@ class MemoryBudgets:
         return Reserved(tuple(total + claim.amount for claim, total in zip(claims, now, strict=True)))
 
     def settle(self, settlements: Sequence[Settlement], /) -> None:
-        """End reservations: what was used takes the place of what was reserved."""
+        """End reservations: the used amount replaces the reserved one."""
         with self._lock:
             for reservation, used, _ in settlements:
                 held = {claim.counter: claim.amount for claim in self._held.pop(reservation, ())}
@@ -50,7 +50,7 @@ class MemoryBudgets:
                         self._totals[counter] = max(total + amount - held.get(counter, 0), 0)
 
     def totals(self, counters: Sequence[str], /) -> tuple[int, ...]:
-        """Return what is used and reserved of each counter."""
+        """Return the used and reserved amount of each counter."""
         return tuple(self._totals.get(counter, 0) for counter in counters)
 
     def join(self, process: str, /) -> float:  # noqa: ARG002 - of the port
@@ -58,14 +58,14 @@ class MemoryBudgets:
         return 1.0
 
     def leave(self, process: str, /) -> None:
-        """Nothing is to be given back."""
+        """Do nothing: there is no share to give back."""
 
     def knows(self, counter: str) -> bool:
         """Whether a counter has been heard of."""
         return counter in self._totals
 
     def note(self, reservation: str, claims: Sequence[Claim], found: Reserved) -> None:
-        """Take over what another store says of a reservation and its counters."""
+        """Take over a reservation and its counters from another store."""
         with self._lock:
             self._forget()
             for claim, total in zip(claims, found.totals, strict=True):

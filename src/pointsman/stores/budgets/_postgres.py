@@ -1,4 +1,4 @@
-"""The durable record of spent money in PostgreSQL: beside the ledger, in a schema of its own."""
+"""The durable record of spent money in PostgreSQL: in the ledger's database, in a separate schema."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class PostgresBook:
             )
 
     def spent(self, counters: Sequence[str], /) -> Mapping[str, Mapping[str, int]]:
-        """Return what is recorded of each counter, by process."""
+        """Return the recorded amount of each counter, by process."""
         found: dict[str, dict[str, int]] = {counter: {} for counter in counters}
         with self._transaction() as connection:
             query = "SELECT counter, writer, amount FROM spent WHERE counter = ANY(%s)"
@@ -135,7 +135,7 @@ class PostgresBook:
             except psycopg.Error as error:
                 self._disconnect()
                 raise self._unavailable(
-                    self._database.unavailable("cannot use the budgets beside", error)
+                    self._database.unavailable("cannot use the budgets in the database of", error)
                 ) from error
             except StoreUnavailable as error:
                 raise self._unavailable(error) from error

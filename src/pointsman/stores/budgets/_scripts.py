@@ -1,8 +1,8 @@
 """The Lua scripts of budgets in Valkey.
 
-A counter is a hash. ``S`` is what all processes have spent and ``H`` what they hold; ``s:NAME``, ``h:NAME``
-and ``n:NAME`` are a process's part of both and the number of its last call, and ``seeded`` tells that what
-the durable record has is in it. Sums change by additions of strings, because a number of Lua has 53 bits.
+A counter is a hash. ``S`` is the amount spent by all processes and ``H`` the amount held; ``s:NAME``,
+``h:NAME`` and ``n:NAME`` are a process's part of both and the number of its last call; ``seeded`` marks that
+the durable record is included. Sums change by additions of strings, because a number of Lua has 53 bits.
 """
 
 from __future__ import annotations

@@ -29,10 +29,10 @@ _REMEMBERED: Final = 100_000
 
 
 class SqliteBudgets(BudgetFile):
-    """Counts in a file, which is its own durable record.
+    """Counts in a file, which is also the durable record.
 
-    What a process that is killed had reserved stays used: its upstream has been asked. Where the file is
-    emptied, a process begins with the totals that it knows.
+    Amounts reserved by a killed process stay used: its upstream has been asked. If the file is emptied, a
+    process begins with the totals that it knows.
     """
 
     waits: Final = True
@@ -59,7 +59,7 @@ class SqliteBudgets(BudgetFile):
         return Reserved(after)
 
     def settle(self, settlements: Sequence[Settlement], /) -> None:
-        """End reservations: what was used takes the place of what was reserved."""
+        """End reservations: the used amount replaces the reserved one."""
         with self._transaction() as connection:
             for reservation, used, claims in settlements:
                 for claim in claims:
@@ -71,7 +71,7 @@ class SqliteBudgets(BudgetFile):
                     connection.execute(_CHANGE, (amount - held.get(counter, 0), counter))
 
     def totals(self, counters: Sequence[str], /) -> tuple[int, ...]:
-        """Return what is used and reserved of each counter."""
+        """Return the used and reserved amount of each counter."""
         if not counters:
             return ()
         with self._transaction() as connection:
@@ -82,7 +82,7 @@ class SqliteBudgets(BudgetFile):
         )
 
     def _total(self, connection: sqlite3.Connection, claim: Claim) -> int:
-        """Return the total of a counter, which is made where it is missing."""
+        """Return the total of a counter, which is made if it is missing."""
         row = connection.execute(_TOTAL, (claim.counter,)).fetchone()
         if row is not None:
             return int(row[0])
@@ -127,7 +127,7 @@ class SqliteBook(BudgetFile):
                     )
 
     def spent(self, counters: Sequence[str], /) -> Mapping[str, Mapping[str, int]]:
-        """Return what is recorded of each counter, by process."""
+        """Return the recorded amount of each counter, by process."""
         with self._transaction() as connection:
             query = "SELECT writer, amount FROM spent WHERE counter = ?"
             return {counter: dict(connection.execute(query, (counter,)).fetchall()) for counter in counters}

@@ -10,24 +10,24 @@ __all__ = ["KEPT_WINDOWS", "SHARE_SECONDS", "Book", "BudgetStore", "Claim", "Res
 
 #: Seconds for which a process may use its share of what may be spent while no store can be asked.
 SHARE_SECONDS: Final = 3_600.0
-#: Windows of one limit that are kept, counted in the order in which they were first used: no change of a
-#: clock removes one. A hundred days of a budget per day; of a minute, nobody asks after the next.
+#: Stored windows of one limit, counted in the order in which they were first used: no change of a
+#: clock removes one. A hundred days of a budget per day; a past minute is not needed after the next.
 KEPT_WINDOWS: Final = 100
 _KEPT_MINUTES: Final = 5
 
 
 def series(counter: str) -> str:
-    """Return what all windows of a counter's limit have in common: its name without the window's start."""
+    """Return the common name of all windows of a counter's limit: the name without the window's start."""
     return counter.rpartition("/")[0]
 
 
 def kept_windows(counter: str) -> int:
-    """Return how many windows of a counter's limit are kept."""
+    """Return how many windows of a counter's limit are stored."""
     return _KEPT_MINUTES if series(counter).endswith("/minute") else KEPT_WINDOWS
 
 
 class Claim(NamedTuple):
-    """What one request may use of one limit."""
+    """The amount of one limit that one request may use."""
 
     counter: str  # names limit and window: "money/key/alice/1767225600"
     amount: int  # whole units of the counter: requests, tokens, or billionths of the currency
@@ -49,7 +49,7 @@ class Reserved(NamedTuple):
 
 
 class Settlement(NamedTuple):
-    """The end of a reservation: what was used takes the place of what was reserved."""
+    """The end of a reservation: the used amount replaces the reserved one."""
 
     reservation: str
     used: Mapping[str, int]  # by counter; every one that was claimed
@@ -57,7 +57,7 @@ class Settlement(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """What one process has settled of one counter since it began; it only grows."""
+    """The amount that one process has settled of one counter since its start; it only grows."""
 
     counter: str
     writer: str
@@ -67,7 +67,7 @@ class Spent(NamedTuple):
 class Book(Protocol):
     """The durable record of spent money. Every method may raise ``StoreUnavailable``.
 
-    Each process records its own total of each counter, so that recording twice changes nothing, and a
+    Each process records a separate total of each counter, so that recording twice changes nothing, and a
     counter's total is the sum over all processes.
     """
 
@@ -76,7 +76,7 @@ class Book(Protocol):
         ...
 
     def spent(self, counters: Sequence[str], /) -> Mapping[str, Mapping[str, int]]:
-        """Return what is recorded of each counter, by process."""
+        """Return the recorded amount of each counter, by process."""
         ...
 
     def join(self, process: str, /) -> float:
@@ -129,7 +129,7 @@ class BudgetStore(Protocol):
         ...
 
     def totals(self, counters: Sequence[str], /) -> tuple[int, ...]:
-        """Return what is used and reserved of each counter."""
+        """Return the used and reserved amount of each counter."""
         ...
 
     def close(self) -> None:

@@ -135,7 +135,7 @@ READERS: Final[dict[int, Callable[[bytes], Any]]] = {
 def grouped(
     rows: Iterable[tuple[str, bytes]], decode: Callable[[bytes], Decoded]
 ) -> defaultdict[str, list[Decoded]]:
-    """What was read for several decisions or runs, by their ids."""
+    """Entries read for several decisions or runs, by their ids."""
     found: defaultdict[str, list[Decoded]] = defaultdict(list)
     for owner, body in rows:
         found[owner].append(decode(body))

@@ -1,7 +1,7 @@
 """Decisions written by earlier versions of this program: read into the shape of today.
 
-A row says in which shape it is (column ``shape``); an earlier one is converted when it is read, and never
-rewritten (docs/notebook/0105). Attempts, outcomes, texts and shadows have kept their shape.
+A row names its shape (column ``shape``); an earlier one is converted when it is read, and never
+rewritten (docs/notebook/0105). The shape of attempts, outcomes, texts and shadows is unchanged.
 """
 
 from __future__ import annotations

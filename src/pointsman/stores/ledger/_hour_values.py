@@ -1,4 +1,4 @@
-"""Which tiers, models, signals and so on occur in an hour of a SQLite ledger: kept as rows are written.
+"""Which tiers, models, signals and so on occur in an hour of a SQLite ledger: updated as rows are written.
 
 A search leaves out the hours in which it can find nothing (docs/notebook/0173).
 """
@@ -65,7 +65,7 @@ class HourValues:
         self._new: list[_Value] = []  # values that are not written yet
 
     def clear(self) -> None:
-        """Forget what is in the file, and what was to be written."""
+        """Forget the values in the file, and those not written yet."""
         self._known.clear()
         self._new = []
 

@@ -47,7 +47,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class _PolicyRow(msgspec.Struct):
-    """A policy, whose own version goes by another name: a row begins with that of its shape."""
+    """A policy; its version has another name, because a row begins with the version of the row's shape."""
 
     policy: str
     text: str
@@ -111,7 +111,7 @@ def entry_in(line: bytes) -> Entry:
 
 
 def kept_entry(entry: Entry, mode: TextMode) -> Entry | None:
-    """Return what a ledger keeps of an entry; None for nothing."""
+    """Return the stored form of an entry; None for nothing."""
     match entry:
         case Decision():
             return kept_decision(entry, mode)

@@ -15,11 +15,11 @@ from pointsman.stores.ledger.port import Entry
 
 __all__ = ["MemoryLedger"]
 
-#: Entries of one decision, and rows that belong to one, that are kept on average: a decision, its words, two
-#: attempts.
+#: Entries of one decision, and rows that belong to one, that are stored on average: a decision, its words,
+#: two attempts.
 _PER_DECISION: Final = 4
 
-#: Most rows of each table, in decisions. What belongs to a decision goes with it; the rest has this bound.
+#: Most rows of each table, in decisions. Entries of a decision are removed with it; the rest has this bound.
 _BOUNDS: Final = (
     ("decisions", 1), ("passed", 1), ("runs", 1), ("owners", 1), ("attempts", _PER_DECISION),
     ("outcomes", _PER_DECISION), ("texts", _PER_DECISION), ("shadows", _PER_DECISION),
@@ -27,14 +27,14 @@ _BOUNDS: Final = (
 
 
 class MemoryLedger(SqliteLedger):
-    """Keeps the newest ``size`` decisions with what belongs to them, in a SQLite database in memory.
+    """Stores the newest ``size`` decisions with their entries, in a SQLite database in memory.
 
-    Entries become rows when somebody reads. Of what belongs to a decision that is not there the newest rows
-    are kept, in case the decision follows.
+    Entries become rows with the next read. Of the entries of decisions that are not there the newest rows
+    are stored, in case the decision follows.
 
     Args:
         size: Decisions.
-        text: What is kept of prompts.
+        text: The stored form of prompts.
         queue: Entries that may wait to be written elsewhere before they come here.
     """
 
@@ -54,7 +54,7 @@ class MemoryLedger(SqliteLedger):
         return "memory"
 
     def _write_held(self, batch: Sequence[Entry]) -> int:
-        """Make rows of a batch, and remove what is beyond the bounds."""
+        """Make rows of a batch, and remove the rows beyond the bounds."""
         try:
             refused = SqliteLedger._write_rows(self, batch)
         finally:

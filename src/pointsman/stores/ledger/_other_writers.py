@@ -37,7 +37,7 @@ _REPORTED: Final = (
 
 
 class Neighbour(NamedTuple):
-    """The turn beside another one of the same session, as it was written."""
+    """The turn before or after another one of the same session, as it was written."""
 
     id: str
     after: Before
@@ -70,5 +70,5 @@ def _neighbours(
 
 
 def reported(connection: sqlite3.Connection, decisions: Iterable[str]) -> dict[str, int]:
-    """Return how many outcomes each of these decisions has, where it has any."""
+    """Return how many outcomes each of these decisions has, without those that have none."""
     return dict(connection.execute(_REPORTED, (_encode(list(decisions)).decode(),)).fetchall())

@@ -82,7 +82,7 @@ class StoredLedger(QueuedLedger):
         return read_decision(*rows[0]) if rows else None
 
     def owner(self, object: str, /) -> str | None:  # noqa: A002 - the port's name
-        """Return the caller that made an object first; None where there is none."""
+        """Return the caller that made an object first; None if it has none."""
         rows = self._query(self._statements.owner, self._clean(object), is_short=True)
         return str(rows[0][0]) if rows else None
 
@@ -110,7 +110,7 @@ class StoredLedger(QueuedLedger):
         )
 
     def policy(self, version: str, /) -> str | None:
-        """Return the text of a policy; None where it is not stored."""
+        """Return the text of a policy; None if it is not stored."""
         rows = self._query(self._statements.policy, self._clean(version))
         return str(rows[0][0]) if rows else None
 
@@ -174,7 +174,7 @@ class StoredLedger(QueuedLedger):
             _, _, _, *beyond = page[-1]
 
     def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
-        """Return what was recorded of an agent's run, in order."""
+        """Return the recorded steps of an agent's run, in order."""
         return self._runs([run_id])[run_id]
 
     def runs(
@@ -195,7 +195,7 @@ class StoredLedger(QueuedLedger):
         return int(rows[0][0]) if rows else 0
 
     def _belonging(self, decisions: Sequence[str]) -> dict[str, _Belonging]:
-        """Return what belongs to decisions, by their ids as they were given."""
+        """Return the entries of decisions, by their ids as they were given."""
         kinds: defaultdict[int, list[tuple[str, bytes]]] = defaultdict(list)
         ids = {self._clean(each): each for each in decisions}
         for kind, decision, body in self._query(self._statements.entries, self._several(ids)):

@@ -55,7 +55,7 @@ __all__ = ["SqliteLedger"]
 log = logging.getLogger(__name__)
 
 #: Share of the bound of size by which the data may exceed it while a piece is removed with each batch. Beyond
-#: it nothing is written until enough is removed: what comes waits in the queue.
+#: it nothing is written until enough is removed: new entries wait in the queue.
 SLACK: Final = 0.05
 
 
@@ -65,8 +65,8 @@ class SqliteLedger(StoredLedger):
     Args:
         path: the file.
         queue: entries that may wait to be written.
-        text: what is kept of prompts.
-        retention: how much is kept, and for how long.
+        text: the stored form of prompts.
+        retention: limits on size and age.
         clock: seconds since the epoch.
         spill: where entries wait that are beyond the queue; None: they are lost.
         file: an open database in place of the file at ``path``.
@@ -93,7 +93,7 @@ class SqliteLedger(StoredLedger):
         self._removal: Iterator[None] | None = None  # of what is over the bounds, piece by piece
         self._summarizer: Final = Summarizer()
         self._summaries: Final = SummaryReader(file or ledger_file(path), self.flush)
-        self._row_mode: TextMode = text  # what is kept of what comes to be written
+        self._row_mode: TextMode = text  # of texts in rows
         super().__init__(queue=queue, text=text, spill=spill)
 
     @property
@@ -112,7 +112,7 @@ class SqliteLedger(StoredLedger):
         return self._removed
 
     def schema_state(self) -> SchemaState:
-        """Return the schema of the file; number 0 where there is none. Nothing is changed.
+        """Return the schema of the file; number 0 if it has none. Nothing is changed.
 
         Raises:
             StoreUnavailable: it cannot be read, or a later version changed it.
@@ -178,7 +178,7 @@ class SqliteLedger(StoredLedger):
         return encode(list(ids)).decode()
 
     def _read_now(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """Read what is written, whatever waits."""
+        """Read the written rows, without the waiting entries."""
         if not self._file.is_made and not self.fault:
             return []  # nothing was ever appended
         return self._file.read(query, *values)
@@ -207,7 +207,7 @@ class SqliteLedger(StoredLedger):
                 insert(connection, POLICY_USED, policies_used(decisions))
                 self._summarizer.write(connection, kept, decisions)
         except BaseException as error:
-            self._summarizer.clear()  # it remembers what was not written
+            self._summarizer.clear()  # it remembers turns that were not written
             if not isinstance(error, sqlite3.Error):
                 raise
             self._file.close_writer()
@@ -238,7 +238,7 @@ class SqliteLedger(StoredLedger):
                 return entry.decision, self._clock(), kept_text(entry.text, self._row_mode)
 
     def _remove_some(self, connection: sqlite3.Connection) -> None:
-        """Remove a piece of what is over the bounds, or as much as writing must wait for."""
+        """Remove a piece of the entries over the bounds, or as much as writing must wait for."""
         now = self._clock()
         is_due = not 0 <= now - self._swept_at < SWEEP  # below zero when the clock was set back
         if is_due or (self._removal is None and self._retention.is_over(connection)):
@@ -250,7 +250,7 @@ class SqliteLedger(StoredLedger):
             pass
 
     def _remove_piece(self) -> bool:
-        """Go on with what was begun; tell whether more may be left."""
+        """Continue a removal; return whether more may be left."""
         if self._removal is not None:
             for _ in self._removal:
                 return True
@@ -263,7 +263,7 @@ class SqliteLedger(StoredLedger):
             if self._remove_piece():
                 return True
         except sqlite3.Error as error:
-            self._summarizer.clear()  # it remembers what was not written
+            self._summarizer.clear()  # it remembers turns that were not written
             log.warning("the retention limits of the ledger %s cannot be applied: %s", self._file.path, error)
         try:
             return self._summarizer.work(self._file.writer())

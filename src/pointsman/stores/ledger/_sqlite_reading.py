@@ -1,4 +1,4 @@
-"""Reads the summaries of a SQLite ledger, over a connection of its own and within a time."""
+"""Reads the summaries of a SQLite ledger, over a separate connection and within a time."""
 
 from __future__ import annotations
 

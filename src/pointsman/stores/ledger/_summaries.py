@@ -1,7 +1,7 @@
 """The tables of summaries in a SQLite ledger, and the search of both engines: their SQL and their rows.
 
-``summaries`` has a row a decision, in order of time; what rows add up to is in ``_sums``. ``unsummarized``
-says from where on decisions of an earlier version have no row yet.
+``summaries`` has a row a decision, in order of time; the sums of rows are in ``_sums``. ``unsummarized``
+is the position from which on decisions of an earlier version have no row yet.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class SummarySearch:
     def _terms(
         self, wanted: DecisionFilter, before: Position | None, models: Mapping[str, Prices]
     ) -> Iterator[Term]:
-        """Yield what a row has to meet, the cheapest first."""
+        """Yield the terms that a row has to meet, the cheapest first."""
         clean = self._dialect.clean
         if before is not None:  # the first term leaves out partitions
             yield "at <= ? AND (at, id) < (?, ?)", [before[0], before[0], clean(before[1])]

@@ -1,9 +1,9 @@
-"""Sums of a SQLite ledger by hour and by day, kept as rows are written.
+"""Sums of a SQLite ledger by hour and by day, updated as rows are written.
 
 ``sums`` has a row for each hour, and for each day of UTC, of turns that have a ``groups`` row in common. An
 hour in ``dirty`` has rows that left it: it is added up when it is read, and again in a pause of writing
-(docs/notebook/0173). Where retention has removed rows, their sums stay: in ``meta`` ``rows_after`` says
-until when, in seconds since the epoch, and no hour up to then is added up again.
+(docs/notebook/0173). If retention has removed rows, their sums stay: ``rows_after`` in ``meta`` is the end of
+their time, in seconds since the epoch, and no hour up to then is added up again.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ _ROWS_AFTER: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('rows_af
 
 
 def gone_until(connection: sqlite3.Connection) -> float:
-    """Until when, in seconds since the epoch, retention has removed rows whose sums stay."""
+    """Until when, in seconds since the epoch, retention has removed rows; their sums stay."""
     found = connection.execute("SELECT value FROM meta WHERE name = 'rows_after'").fetchone()
     return float(found[0]) if found else -math.inf
 
@@ -180,7 +180,7 @@ class Sums:
         self._values: Final = HourValues()
 
     def clear(self) -> None:
-        """Forget what is in the file, and what was to be written."""
+        """Forget the groups in the file, and the changes not written yet."""
         self._turns, self._parts = {}, {}
         self._groups.clear()
         self._values.clear()
@@ -219,7 +219,7 @@ class Sums:
 
     @contextmanager
     def keeping(self, connection: sqlite3.Connection, until: float) -> Iterator[None]:
-        """Keep the sums of decisions that arrived until then while retention removes these.
+        """Preserve the sums of decisions that arrived until then while retention removes these.
 
         Args:
             connection: In a transaction.

@@ -32,7 +32,7 @@ STEP: Final = 1_000
 
 
 class CopyTarget(Ledger, Protocol):
-    """A ledger that tells of many decisions at once what it has, and what is not written yet."""
+    """A ledger that returns the entries of many decisions at once, and the number of waiting entries."""
 
     def records_of(self, decisions: Sequence[str]) -> Mapping[str, Record]:
         """Return decisions with all that belongs to them, by their ids; those that are there."""
@@ -48,7 +48,7 @@ class Copied:
 
 
 def entries_of(ledger: Search) -> Iterator[Entry]:
-    """Yield everything in a ledger, each decision with what belongs to it, the oldest first.
+    """Yield everything in a ledger, each decision with its entries, the oldest first.
 
     Raises:
         StoreUnavailable: it cannot be read.
@@ -73,11 +73,11 @@ def entries_of(ledger: Search) -> Iterator[Entry]:
 
 
 def copy_into(target: CopyTarget, entries: Iterable[Entry]) -> Copied:
-    """Append what is not there. Entries that were copied before are found again: nothing is there twice.
+    """Append missing entries. Entries that were copied before are found again: nothing is there twice.
 
     Args:
-        target: Keeps texts as they are.
-        entries: What is to be there, each decision before what belongs to it.
+        target: Stores texts as they are.
+        entries: The entries to copy, each decision before the entries that belong to it.
 
     Raises:
         StoreUnavailable: the target cannot be read or written.
@@ -95,7 +95,7 @@ def copy_into(target: CopyTarget, entries: Iterable[Entry]) -> Copied:
         if target.fault or target.lost:
             raise StoreUnavailable(
                 target.fault or f"{target.lost:,} entries could not be stored",
-                hint="copy again: what is there is left out",
+                hint="copy again: copied entries are left out",
             )
         read += len(step)
     copied.there = read - copied.written
@@ -103,7 +103,7 @@ def copy_into(target: CopyTarget, entries: Iterable[Entry]) -> Copied:
 
 
 class _Known:
-    """What a target has.
+    """Entries of a target.
 
     Args:
         target: The ledger.

@@ -41,7 +41,7 @@ COLUMNS: Final = (
 
 
 def record(ledger: Search, decision: Decision) -> Record:
-    """Return a decision with what belongs to it."""
+    """Return a decision with the entries that belong to it."""
     wanted = decision.id
     return Record(
         decision,

@@ -1,7 +1,7 @@
 """A ledger as JSON lines: a file that is rotated and packed, or standard output for a collector.
 
 A line is a row of one entry: ``{"version": 3, "row": "attempt", …}`` with the entry's fields
-(docs/reference/ledger.md). Lines are written and never read back: what a gateway reads is a ledger in memory,
+(docs/reference/ledger.md). Lines are written and never read back: a gateway reads a ledger in memory with
 the newest decisions since its start. ``pointsman ledger copy`` makes a ledger of the files.
 """
 
@@ -52,10 +52,10 @@ class JsonLinesLedger(MemoryLedger):
     Args:
         to: The file; None: standard output.
         queue: Entries that may wait to be written.
-        text: What is kept of prompts.
+        text: The stored form of prompts.
         rotate_mb: MiB of a file after which a new one begins.
         gzip: Whether the files before it are packed.
-        retention: How long, and up to which size in all, they are kept.
+        retention: Limits on their age, and on their size in all.
         recent: Decisions that can be read.
     """
 
@@ -87,7 +87,7 @@ class JsonLinesLedger(MemoryLedger):
 
     @property
     def removed(self) -> Mapping[Reason, int]:
-        """Nothing: nobody counts the lines of a file that is removed; the log names it."""
+        """Nothing: the lines of a removed file are not counted; the log names the file."""
         return NONE_REMOVED
 
     def flush(self) -> None:

@@ -1,4 +1,4 @@
-"""Outcomes reported from outside: read and checked in one place, and admitted by what the ledger holds."""
+"""Outcomes reported from outside: read and checked in one place, and admitted by the ledger's entries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LENGTHS: Final = {"decision": 200, "label": 200, "source": 100, "model": 200, "c
 
 
 class ReportedOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is posted about one decision: a score, a label, or both."""
+    """A report about one decision: a score, a label, or both."""
 
     score: float | None = None
     label: str = ""
@@ -48,13 +48,13 @@ _decode_line: Final = msgspec.json.Decoder(_Line).decode
 
 
 def read_report(body: bytes, *, decision: str, at: float, caller: str = "") -> Outcome:
-    """Read what was posted about one decision.
+    """Read a report about one decision.
 
     Args:
         body: JSON.
         decision: Its id.
         at: Seconds since the epoch.
-        caller: Key of an ordinary caller, where keys have roles: its name becomes a part of the source.
+        caller: Key of an ordinary caller, if keys have roles: its name becomes a part of the source.
 
     Raises:
         ValueError: it is not JSON of this shape, or out of bounds; the message names the field.
@@ -103,17 +103,17 @@ def check_count(decision: str, count: int) -> None:
 
 
 class Admission:
-    """Which decisions wait to be written, and how many outcomes the decisions lately told of have.
+    """Which decisions wait to be written, and how many outcomes the decisions lately reported on have.
 
     An outcome follows its decision at once, when the file holds neither. A number is remembered for the
-    ``size`` decisions last told of: when that is as many as entries may wait, every outcome that is not
+    ``size`` decisions last reported on: when that is as many as entries may wait, every outcome that is not
     in the file yet is counted in one of them.
     """
 
     def __init__(self, size: int) -> None:
         self._size: Final = size
         self._waiting: Final[dict[str, str]] = {}  # callers by the ids of decisions
-        self._counts: Final[OrderedDict[str, int]] = OrderedDict()  # the last told of is the last
+        self._counts: Final[OrderedDict[str, int]] = OrderedDict()  # the last reported on is the last
         self.lock: Final = threading.Lock()  # held from looking at a count to adding to it
         self.waits: Final = self._waiting.__setitem__  # called for every request: one operation on a dict
 
@@ -123,7 +123,7 @@ class Admission:
             self._waiting.pop(decision, None)
 
     def is_waiting(self, decision: str, caller: str) -> bool:
-        """Whether a decision is queued, of a caller or, where that is empty, of any.
+        """Whether a decision of a caller is queued; an empty ``caller`` means any.
 
         Ask before the file is read: a decision is in the file before it ceases to wait.
         """

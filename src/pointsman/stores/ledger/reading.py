@@ -1,4 +1,4 @@
-"""What is read of a ledger without the bodies of its decisions: rows of a summary, and their totals."""
+"""Reads of a ledger without the bodies of its decisions: rows of a summary, and their totals."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ class DecisionFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     @property
     def in_signals(self) -> tuple[str, ...]:
-        """What the signals of a row have to hold, all of it."""
+        """All signals that a row has to contain."""
         classifier = self.classifier and FIRED + self.classifier
         return tuple(filter(None, (self.signal, classifier, self.capability and SELECTED + self.capability)))
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Tokens that a turn used beside its answer."""
+    """Tokens that a turn used apart from its answer."""
 
     kind: Literal["retry", "shadow"]
     model: str
@@ -146,7 +146,7 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def domain(self) -> str:
-        """The first domain; empty where there is none."""
+        """The first domain; empty if there is none."""
         return self.domains[0] if self.domains else ""
 
 
@@ -207,7 +207,7 @@ class Totals(NamedTuple):
 
 
 class Spender(NamedTuple):
-    """What, and who, the tokens of a turn were used for."""
+    """The project, program, caller and role that used the tokens of a turn."""
 
     project: str  # key; empty where nothing tells
     project_name: str  # of its folder
@@ -217,7 +217,7 @@ class Spender(NamedTuple):
 
 
 def belongs(decision: Decision, session: str) -> bool:
-    """Whether a decision is of a session, or of a sub-agent whose session is named after it."""
+    """Whether a decision is of a session, or of a sub-agent with a session named after it."""
     asked = decision.input
     if asked.session == session:
         return True

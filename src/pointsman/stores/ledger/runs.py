@@ -17,7 +17,7 @@ _BEFORE: Final = 1.0
 
 
 class RunUsage(msgspec.Struct, frozen=True):
-    """What the questions of a run took, tokens as the upstreams reported them."""
+    """Usage of the questions of a run, tokens as the upstreams reported them."""
 
     questions: int = 0
     attempts: int = 0
@@ -43,7 +43,7 @@ class RunRecord(msgspec.Struct, frozen=True):
 
 
 def usage_by_run(records: Iterable[Record]) -> dict[str, RunUsage]:
-    """Add up what the questions of each run took, by the run's id."""
+    """Add up the usage of the questions of each run, by the run's id."""
     found: dict[str, RunUsage] = {}
     for record in records:
         run, _ = run_of(record.decision)
@@ -53,7 +53,7 @@ def usage_by_run(records: Iterable[Record]) -> dict[str, RunUsage]:
 
 
 def run_record(ledger: Search, run_id: str) -> RunRecord | None:
-    """Return a run with its questions; None where there is none of this id.
+    """Return a run with its questions; None if the id is unknown.
 
     Raises:
         StoreUnavailable: the ledger cannot be read.

@@ -1,4 +1,4 @@
-"""The summary of each turn, made from a decision, what belongs to it, and the turn before.
+"""The summary of each turn, made from a decision, its entries, and the turn before.
 
 Everything that depends on the order of turns is settled here, in tokens and without a price, so that the
 costs against any baseline follow from sums (docs/notebook/0160).
@@ -97,7 +97,7 @@ class Before(NamedTuple):
     """The turn before, of the same session."""
 
     model: str  # that answered last; empty where none did yet
-    input: int | None  # tokens of the turn; None where no answer says
+    input: int | None  # tokens of the turn; None if no answer reports them
     at: float  # seconds since the epoch
     tried: str | None  # the one model that was tried; empty for several, None for none
 
@@ -109,7 +109,7 @@ def answered(attempts: Iterable[Attempt]) -> Attempt | None:
 
 
 def usage(attempt: Attempt | ShadowAnswer | None) -> Usage | None:
-    """Return what an answer used; None where the upstream did not say."""
+    """Return the tokens of an answer; None if the upstream did not report them."""
     if attempt is None or attempt.input_tokens is None or attempt.output_tokens is None:
         return None
     sent = min(attempt.input_tokens, MOST)
@@ -132,13 +132,13 @@ class TurnSummary:
     outcomes: int = 0  # how many were added
 
     def settle(self) -> Before | None:
-        """Take from the turn before what is known of it, and return it."""
+        """Take over the known state of the turn before, and return it."""
         if self.previous is not None:
             self.before = self.previous.after()
         return self.before
 
     def after(self) -> Before:
-        """What the next turn of the session has to know."""
+        """State of this turn for the next turn of the session."""
         answer, before = answered(self.attempts), self.before
         used = usage(answer)
         model = answer.model if answer else before.model if before else ""
@@ -158,7 +158,7 @@ class TurnSummary:
                     self.said = entry
 
     def begin_again(self, entries: Iterable[Belonging]) -> None:
-        """Add all that became of it in the place of what is known."""
+        """Replace the known entries of the turn by these."""
         self.attempts, self.trials, self.said = (), (), None
         self.judging, self.outcomes = 0.0, 0
         for entry in entries:
@@ -270,7 +270,7 @@ def _parts(
 
 
 class Turns:
-    """Turns while they happen: remembers the last of each session, and those whose answers may still come.
+    """Turns while they happen: remembers the last of each session, and those that may still be answered.
 
     Beyond ``size`` sessions or turns the oldest are forgotten: a session that comes back after that begins
     anew, as if it had no turn before.
@@ -288,7 +288,7 @@ class Turns:
         return not self._last
 
     def begin(self, decision: Decision, belonging: Iterable[object] = ()) -> TurnSummary:
-        """Begin a turn with what belongs to it already. Turns come in order of arrival."""
+        """Begin a turn with the entries that it already has. Turns come in order of arrival."""
         turn = self._turns.get(decision.id)
         if turn is None:
             turn = self._begin(decision)
@@ -392,7 +392,7 @@ def rows_of(records: Iterable[Record], turns: Turns | None = None) -> Iterator[D
 def totals_of(
     rows: Iterable[DecisionRow], *, since: float = -math.inf, until: float = math.inf, zone: int = 0
 ) -> Totals:
-    """Add up rows, as ``Ledger.totals`` says."""
+    """Add up rows, as ``Ledger.totals`` does."""
     first, end = since / HOUR, until / HOUR
     turns: TurnSums = {}
     parts: PartSums = {}
@@ -407,7 +407,7 @@ def totals_of(
 
 
 def spenders_of(rows: Iterable[DecisionRow], since: float, until: float) -> dict[Spender, Totals]:
-    """Add up rows for each spender, as ``Ledger.spenders`` says."""
+    """Add up rows for each spender, as ``Ledger.spenders`` does."""
     found: dict[Spender, list[DecisionRow]] = {}
     for row in rows:
         if since <= row.at < until:

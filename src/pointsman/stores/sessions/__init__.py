@@ -1,4 +1,4 @@
-"""Session stores: where session memory is kept."""
+"""Session stores: storage of session memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of the sessions that this process has put, for when the server that keeps them is late or away."""
+"""Copies of the sessions that this process has put, for when the server that stores them is late or away."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final, NamedTuple
 
 __all__ = ["Copies", "Copy"]
 
-#: Bytes of the memories that are kept; one has 2 to 5 kB.
+#: Bytes of the stored memories; one has 2 to 5 kB.
 MOST_BYTES: Final = 32 << 20
-#: What an entry takes besides.
+#: Other bytes of an entry.
 _ENTRY: Final = 500
 
 
 class Copy(NamedTuple):
-    """What a session was put as last, and what the server is known to have."""
+    """A session's memory as last put, and as the server is known to have it."""
 
     stored: bytes
     base: bytes | None  # None: nothing that is known
@@ -48,7 +48,7 @@ class Copies:
         return self._kept.get(session)
 
     def put(self, session: str, copy: Copy) -> None:
-        """Keep a copy in the place of an earlier one."""
+        """Store a copy in the place of an earlier one."""
         with self._lock:
             self._remove(session)
             self._kept[session] = copy

@@ -19,13 +19,13 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def owner_of(name: str) -> str:
-    """Return whose a session is: what stands before the first slash of its name, or empty without one."""
+    """Return the owner of a session: the text before the first slash of its name, or empty without one."""
     owner, slash, _ = name.partition("/")
     return owner if slash else ""
 
 
 class ByOwner(Generic[Key]):
-    """The keys of what is kept, with their weights; each owner's in the order of their use.
+    """The keys of stored entries, with their weights; each owner's in the order of their use.
 
     One caller that names ever new sessions would otherwise push out those of all others.
     """
@@ -58,7 +58,7 @@ class ByOwner(Generic[Key]):
         self._weights.clear()
 
     def first_to_go(self) -> Key | None:
-        """Return what the owner of the most has left unused longest; None among too many owners to tell.
+        """Return the least recently used key of the largest owner; None among too many owners to compare.
 
         Without keys of callers names are the callers' to choose, and there may be as many owners as names.
         """
@@ -93,7 +93,7 @@ class MemorySessions:
         ttl: float = DAY,  # a person comes back the next morning
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Keep ``size`` sessions for ``ttl`` seconds after they were last put."""
+        """Store ``size`` sessions for ``ttl`` seconds after they were last put."""
         self._size: Final = size
         self._ttl: Final = ttl
         self._clock: Final = clock
@@ -105,7 +105,7 @@ class MemorySessions:
         return len(self._kept)
 
     def get(self, session: str, /) -> bytes | None:
-        """Return what was put last, or None when unknown, expired or evicted."""
+        """Return a session's last memory, or None when unknown, expired or evicted."""
         with self._lock:
             found = self._kept.get(session)
             if found is None:
@@ -119,7 +119,7 @@ class MemorySessions:
             return memory
 
     def put(self, session: str, memory: bytes, /) -> None:
-        """Keep a session's memory; may evict another session's."""
+        """Store a session's memory; may evict another session's."""
         self._keep(session, self._clock(), memory)
 
     def forget(self, session: str, /) -> bool:
@@ -131,7 +131,7 @@ class MemorySessions:
             return True
 
     def sessions(self) -> Iterator[tuple[str, float]]:
-        """Yield the sessions that are kept, the one put last first."""
+        """Yield the stored sessions, the one put last first."""
         with self._lock:
             kept = [(session, put_at) for session, (put_at, _) in self._kept.items()]
         current = [entry for entry in kept if not self._expired(entry[1])]
@@ -144,7 +144,7 @@ class MemorySessions:
             self._by_owner.clear()
 
     def _keep(self, session: str, put_at: float, memory: bytes) -> str | None:
-        """Keep a session's memory, and return the session that made room, if one did."""
+        """Store a session's memory, and return the session that made room, if one did."""
         with self._lock:
             self._kept[session] = (put_at, memory)
             self._kept.move_to_end(session)

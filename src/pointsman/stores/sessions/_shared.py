@@ -54,7 +54,7 @@ _EVICT: Final = "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions ORDER
 
 
 class SharedSessions:
-    """What one worker puts, every other one gets at once. Reading and writing take tens of microseconds.
+    """A put of one worker is seen by every other at once. Reading and writing take tens of microseconds.
 
     Bounds are applied after every thousand puts of a worker: the caller with the most sessions loses those
     it has left unused longest. Texts that a memory quotes stay in the process: the file has digests in their
@@ -62,14 +62,14 @@ class SharedSessions:
 
     Args:
         path: The file.
-        size: Sessions that are kept.
-        ttl: Seconds for which they are kept after they were last put.
-        lasting: Whether the file is to be whole after a power failure; False for one that ends with the run.
+        size: Most sessions in the file.
+        ttl: Seconds for which they are stored after they were last put.
+        lasting: Whether the file must be whole after a power failure; False for one that ends with the run.
         clock: Seconds since the epoch.
     """
 
     waits: Final = False
-    fault: Final = ""  # what cannot be kept raises
+    fault: Final = ""  # a failed write raises
     lost: Final = 0
 
     def __init__(
@@ -93,7 +93,7 @@ class SharedSessions:
         self._tidier: Final = BatchWriter[None](self._tidy, size=1, name="sessions", linger=0.0)
 
     def get(self, session: str, /) -> bytes | None:
-        """Return what any worker put last, or None when unknown, expired or evicted.
+        """Return a session's last memory by any worker, or None when unknown, expired or evicted.
 
         Raises:
             StoreUnavailable: the file cannot be read.
@@ -104,7 +104,7 @@ class SharedSessions:
         return None
 
     def put(self, session: str, memory: bytes, /) -> None:
-        """Keep a session's memory; nothing is kept under a name that is no text.
+        """Store a session's memory; nothing is stored under a name that is no text.
 
         Raises:
             StoreUnavailable: the file cannot be written.
@@ -121,7 +121,7 @@ class SharedSessions:
         return is_text(session) and self._execute(_FORGET, session)[1] > 0
 
     def sessions(self) -> Iterator[tuple[str, float]]:
-        """Yield the sessions that are kept, the one put last first."""
+        """Yield the stored sessions, the one put last first."""
         yield from self._execute(_LISTED, self._clock() - self._ttl)[0]
 
     def flush(self) -> None:
@@ -137,7 +137,7 @@ class SharedSessions:
             self._file.close()
 
     def _execute(self, statement: str, *values: object) -> tuple[list[Any], int]:
-        """Execute one statement, a transaction of its own; return its rows, and how many it changed."""
+        """Execute one statement, a separate transaction; return its rows, and how many it changed."""
         try:
             with self._lock:
                 for wait in _WAITS:
@@ -168,7 +168,7 @@ class SharedSessions:
         return connection
 
     def _tidy(self, _: Sequence[None]) -> int:
-        """Remove what is over the bounds, and copy the log into the file; in a thread."""
+        """Remove the sessions over the bounds, and copy the log into the file; in a thread."""
         beside = session_file(self._file.path)
         try:
             self._remove(beside)

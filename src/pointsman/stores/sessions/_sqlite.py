@@ -21,7 +21,7 @@ __all__ = ["SqliteSessions", "session_file"]
 
 log = logging.getLogger(__name__)
 
-#: SQLite's field for telling whose file this is: "Ptss".
+#: SQLite's field that identifies the program of a file: "Ptss".
 APPLICATION: Final = 0x50747373
 
 MIGRATIONS: Final = (
@@ -31,7 +31,7 @@ MIGRATIONS: Final = (
     ),
 )
 
-#: Seconds between two removals of what is over the bounds.
+#: Seconds between two removals of sessions over the bounds.
 SWEEP: Final = 60.0
 
 _PUT: Final = "INSERT OR REPLACE INTO sessions (id, put_at, memory) VALUES {rows}"
@@ -63,7 +63,7 @@ class SqliteSessions(MemorySessions):
 
     Texts that a memory quotes stay in this process: the file has digests in their place.
 
-    A file that cannot be read is told in ``fault`` and in the log, and nothing is remembered from before.
+    A file that cannot be read is reported in ``fault`` and in the log, and nothing is remembered from before.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class SqliteSessions(MemorySessions):
         ttl: float = DAY,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Keep ``size`` sessions for ``ttl`` seconds after they were last put."""
+        """Store ``size`` sessions for ``ttl`` seconds after they were last put."""
         super().__init__(size=size, ttl=ttl, clock=clock)
         self._file: Final = session_file(path)
         self._writer: Final = BatchWriter[_Change](self._write, size=size, name="sessions")
@@ -92,7 +92,7 @@ class SqliteSessions(MemorySessions):
         return self._writer.lost
 
     def put(self, session: str, memory: bytes, /) -> None:
-        """Keep a session's memory; may evict another session's."""
+        """Store a session's memory; may evict another session's."""
         now = self._clock()
         gone = self._keep(session, now, memory)
         self._writer.put(_Change(session, now, memory))
@@ -116,7 +116,7 @@ class SqliteSessions(MemorySessions):
             self._file.close()
 
     def _load(self) -> str:
-        """Take over what an earlier process kept; return why that was not possible."""
+        """Take over the sessions of an earlier process; return why that was not possible."""
         if not self._file.path.exists():
             return ""
         try:

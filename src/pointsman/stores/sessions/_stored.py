@@ -22,7 +22,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def stored_form(memory: bytes) -> bytes:
-    """Return a memory with digests in the place of texts; the same bytes where it holds none."""
+    """Return a memory with digests in the place of texts; the same bytes if it holds none."""
     if not any(mark in memory for mark in _MARKS):
         return memory
     try:
@@ -57,6 +57,6 @@ class WholeMemories:
         return stored
 
     def whole(self, session: str, found: bytes) -> bytes:
-        """Return a stored memory with its texts, unless the session has gone on in another process."""
+        """Return a stored memory with its texts, unless the session has continued in another process."""
         stored, whole = self._kept.get(session, (b"", b""))
         return whole if stored and stored == found else found

@@ -1,4 +1,4 @@
-"""The SessionStore port: where the memory of sessions is kept between turns."""
+"""The SessionStore port: storage of the memory of sessions between turns."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ class SessionStore(Protocol):
 
     @property
     def fault(self) -> str:
-        """Why what is kept cannot be recorded just now; empty when all is well."""
+        """Why sessions cannot be recorded just now; empty when all is well."""
         ...
 
     @property
     def lost(self) -> int:
-        """Changes that were kept and could not be recorded, since the start."""
+        """Changes held in memory that could not be recorded, since the start."""
         ...
 
     def get(self, session: str, /) -> bytes | None:
-        """Return what was put last, or None when unknown, expired or evicted."""
+        """Return a session's last memory, or None when unknown, expired or evicted."""
         ...
 
     def put(self, session: str, memory: bytes, /) -> None:
-        """Keep a session's memory; may evict another session's."""
+        """Store a session's memory; may evict another session's."""
         ...
 
     def forget(self, session: str, /) -> bool:
@@ -42,7 +42,7 @@ class SessionStore(Protocol):
         ...
 
     def sessions(self) -> Iterator[tuple[str, float]]:
-        """Yield the sessions that are kept and when each was last put, in seconds since the epoch."""
+        """Yield the stored sessions and when each was last put, in seconds since the epoch."""
         ...
 
     def close(self) -> None:

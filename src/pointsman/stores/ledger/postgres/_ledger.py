@@ -67,10 +67,10 @@ class PostgresLedger(StoredLedger):
 
     Args:
         url: ``postgresql://user@host:5432/database``.
-        password: Where the address has none.
+        password: If the address has none.
         queue: Entries that may wait to be written.
-        text: What is kept of prompts.
-        retention: How much is kept, and for how long, in whole days by the server's clock.
+        text: The stored form of prompts.
+        retention: Limits on size and age, in whole days by the server's clock.
         clock: Seconds since the epoch.
         spill: Where entries wait that are beyond the queue; None: they are lost.
 
@@ -132,7 +132,7 @@ class PostgresLedger(StoredLedger):
         self._fault_at_start = ""
 
     def schema_state(self) -> SchemaState:
-        """Return the schema of the tables; number 0 where there are none. Nothing is changed.
+        """Return the schema of the tables; number 0 if there are none. Nothing is changed.
 
         Raises:
             StoreUnavailable: the database cannot be read, or a later version changed its tables.

@@ -1,4 +1,4 @@
-"""Connections that wait for PostgreSQL no longer than they are told."""
+"""Connections that wait for PostgreSQL no longer than a given time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Silent(psycopg.OperationalError):
 class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection that waits no longer than its patience, in seconds.
 
-    The limits of a statement are kept by the server. One that is frozen, or whose host is, keeps none.
+    The server enforces the limits of a statement. A server that is frozen, or on a frozen host, does not.
     """
 
     patience = math.inf

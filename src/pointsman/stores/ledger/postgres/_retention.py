@@ -1,6 +1,6 @@
-"""Retention of a ledger in PostgreSQL: days over a bound go whole, with their partitions.
+"""Retention of a ledger in PostgreSQL: days over a bound are removed whole, with their partitions.
 
-The server's clock says what is old: one gateway whose clock is ahead must not remove what all have written.
+Age is by the server's clock: one gateway with a clock that is ahead must not remove the entries of all.
 All gateways together remove one day in a sweep, so that a wrong clock of the server, or a bound set by
 mistake, is noticed before everything is gone.
 """
@@ -55,7 +55,7 @@ _COUNTED: Final = ("decisions", "passed", "runs")
 
 
 def remove_day(connection: Connection, retention: Retention, where: str) -> Removed:
-    """Remove the oldest day where it is over a bound, and no gateway has removed one in this sweep.
+    """Remove the oldest day if it is over a bound, and no gateway has removed one in this sweep.
 
     The day of the server's clock and later ones stay whatever their size.
 
@@ -118,7 +118,7 @@ def _drop(connection: Connection, day: int, tables: list[str]) -> int:
 
 
 def _drop_sums(connection: Connection, retention: Retention, now: float, first: int) -> bool:
-    """Remove the sums of the oldest day where they are too old and its entries are gone; whether any were.
+    """Remove the sums of the oldest day if they are too old and its entries are gone; whether any were.
 
     ``first`` is the oldest day since the epoch that has entries.
     """
@@ -134,7 +134,7 @@ def _drop_sums(connection: Connection, retention: Retention, now: float, first: 
 
 
 def _over(sizes: dict[int, int], retention: Retention, now: float) -> tuple[int, Reason] | None:
-    """The oldest day since the epoch where it is over a bound, and over which."""
+    """The oldest day since the epoch and the bound that it exceeds; None if it exceeds none."""
     day = min(sizes, default=int(now // DAY))
     if day >= int(now // DAY):
         return None

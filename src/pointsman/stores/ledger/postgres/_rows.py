@@ -57,7 +57,7 @@ _POLICY_USED: Final = POLICY_USED.format(rows="(%s, %s, %s, %s)")
 
 
 def clean(text: str) -> str:
-    """Return a text as PostgreSQL can hold it: without NUL, and without what has no UTF-8."""
+    """Return a text as PostgreSQL can hold it: without NUL, and without characters that have no UTF-8."""
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode()
     return text.replace("\0", "\ufffd") if "\0" in text else text
@@ -69,7 +69,7 @@ def most(count: int) -> int:
 
 
 def count_policies(connection: Connection, used: Iterable[Row]) -> None:
-    """Add up how often policies decided, as ``policies_used`` says.
+    """Add up how often policies decided, as returned by ``policies_used``.
 
     At the end of a transaction: gateways that decide by one policy wait for each other from here on.
     """
@@ -93,9 +93,9 @@ class Rows:
     """The rows of one batch.
 
     Args:
-        mode: What is kept of texts.
+        mode: The stored form of texts.
         clock: Seconds since the epoch.
-        arrival: When a decision that is not of the batch arrived; None where that is not known.
+        arrival: When a decision that is not of the batch arrived; None if unknown.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Rows:
                 self._add_apart(entry)
 
     def _add_apart(self, entry: PassedRequest | RunEntry | Owner | PolicyText) -> None:
-        """Add what belongs to no decision."""
+        """Add an entry that belongs to no decision."""
         match entry:
             case RunEntry():
                 body = encode(kept_step(entry, self._mode))
@@ -159,7 +159,7 @@ class Rows:
             connection.execute(_KEEP_POLICY, row)
 
     def _belongs(self, decision: str, at: float, kind: int, step: int, body: bytes) -> None:
-        """Add what belongs to a decision, on the day of that: it goes when the decision does."""
+        """Add an entry of a decision, on the day of the decision: both are removed together."""
         arrived = self._arrivals.get(decision)
         if arrived is None:
             arrived = self._arrival(decision)

@@ -1,4 +1,4 @@
-"""The summaries of a ledger in PostgreSQL: a row a decision, what is searched among them, and their sums."""
+"""The summaries of a ledger in PostgreSQL: a row a decision, the searches among rows, and their sums."""
 
 from __future__ import annotations
 

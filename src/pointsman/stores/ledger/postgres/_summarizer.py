@@ -1,7 +1,7 @@
 """Writes the summaries of a ledger in PostgreSQL, in the transaction of the entries they are of.
 
 Several gateways write: a session's turn before may be another's, and an outcome of a decision may come to any
-of them. So the last turn of each session is looked up, what is not this process's own is read whole, and an
+of them. So the last turn of each session is looked up, turns of other processes are read whole, and an
 outcome that another has recorded stays.
 """
 
@@ -54,7 +54,7 @@ _STORED: Final = """SELECT summaries.id, asked, before FROM summaries
 
 
 class Summarizer:
-    """Follows what is written. Not safe for threads: the writer's alone."""
+    """Summarises entries as they are written. Not safe for threads: the writer's alone."""
 
     def __init__(self) -> None:
         self._turns: Final = Turns()  # of decisions that this process wrote
@@ -75,11 +75,11 @@ class Summarizer:
     def write(
         self, connection: Connection, entries: Sequence[Entry], removed: dict[str, float], *, careful: bool
     ) -> None:
-        """Write the summaries of what entries say, which have been written.
+        """Write the summaries of entries that have been written.
 
         Args:
             connection: In the transaction of the entries.
-            entries: What was written.
+            entries: The written entries.
             removed: Decisions that were there before, by id, and when they arrived then.
             careful: Any summary may be there before.
         """
@@ -192,7 +192,7 @@ def _with_outcome(row: DecisionRow, stored: Row | None) -> DecisionRow:
 
 
 def _mark(connection: Connection, hours: list[int]) -> None:
-    """Say that hours have changed, and keep whoever adds them up waiting until this is committed."""
+    """Mark hours as changed, and block their summing until this is committed."""
     held: Sequence[object] = ()
     while len(held) < len(hours):
         mark = "INSERT INTO dirty (hour) SELECT unnest(%s::bigint[]) ON CONFLICT DO NOTHING"
@@ -219,7 +219,7 @@ def seal_one(connection: Connection, now: float) -> bool:
 
 
 def seal(connection: Connection, hour: int) -> None:
-    """Add up an hour, in a transaction. Sums whose rows retention has removed stay as they are."""
+    """Add up an hour, in a transaction. Sums of rows that retention has removed stay as they are."""
     is_kept = connection.execute(_IS_KEPT, {"hour": hour}).fetchone() is not None
     for statement in SEAL[:1] if is_kept else SEAL:  # the first says that the hour has not changed
         connection.execute(statement, {"hour": hour})

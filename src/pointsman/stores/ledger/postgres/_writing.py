@@ -44,7 +44,7 @@ class BatchCopier:
 
     Args:
         database: Where to.
-        mode: What is kept of texts.
+        mode: The stored form of texts.
         clock: Seconds since the epoch.
     """
 
@@ -63,7 +63,7 @@ class BatchCopier:
     def write(self, batch: Sequence[Entry]) -> int:
         """Write a batch; return how many have no row.
 
-        After a failure it is to be given again, with more behind it or not.
+        After a failure it must be given again, with more behind it or not.
 
         Raises:
             StoreUnavailable: the database cannot be reached or written.
@@ -148,7 +148,7 @@ class BatchCopier:
         return dict(connection.execute(_REMOVE, (again,)).fetchall()) if again else {}
 
     def _forget(self) -> None:
-        """What is known of the database may be no more so."""
+        """Forget the known state of the database: it may have changed."""
         self._summarizer.clear()
         self._partitions.forget()
         self._database.close_writer()
