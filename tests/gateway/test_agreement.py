@@ -9,8 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pointsman.agreement import AgreementPolicy, Compared, Result
-from pointsman.gateway._agreement import AgreementSessions
+from pointsman.agreement import AgreementPolicy, AgreementSessions, Compared, Result
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.serve import Server
@@ -361,5 +360,7 @@ def test_a_reload_carries_the_disagreements_over_and_a_model_asked_by_name_serve
 def test_counted_sessions_are_bounded() -> None:
     sessions = AgreementSessions(size=2)
     for name in ("a", "b", "a", "c", ""):
-        sessions.add(name)
-    assert [sessions.count(name) for name in ("a", "b", "c", "")] == [2, 0, 1, 0]
+        sessions.add(name, Result.DIFFERENT)
+    for result in set(Result) - {Result.DIFFERENT, Result.FAILED, Result.LATE}:
+        sessions.add("d", result)
+    assert [sessions.count(name) for name in ("a", "b", "c", "d", "")] == [2, 0, 1, 0, 0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pointsman.agreement.policy import (
     COUNTED,
     AgreementPolicy,
+    AgreementSessions,
     Compared,
     Result,
     policy_for,
@@ -19,6 +20,7 @@ from pointsman.agreement.policy import (
 __all__ = [
     "COUNTED",
     "AgreementPolicy",
+    "AgreementSessions",
     "Compared",
     "Result",
     "policy_for",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Final, Literal, TypeAlias
@@ -9,7 +10,16 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-__all__ = ["COUNTED", "AgreementPolicy", "Compared", "Result", "policy_for", "result_of", "serves_first"]
+__all__ = [
+    "COUNTED",
+    "AgreementPolicy",
+    "AgreementSessions",
+    "Compared",
+    "Result",
+    "policy_for",
+    "result_of",
+    "serves_first",
+]
 
 TierName: TypeAlias = Literal["simple", "medium", "complex", "reasoning"]
 #: As roles are called under ``[tiers.roles]``; `message` is the first answer to a person in the main
@@ -108,6 +118,26 @@ class AgreementPolicy(msgspec.Struct, frozen=True, kw_only=True):
             and (not self.projects or project in self.projects)
             and (self.loops or not in_loop)
         )
+
+
+class AgreementSessions:
+    """How often answers disagreed in each session; carried over on reload."""
+
+    def __init__(self, size: int = 6_000) -> None:  # as many as ``[sessions] size`` keeps by default
+        """Begin to count; beyond ``size`` sessions the least recently counted is forgotten."""
+        self._size: Final = size
+        self._counts: Final[OrderedDict[str, int]] = OrderedDict()
+
+    def count(self, session: str) -> int:
+        """Return how often answers disagreed in a session; 0 for a request without one."""
+        return self._counts.get(session, 0)
+
+    def add(self, session: str, result: Result) -> None:
+        """Count a result of ``COUNTED``; any other, and a request without a session, changes nothing."""
+        if session and result in COUNTED:
+            self._counts[session] = self._counts.pop(session, 0) + 1
+            if len(self._counts) > self._size:
+                self._counts.popitem(last=False)
 
 
 def policy_for(

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,8 +20,8 @@ from msgspec.structs import replace
 
 from pointsman.access import Hold
 from pointsman.agreement import (
-    COUNTED,
     AgreementPolicy,
+    AgreementSessions,
     Compared,
     Result,
     policy_for,
@@ -56,38 +55,16 @@ from pointsman.wire import Usage
 from pointsman.wire.conversation import Completion, Shape, Tool, collected
 from pointsman.wire.translate import StreamTranslation
 
-__all__ = ["AgreementSessions", "AskByAgreement"]
+__all__ = ["AskByAgreement"]
 
 log = logging.getLogger(__name__)
 
 #: Bytes of a streamed answer that is held until it was compared. Calls and short answers are far below.
 _LONGEST: Final = 1 << 20
-#: Sessions whose disagreements are counted, as many as ``[sessions] size`` keeps by default.
-_SESSIONS: Final = 6_000
 #: Error with which a reservation is settled that nothing was sent for: all of it is given back.
 _NOT_SENT: Final = "connect"
 #: Failures of a cheap model for which it was not to be asked: the limits of the caller's key have no room.
 _NO_ROOM: Final = frozenset({"budget", "rate"})
-
-
-class AgreementSessions:
-    """How often answers disagreed in each session; carried over on reload."""
-
-    def __init__(self, size: int = _SESSIONS) -> None:
-        """Begin to count; beyond ``size`` sessions the least recently counted is forgotten."""
-        self._size: Final = size
-        self._counts: Final[OrderedDict[str, int]] = OrderedDict()
-
-    def count(self, session: str) -> int:
-        """Return how often answers disagreed in a session; 0 for a request without one."""
-        return self._counts.get(session, 0)
-
-    def add(self, session: str) -> None:
-        """Count one disagreement."""
-        if session:
-            self._counts[session] = self._counts.pop(session, 0) + 1
-            if len(self._counts) > self._size:
-                self._counts.popitem(last=False)
 
 
 class _Recorded:
@@ -223,8 +200,7 @@ class AskByAgreement:
             request.metrics.note_agreed(decision.id)
             self._record(request, entry)
             return served
-        if entry.result in COUNTED:
-            self.sessions.add(session)
+        self.sessions.add(session, entry.result)
         if entry.result is Result.SKIPPED:
             strong = targets
         return self._beside(request, entry, beside, await first_answer(request, strong))

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from pointsman.access import Access, Ownership
-from pointsman.agreement import AgreementPolicy
+from pointsman.agreement import AgreementPolicy, AgreementSessions
 from pointsman.config import Config, ShadowSpec
 from pointsman.decision.aliases import ModelNames
 from pointsman.decision.decision import Decision
@@ -211,7 +211,7 @@ def _by_agreement(
 ) -> AskByAgreement | None:
     if not policies:
         return None
-    from pointsman.gateway._agreement import AgreementSessions, AskByAgreement
+    from pointsman.gateway._agreement import AskByAgreement
 
     before = previous.agreement if previous else None
     return AskByAgreement(policies, known, before.sessions if before else AgreementSessions())
