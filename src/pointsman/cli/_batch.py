@@ -22,7 +22,7 @@ InOption = Annotated[
     str, typer.Option("--in", help="Parquet files to read instead: 'x/*.parquet', a file, or a folder.")
 ]
 OutOption = Annotated[
-    Path | None, typer.Option("--out", help="With --in: folder of Parquet files to write, or to go on with.")
+    Path | None, typer.Option("--out", help="With --in: folder of Parquet files to write, or to resume.")
 ]
 EngineOption = Annotated[
     BatchEngine, typer.Option("--engine", help="With --in: processes of this machine, or Ray.")

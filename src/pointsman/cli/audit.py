@@ -58,13 +58,13 @@ def audit(
     ] = None,
     subscription: Annotated[
         list[str] | None,
-        typer.Option(help="Client whose requests a subscription pays, such as claude-code; may be repeated."),
+        typer.Option(help="Client that a subscription pays for, such as claude-code; may be repeated."),
     ] = None,
     incremental: Annotated[
         bool,
         typer.Option(
             "--incremental",
-            help="Keep the figures of every log, without texts, in the user's cache directory; read changed "
+            help="Cache the figures of every log, without texts, in the user's cache directory; read changed "
             "logs alone.",
         ),
     ] = False,

@@ -53,9 +53,9 @@ def answers(
     ],
     *,
     cheap: Annotated[
-        list[str], typer.Option(help="A cheap model; give two. The first one serves where they agree.")
+        list[str], typer.Option(help="A cheap model; give two. The first one serves if they agree.")
     ],
-    strong: Annotated[str, typer.Option(help="The model that is asked where they do not agree.")],
+    strong: Annotated[str, typer.Option(help="The model that is asked if they do not agree.")],
     prices: Annotated[
         Path | None,
         typer.Option(
@@ -201,7 +201,7 @@ def savings(
     learned_router: LearnedRouterOption = None,
     config: Annotated[
         Path | None,
-        typer.Option("--config", help="Configuration whose [tiers] names the models, with their prices."),
+        typer.Option("--config", help="Configuration that names the models in [tiers], with their prices."),
     ] = None,
     weak: WeakOption = "",
     strong: StrongOption = "",

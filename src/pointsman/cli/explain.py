@@ -59,7 +59,7 @@ def explain_text(
     ] = None,
     model: Annotated[str, typer.Option(help="Model that the request asks for.")] = "auto",
     session: Annotated[
-        str, typer.Option(help="Go on from the memory of this session; needs a store that lasts.")
+        str, typer.Option(help="Start from the memory of this session; needs a persistent store.")
     ] = "",
     profile: Annotated[
         str | None,

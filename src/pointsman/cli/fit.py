@@ -146,7 +146,7 @@ def kinds(
     licence: Annotated[str, typer.Option(help="Licence of the data, named in the file.")] = "",
     count: Annotated[int, typer.Option(min=2, max=256, help="Number of kinds.")] = 64,
     weight: Annotated[
-        float, typer.Option(min=0, help="Weight of a difference in difficulty beside ln(characters).")
+        float, typer.Option(min=0, help="Weight of a difference in difficulty relative to ln(characters).")
     ] = 2.0,
     seed: Annotated[int, typer.Option(help="Random seed of the clusters.")] = 0,
     as_json: JsonOption = False,

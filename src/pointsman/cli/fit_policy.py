@@ -48,7 +48,7 @@ _Profile = Annotated[str, typer.Option("--profile", help="Without --config: seed
 _Quality = Annotated[
     float | None,
     typer.Option(
-        "--quality", min=0, max=1, help="Quality target: keep this share of the best tier's quality."
+        "--quality", min=0, max=1, help="Quality target: reach this share of the best tier's quality."
     ),
 ]
 _Budget = Annotated[

@@ -23,7 +23,7 @@ __all__ = ["GuidanceOption", "asking", "own_classes", "policy_of"]
 
 GuidanceOption: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--config", help="File whose [guidance] holds; default: the built-in policy, switched on."),
+    typer.Option("--config", help="File with a [guidance] table; default: the built-in policy, switched on."),
 ]
 _DEFAULT: Final = GuidancePolicy(mode=Mode.ON)
 

@@ -35,7 +35,7 @@ def watch(
     ] = None,
     *,
     summary: Annotated[
-        bool, typer.Option("--summary", help="Print shares per source and outcome, beside four baselines.")
+        bool, typer.Option("--summary", help="Print shares per source and outcome, against four baselines.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --summary: JSON instead of a table.")] = False,
     control: Annotated[

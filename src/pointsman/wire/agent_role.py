@@ -157,7 +157,7 @@ def _compared(
         offers: It offers tools.
         goes_on: Its last message holds results of tools, so it is no new turn of the conversation.
         says: A text of its last message begins with the words of any mark.
-        notes: A system message behind or just before the last message begins with the note of any mark.
+        notes: A system message behind or just before the last message holds the note of any mark.
         names_kind: It has a header that any mark looks at.
     """
     return tuple(
