@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from pointsman.decision.decision import Decision
 from pointsman.decision.engine import Engine
-from pointsman.decision.memory import Memory
+from pointsman.decision.memory import MOST_SUBAGENTS, Memory
 from pointsman.decision.policy import Policy
-from pointsman.decision.switching import MOST_SUBAGENTS
 from pointsman.drivers import drive, no_model
 from pointsman.factory import build_engine
 from pointsman.guidance import GuidancePolicy
@@ -101,7 +100,7 @@ def test_when_a_session_moves(
     assert models(engine(switching), requests_) == expected
 
 
-@pytest.mark.parametrize("switching", ["session", "weighed"])
+@pytest.mark.parametrize("switching", ["upward", "session", "weighed"])
 def test_a_subagent_has_a_tier_of_its_own_and_leaves_that_of_the_session(switching: Switching) -> None:
     found = models(
         engine(switching),
@@ -115,6 +114,24 @@ def test_a_subagent_has_a_tier_of_its_own_and_leaves_that_of_the_session(switchi
         ],
     )
     assert found == ["small", "large", "large", "small", "small", "small"]
+
+
+def test_a_session_has_its_model_again_when_a_subagent_returns() -> None:
+    """Within two user messages a move down does not pay for re-writing 500,000 tokens of context."""
+    size = 2_000_000
+    begins, returns = asked(HARD, 0, size), asked(EASY, 4, size, purpose=ITERATION)
+    assert models(engine("upward"), [begins, asked(EASY, 0, 400, SUBAGENT), returns]) == [
+        "large",
+        "small",
+        "large",
+    ]
+
+
+def test_a_subagent_with_a_session_for_itself_gives_it_its_model() -> None:
+    by, memory = engine("upward"), Memory()
+    for request in (asked(HARD, role=SUBAGENT), asked("thanks", 2, role=SUBAGENT, purpose=ITERATION)):
+        decision, memory, _ = drive(by.decide(request, memory, "d"), no_model)
+        assert (memory.model, memory.subagents) == (decision.chain[0], {})
 
 
 def test_the_decision_explains_why_the_session_stays() -> None:

@@ -157,3 +157,31 @@ def test_a_reload_puts_other_aliases_in_effect(tmp_path: Path) -> None:
     targets = [state.names.resolve("my-model") for state in (first, unchanged, changed)]
     assert targets[0] == targets[1]
     assert [str(named.target) for named in targets if named] == ["large", "large", "simple"]
+
+
+def test_a_subagent_in_the_session_of_its_agent_leaves_the_model_of_the_session(tmp_path: Path) -> None:
+    """Copilot states who asks and names no session: a proxy before the gateway does.
+
+    The cache of the large model is free here: a conversation that had it once would not go back.
+    """
+    file = tmp_path / "pointsman.toml"
+    cached = "output_per_million = 1.0, input_per_million = 3.0, cached_input_per_million ="
+    priced = FILE.replace('"vendor-small" }', f'"vendor-small", {cached} 2.9 }}')
+    file.write_text(priced.replace('"vendor-large" }', f'"vendor-large", {cached} 0.0 }}'), encoding="utf-8")
+    build = Builder(lambda: load(file, {}), file)
+    hard = "Prove by induction, step by step, that the square root of 2 is irrational; derive every lemma."
+
+    def ask(at: str, text: str, *, kind: str) -> str:
+        body = {"model": "auto", "messages": [{"role": "user", "content": text}]}
+        headers = {"x-session-id": "shared", "x-interaction-type": f"conversation-{kind}"}
+        answer = httpx.post(f"{at}/v1/chat/completions", json=body, headers=headers)
+        return answer.headers["x-pointsman-model"]
+
+    with Running(Server(Gateway(build()))) as running:
+        found = [
+            ask(running.url, "Hi", kind="agent"),
+            ask(running.url, hard, kind="subagent"),
+            ask(running.url, "Thanks", kind="agent"),
+        ]
+    build.close()
+    assert found == ["small", "large", "small"]

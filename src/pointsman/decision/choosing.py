@@ -11,7 +11,7 @@ from pointsman.capabilities import CapabilityDecision
 from pointsman.decision.aliases import LONGEST_SHOWN, ModelNames, Named
 from pointsman.decision.decision import Injection, StandingInjection
 from pointsman.decision.input import ReadRequest, RequestInput
-from pointsman.decision.memory import Memory
+from pointsman.decision.memory import Memory, is_beside, model_of_subagent
 from pointsman.decision.permission import Permits
 from pointsman.decision.policy import Policy
 from pointsman.decision.reader import HELPER_TIER, failed_part
@@ -55,6 +55,7 @@ ANSWER: Final = 500
 
 #: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
 _HELPER: Final = AgentRole.HELPER
+_SUBAGENT: Final = AgentRole.SUBAGENT
 _ALIAS: Final = Stage.ALIAS
 _BY_ROLE: Final = Stage.ROLE
 _MESSAGE: Final = Purpose.MESSAGE
@@ -353,12 +354,18 @@ class ModelStage:
         memory = draft.memory
         if not memory.model:
             return None
+        asked, model, used_at = draft.input, memory.model, memory.used_at
+        role = asked.role
+        stays = (role, asked.purpose) in self._tiers.stay
+        if role is _SUBAGENT and is_beside(memory, asked):
+            model, used_at = model_of_subagent(memory, asked) or (model if stays else ""), 0.0
+            if not model:
+                return None
         # A conversation is expected to go on for as long as it has: nothing else is known of it.
         load = Load(tokens, fresh=draft.evidence.tokens, output=ANSWER, turns=max(memory.turns, 1))
-        stays = (draft.input.role, draft.input.purpose) in self._tiers.stay
-        in_tool_loop = stays or (draft.input.in_tool_loop and draft.reading.same_message and not raised)
-        idle = max(draft.input.arrived_at - memory.used_at, 0.0) if memory.used_at else 0.0
-        return InUse(memory.model, in_tool_loop=in_tool_loop, load=load, idle=idle)
+        in_tool_loop = stays or (asked.in_tool_loop and draft.reading.same_message and not raised)
+        idle = max(asked.arrived_at - used_at, 0.0) if used_at else 0.0
+        return InUse(model, in_tool_loop=in_tool_loop, load=load, idle=idle)
 
 
 def _needed(draft: Draft, barred: Barred | None) -> Requirements:

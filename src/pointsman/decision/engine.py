@@ -25,7 +25,7 @@ from pointsman.decision.choosing import Draft, ModelStage, TierStage
 from pointsman.decision.decision import Decision, Injection
 from pointsman.decision.events import AgentEvent
 from pointsman.decision.input import ReadRequest, RequestInput
-from pointsman.decision.memory import Memory
+from pointsman.decision.memory import Memory, is_beside, with_subagent
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.decision.reader import RequestReader
 from pointsman.decision.switching import StartStage, remembered
@@ -54,6 +54,7 @@ __all__ = ["Decided", "Engine"]
 #: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
 _HELPER: Final = AgentRole.HELPER
 _MAIN: Final = AgentRole.MAIN
+_SUBAGENT: Final = AgentRole.SUBAGENT
 _OFF: Final = Mode.OFF
 
 #: Stages of a call whose model is not the session's from then on: it was named for this request alone.
@@ -258,18 +259,21 @@ class Engine:
         draft.memory = msgspec.structs.replace(before, domains=kept, enriched=enriched)
 
     def _remembered(self, draft: Draft) -> Memory:
-        memory, reading = draft.memory, draft.reading
+        memory, reading, asked = draft.memory, draft.reading, draft.input
         key = reading.message
         chosen = draft.chain[0] if draft.chain else ""
         model = chosen if draft.tier and chosen and draft.tier.stage not in _LEAVES_MODEL else memory.model
-        return msgspec.structs.replace(
+        after = msgspec.structs.replace(
             memory,
             model=model,
-            used_at=draft.input.arrived_at if model == chosen else memory.used_at,
+            used_at=asked.arrived_at if model == chosen else memory.used_at,
             message=key or memory.message,
             searched=reading.searched,
-            turns=memory.turns + (bool(key) and not reading.same_message),
+            turns=memory.turns + 1 if key and not reading.same_message else memory.turns,
         )
+        if asked.role is _SUBAGENT and is_beside(memory, asked):
+            return with_subagent(memory, after, asked, chosen)
+        return after
 
     def _remembered_since_start(self, draft: Draft) -> Memory:
         chosen = draft.chain[0] if draft.chain else ""

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from pointsman.capabilities import CapabilityMemory
 from pointsman.decision.additions import Additions, without_source
+from pointsman.decision.input import RequestInput
 from pointsman.domains import DomainMemory
 from pointsman.guidance import GuidanceMemory
 from pointsman.text.extract import Searched
+from pointsman.vocabulary import Purpose
 
-__all__ = ["Memory", "without_content"]
+__all__ = ["MOST_SUBAGENTS", "Memory", "is_beside", "model_of_subagent", "with_subagent", "without_content"]
+
+#: Sub-agents of a session whose model is remembered; the one that was new the longest ago is dropped first.
+MOST_SUBAGENTS: Final = 8
 
 
 class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -30,8 +36,40 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
     searched: Searched = Searched()  # for the user's words
     started: str = ""  # model given at the latest start, where the tier is decided at one
     messages: int = 0  # of the last request; likewise
-    subagents: Mapping[int, str] = {}  # model of each sub-agent's conversation; likewise
+    subagents: Mapping[int, str] = {}  # model of each sub-agent's conversation
     additions: Additions = Additions()  # texts added, and to which messages
+
+
+def is_beside(memory: Memory, asked: RequestInput) -> bool:
+    """Whether a sub-agent's request shares the session of the conversation that started it.
+
+    Most clients give a sub-agent a session for itself, whose model is the session's. In a shared session the
+    main conversation has a model before the sub-agent begins.
+    """
+    begins = asked.purpose is Purpose.MESSAGE and not asked.thread
+    return bool(memory.model) and (begins or bool(memory.subagents))
+
+
+def model_of_subagent(memory: Memory, asked: RequestInput) -> str:
+    """The model of a sub-agent's conversation; "" at its beginning.
+
+    A conversation has no number before its first tool call, and without guidance never: the request is then
+    attributed to the sub-agent that began last.
+    """
+    if asked.purpose is Purpose.MESSAGE and not asked.thread:
+        return ""
+    latest = "" if asked.purpose is Purpose.MESSAGE else memory.subagents.get(0, "")
+    return memory.subagents.get(asked.thread, latest)
+
+
+def with_subagent(before: Memory, after: Memory, asked: RequestInput, chosen: str) -> Memory:
+    """Return the memory after a sub-agent's request: its model is not that of the session."""
+    subagents = dict(before.subagents)
+    if chosen:
+        subagents[asked.thread] = chosen
+    if len(subagents) > MOST_SUBAGENTS:
+        del subagents[next(iter(subagents))]
+    return msgspec.structs.replace(after, model=before.model, used_at=before.used_at, subagents=subagents)
 
 
 def without_content(memory: Memory) -> Memory:

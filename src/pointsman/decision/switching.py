@@ -13,14 +13,12 @@ import msgspec
 
 from pointsman.decision.choosing import ANSWER, Draft, ModelStage
 from pointsman.decision.input import RequestInput
-from pointsman.decision.memory import Memory
+from pointsman.decision.memory import Memory, model_of_subagent, with_subagent
 from pointsman.model_choice.choice import InUse, Load, Switching
 from pointsman.vocabulary import AgentRole, Purpose, Reason
 
 __all__ = ["StartStage", "begins", "in_use", "remembered"]
 
-#: Sub-agents of a session whose model is remembered; the one that was new the longest ago is dropped first.
-MOST_SUBAGENTS: Final = 8
 #: Share of the last request's messages below which the history was compacted, and not only its end edited.
 COMPACTED: Final = 0.5
 #: Messages that a call adds to an agent's history: the model's, and the results of its tools.
@@ -30,25 +28,13 @@ _PER_CALL: Final = 2
 def begins(memory: Memory, asked: RequestInput) -> Reason | None:
     """Say why the tier of a request is decided as at a start; None where its conversation has a model."""
     if asked.role is AgentRole.SUBAGENT:
-        return None if _of_subagent(memory, asked) else Reason("routing.starts", "a sub-agent begins")
+        return None if model_of_subagent(memory, asked) else Reason("routing.starts", "a sub-agent begins")
     if not memory.model:
         return Reason("routing.starts", "the session begins")
     if asked.messages < memory.messages * COMPACTED:
         cut = f"the history was compacted from {memory.messages:,} to {asked.messages:,} messages"
         return Reason("routing.starts", cut)
     return None
-
-
-def _of_subagent(memory: Memory, asked: RequestInput) -> str:
-    """The model of a sub-agent's conversation; "" at its beginning.
-
-    A conversation has no number before its first tool call, and without guidance never: the request is then
-    attributed to the sub-agent that began last.
-    """
-    if asked.purpose is Purpose.MESSAGE and not asked.thread:
-        return ""
-    latest = "" if asked.purpose is Purpose.MESSAGE else memory.subagents.get(0, "")
-    return memory.subagents.get(asked.thread, latest)
 
 
 def in_use(
@@ -73,7 +59,7 @@ def in_use(
         raised: evidence of trouble raises its tier: a higher model is then taken at once.
     """
     apart = asked.role is AgentRole.SUBAGENT
-    model = (_of_subagent(memory, asked) if apart else "") or memory.model
+    model = (model_of_subagent(memory, asked) if apart else "") or memory.model
     if not model:
         return None
     iterates = asked.purpose is Purpose.TOOL_ITERATION or (asked.in_tool_loop and same)
@@ -94,15 +80,10 @@ def in_use(
 
 def remembered(before: Memory, after: Memory, asked: RequestInput, chosen: str) -> Memory:
     """Return the memory after a request: a sub-agent's model is not that of the session."""
-    if asked.role is not AgentRole.SUBAGENT:
-        started = after.model if begins(before, asked) else before.started
-        return msgspec.structs.replace(after, started=started, messages=asked.messages)
-    subagents = dict(before.subagents)
-    if chosen:
-        subagents[asked.thread] = chosen
-    if len(subagents) > MOST_SUBAGENTS:
-        del subagents[next(iter(subagents))]
-    return msgspec.structs.replace(after, model=before.model, used_at=before.used_at, subagents=subagents)
+    if asked.role is AgentRole.SUBAGENT:
+        return with_subagent(before, after, asked, chosen)
+    started = after.model if begins(before, asked) else before.started
+    return msgspec.structs.replace(after, started=started, messages=asked.messages)
 
 
 class StartStage(ModelStage):
