@@ -53,14 +53,14 @@ class AnsweredElsewhere(Exception):
 
 
 class KeptBeside(Protocol):
-    """What other processes of this gateway keep."""
+    """State that other processes of this gateway hold."""
 
     def note(self, name: str) -> None:
-        """Note that this process keeps something under a name."""
+        """Register this process as the holder of state under a name."""
         ...
 
     async def answer_kept(self, inbound: InboundRequest, names: Sequence[str], send: Send) -> bool:
-        """Let the process that keeps something under one of these names answer; False where none does."""
+        """Let the process that holds state under one of these names answer; False if none does."""
         ...
 
 
@@ -92,7 +92,7 @@ class AgentEndpoint:
         """Read a request as it would be decided, its session and stored conversation included.
 
         Raises:
-            CallerError: it cannot be read, or refers to what is another caller's.
+            CallerError: it cannot be read, or refers to another caller's object.
         """
         inbound, agent_request, _, _ = await self._read(state, inbound)
         if state.command is not None and may_hold_command(inbound.body):
@@ -171,10 +171,10 @@ class AgentEndpoint:
     async def _read_here(
         self, state: LiveState, inbound: InboundRequest, send: Send
     ) -> tuple[InboundRequest, AgentRequest, Continuation | None, Kept | None]:
-        """Read a request that this process has to answer, where there are others.
+        """Read a request that this process has to answer, if there are several.
 
         Raises:
-            AnsweredElsewhere: another process keeps what it goes on from, and has answered it.
+            AnsweredElsewhere: another process holds the conversation it continues, and has answered it.
             CallerError: as of ``_read``.
         """
         beside, is_stateful = self.beside, inbound.wire.is_stateful
@@ -190,14 +190,14 @@ class AgentEndpoint:
     async def _answer_beside(
         self, beside: KeptBeside, inbound: InboundRequest, names: Sequence[str], send: Send
     ) -> None:
-        """Leave a request to the process that keeps what it goes on from, if there is another one."""
+        """Leave a request to another process if that one holds the conversation it continues."""
         if names and await beside.answer_kept(inbound, names, send):
             raise AnsweredElsewhere
 
     async def _take_commands(
         self, state: LiveState, inbound: InboundRequest, agent_request: AgentRequest
     ) -> tuple[InboundRequest, AgentRequest, str]:
-        """Take in-band commands off a request; with an answer where it holds nothing else."""
+        """Remove in-band commands from a request; with an answer if it holds nothing else."""
         if state.command is not None and (text := answer_command(agent_request, state.command)):
             return inbound, agent_request, text
         if not may_hold_command(inbound.body):
@@ -213,7 +213,7 @@ class AgentEndpoint:
     async def _read(
         self, state: LiveState, inbound: InboundRequest
     ) -> tuple[InboundRequest, AgentRequest, Continuation | None, Kept | None]:
-        """Read a request, and put into it what it goes on from or refers to, where the gateway keeps that."""
+        """Read a request, and insert the conversation or items it refers to, if the gateway stores them."""
         headers, body, caller = inbound.headers, inbound.body, inbound.caller
         if state.has_several_callers and state.server.passthrough:  # without it no caller makes such objects
             await check_model_request(state.ownership, caller, body.raw)
@@ -245,7 +245,7 @@ class AgentEndpoint:
         sent: Body,
         kept: Kept | None,
     ) -> None:
-        """Keep the answer for requests that go on from it, perhaps at another upstream."""
+        """Store the answer for requests that continue it, perhaps at another upstream."""
 
         def keep(answer: Sequence[bytes]) -> None:
             self._note(self._kept.keep(agent_request, sent, kept, answer))
@@ -269,7 +269,7 @@ class AgentEndpoint:
             self._metrics.count("continued", "known")
 
     def _note(self, *names: str) -> None:
-        """Note what this process keeps, for the others."""
+        """Publish to the other processes which state this one holds."""
         if self.beside is not None:
             for name in filter(None, names):
                 self.beside.note(name)
@@ -281,7 +281,7 @@ class AgentEndpoint:
         continuation: Continuation | None,
         targets: list[Target],
     ) -> list[Target]:
-        """Return the targets that hold what a request goes on from."""
+        """Return the targets that hold the conversation a request continues."""
         if continuation is None:
             return targets
         self._metrics.count("continued", "known" if continuation.earlier else "unknown")
@@ -291,16 +291,16 @@ class AgentEndpoint:
 
 
 def _of_session(session: str) -> str:
-    """Return the name under which it is noted who keeps what of a session; empty where it has none."""
+    """Return the name under which the holder of a session's state is registered; empty without a session."""
     return f"session {session}" if session else ""
 
 
 def _ids_in(inbound: InboundRequest) -> list[str]:
-    """Return the names of what a request in the Responses format goes on from."""
+    """Return the names of the responses or conversations that a request in the Responses format continues."""
     member = inbound.body.member
     return [of_caller(inbound.caller, name) for name in (continues(member),) if name]
 
 
 async def _beside_the_loop(size: int, work: Callable[[], Body]) -> Body:
-    """Put kept bytes into a body; many of them in another thread."""
+    """Insert stored bytes into a body; many of them in another thread."""
     return work() if size <= LARGE else await offload(size, work)

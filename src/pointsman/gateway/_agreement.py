@@ -1,4 +1,4 @@
-"""Asks two cheap models at once, compares their answers, and asks the strong model where they do not agree.
+"""Asks two cheap models at once, compares their answers, and asks the strong model if they do not agree.
 
 One of the ways to get an answer (``_relay.Ask``); a state without an `[agreement.NAME]` table has the other,
 ``first_answer``, and this module is not loaded. Each model is asked by an attempt as any other: it is charged
@@ -68,7 +68,7 @@ _NO_ROOM: Final = frozenset({"budget", "rate"})
 
 
 class _Recorded:
-    """What is left of a stream that was read before it goes on (``Exchange``)."""
+    """The rest of a stream, already read and still to be relayed (``Exchange``)."""
 
     def __init__(self, exchange: Exchange, chunks: list[bytes]) -> None:
         self.status: Final = exchange.status
@@ -86,7 +86,7 @@ class _Recorded:
 
 
 class _Watched:
-    """A stream on its way to the caller, of which a copy is kept (``Exchange``)."""
+    """A stream relayed to the caller and copied (``Exchange``)."""
 
     def __init__(self, exchange: Exchange, first: bytes, ended: Callable[[bytes | None], None]) -> None:
         self.status: Final = exchange.status
@@ -131,14 +131,14 @@ class _Whole:
 
 
 class _Beside(NamedTuple):
-    """What is compared with an answer: what the request offered, and the answers of the cheap models."""
+    """The operands of a comparison: the tools of the request, and the answers of the cheap models."""
 
     tools: Sequence[Tool] = ()
     shape: Shape | None = None
     answers: tuple[Completion | None, ...] = ()
 
     def same(self, other: Completion | None) -> tuple[bool | None, bool | None]:
-        """Whether another answer is the same as each; None where they cannot be compared."""
+        """Whether another answer is the same as each; None if they cannot be compared."""
         first, second = (self._same(other, answer) for answer in self.answers)
         return first, second
 
@@ -216,14 +216,14 @@ class AskByAgreement:
     def _strong(
         self, request: DecidedRequest, policy: AgreementPolicy, targets: Sequence[Target]
     ) -> Sequence[Target]:
-        """Return whom to ask where the cheap models do not agree, in order."""
+        """Return the models to ask if the cheap ones do not agree, in order."""
         strong = None if policy.strong is None else self._known[policy.strong]
         if strong is None or unfit(request, strong):
             return targets
         return [strong, *(target for target in targets if target is not strong)]
 
     async def _unfit(self, request: DecidedRequest, policy: AgreementPolicy) -> str:
-        """Why the cheap models are not asked; empty where they are."""
+        """Why the cheap models are not asked; empty if they are."""
         if (whole_number(request.body.member("n")) or 1) > 1:
             return "several answers are asked for"
         for name in policy.cheap:
@@ -232,9 +232,9 @@ class AskByAgreement:
         return "" if request.spending is None else await self._no_room(request, policy)
 
     async def _no_room(self, request: DecidedRequest, policy: AgreementPolicy) -> str:
-        """Why the limits of the caller's key have no room for both answers; empty where they have.
+        """Why the limits of the caller's key have no room for both answers; empty if they have.
 
-        Both are reserved and given back: one answer that is paid for and has nothing beside it is of no use.
+        Both are reserved and given back: one paid answer is of no use without the other.
         """
         holds: list[Hold | None] = []
         try:
@@ -252,7 +252,7 @@ class AskByAgreement:
     async def _by_cheap(
         self, request: DecidedRequest, policy: AgreementPolicy, entry: ComparedAnswers
     ) -> tuple[UpstreamResponse | None, ComparedAnswers, _Beside]:
-        """Ask both and compare. Return the answer that serves, if one does, and what was found."""
+        """Ask both and compare. Return the answer that serves, if one does, and the findings."""
         began = time.perf_counter()
         asked = await self._ask_both(request, policy)
         held = [each for each in asked if isinstance(each, _Whole)]
@@ -342,7 +342,7 @@ def _can_serve(beside: _Beside) -> bool:
 
 
 def _failed(policy: AgreementPolicy, asked: Sequence[_Whole | str]) -> tuple[Result, str]:
-    """Return what it comes to that one of the cheap models gave no answer."""
+    """Return the result of a comparison in which one of the cheap models gave no answer."""
     failed = {name: each for name, each in zip(policy.cheap, asked, strict=True) if isinstance(each, str)}
     for name, why in failed.items():
         if why in _NO_ROOM:
@@ -405,7 +405,7 @@ async def _read(request: DecidedRequest, response: UpstreamResponse) -> _Whole:
 
 
 def _cut(request: DecidedRequest, response: UpstreamResponse, chunks: Sequence[bytes], error: str) -> None:
-    """Write down a stream of which not all was read: because it broke off, or because nobody waits for it."""
+    """Record a stream that was not read to its end: it broke off, or is not needed any more."""
     attempt, read = response.attempt, b"".join(chunks)
     usage, is_estimated = usage_so_far(attempt.wire, len(request.body.raw), [read], len(read))
     attempt.finish(response.exchange.status, error or COMPARED, usage, estimated=is_estimated)
@@ -435,7 +435,7 @@ def _compare(request: DecidedRequest, first: _Whole, second: _Whole) -> tuple[Ag
 
 
 def _completion(request: DecidedRequest, whole: _Whole) -> Completion | None:
-    """Return what an answer says, in terms of the caller's request; None where it cannot be read."""
+    """Return the content of an answer, in terms of the caller's request; None if it cannot be read."""
     own, response = request.wire.codec, whole.response
     try:
         if not response.is_stream:

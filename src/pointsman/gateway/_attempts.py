@@ -72,7 +72,7 @@ class RunningAttempt:
     def __init__(
         self, request: DecidedRequest, target: Target, prepared: Prepared, hold: Hold | None = None
     ) -> None:
-        """Begin a try; ``hold``: what it has reserved of the caller's limits."""
+        """Begin a try; ``hold``: its reservation against the caller's limits."""
         request.attempts += 1
         request.rows += 1
         self.wire = prepared.wire  # the upstream's
@@ -162,7 +162,7 @@ async def ask_once(request: DecidedRequest, target: Target) -> UpstreamResponse 
 
     Raises:
         Overloaded: its answer has no room.
-        StoreUnavailable: the caller's limits cannot be told.
+        StoreUnavailable: the caller's limits cannot be read.
     """
     return await _try_model(request, target, retries=False)
 
@@ -171,7 +171,7 @@ async def _try_last(request: DecidedRequest, target: Target) -> UpstreamResponse
     """Try a model that was passed over, because no other has answered.
 
     A short ``Retry-After`` is waited for. After a longer one the caller would have left: the upstream itself
-    says whether it still stands.
+    decides whether it still applies.
     """
     request.left_out = tuple(pair for pair in request.left_out if pair[0] is not target)
     if 0.0 < (wait := target.upstream.held(target.model.name)) <= _LONGEST_PAUSE:
@@ -233,7 +233,7 @@ async def _try_again(
 ) -> UpstreamResponse | Failure:
     """Retry a failed request as often as it may be; a probe of the circuit breaker is not retried.
 
-    What was ``sent`` again because a kept connection broke was a retry.
+    A request ``sent`` again because a pooled connection broke counts as a retry.
     """
     upstream = target.upstream
     upstream.asked_to_wait(result.status, result.wait, target.model.name)
@@ -414,7 +414,7 @@ def event_sent(attempt: RunningAttempt) -> None:
 
 
 async def _first_event(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse | Failure:
-    """Wait for the first event. Comments that only keep the connection alive wait with it."""
+    """Wait for the first event. Comments sent only as keep-alive wait with it."""
     spec = attempt.target.upstream.spec
     splitter = sse.Splitter(spec.answer_bytes, spec.stream_bytes)
     held: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Values within a bound of bytes and a time to live: the common part of what the gateway keeps in memory."""
+"""Values within a bound of bytes and a time to live: the base of the gateway's stores in memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Bounded(Generic[Key, Value]):
     """Values by key; of the owner that holds the most, the one unused longest makes room."""
 
     def __init__(self, size: int, owner: Callable[[Key, Value], str] = _owner_in_key) -> None:
-        """Keep up to ``size`` bytes. ``owner``: whose a value is; by default as its key says."""
+        """Store up to ``size`` bytes. ``owner``: the owner of a value; by default that of its key."""
         self._values: OrderedDict[Key, Value] = OrderedDict()
         self.size: Final = size
         self._left = size
@@ -51,7 +51,7 @@ class Bounded(Generic[Key, Value]):
 
     @property
     def held(self) -> int:
-        """Bytes kept."""
+        """Bytes stored."""
         return self.size - self._left
 
     def values(self) -> ValuesView[Value]:
@@ -63,7 +63,7 @@ class Bounded(Generic[Key, Value]):
         return self._values.get(key)
 
     def find(self, key: Key, now: float) -> Value | None:
-        """Return a value and note its use; None where it is past its time to live, which removes it.
+        """Return a value and note its use; None if it is absent. An expired value is removed.
 
         Args:
             key: Of the value.
@@ -88,7 +88,7 @@ class Bounded(Generic[Key, Value]):
         return found
 
     def put(self, key: Key, value: Value) -> list[Value]:
-        """Keep a value in place of the one under its key; return those that made room."""
+        """Store a value, replacing that of the same key; return those evicted."""
         self.take(key)
         self._values[key] = value
         self._left -= value.weight

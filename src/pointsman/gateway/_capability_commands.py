@@ -2,7 +2,7 @@
 
 An agent resends what a person wrote with every request. So a command is taken off wherever a person's text
 begins with one, also in earlier messages: each request begins with the bytes of the one before, and no model
-sees a command. Only the latest message's command counts; what it says for the session is remembered.
+sees a command. Only the latest message's command counts; its effect on the session is remembered.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Taken(NamedTuple):
 
 
 def may_hold_command(body: Body) -> bool:
-    """Whether a command may stand in a body; most requests are told by this."""
+    """Whether a body may contain a command; false for most requests."""
     return _MARK.search(body.raw) is not None
 
 
@@ -101,7 +101,7 @@ def _only(body: Body, count: int) -> Mapping[int, bytes]:
 
 
 def _edits(body: Body, request: AgentRequest) -> Iterator[tuple[int, Edit]]:
-    """Where a person's text begins with a command and goes on: the item, and the edit that takes it off."""
+    """Yield the edits that remove a command from the beginning of a person's text, each with its item."""
     items = body.items()
     if not items:
         if span := body.span(body.wire.items):

@@ -1,10 +1,10 @@
 """A circuit breaker: opens when most requests to an upstream fail, then probes it with one request.
 
 It looks at the share of failed requests, not at failures in a row, so that an upstream which fails now and
-then goes on serving; in the order in which they were sent, so that neither quick answers nor quick failures
+then is still used; in the order in which they were sent, so that neither quick answers nor quick failures
 count alone; and it counts failures that a request may have caused once per request, a few per session, and a
-few per caller where there are several, so that nobody can take an upstream away from others.
-A session whose own requests fail one after the other is sent elsewhere, alone (docs/decisions/0146).
+few per caller if there are several, so that no caller can take an upstream away from others. If requests of
+one session fail one after the other, that session alone is sent elsewhere (docs/decisions/0146).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Failed(NamedTuple):
 
 
 class _Probes:
-    """When a request may be sent to what has failed: one at a time."""
+    """When a probe may be sent after a failure: one at a time."""
 
     def __init__(self, now: float) -> None:
         self.pause = _PAUSE  # seconds before the next probe
@@ -106,7 +106,7 @@ class CircuitBreaker:
         return self._probes is not None and now < self._probes.next
 
     def is_probe(self, session: str) -> bool:
-        """Whether a request of a session is a probe, where it is sent at all."""
+        """Whether a request of a session would be a probe, if it is sent."""
         return self._probes_of(session) is not None
 
     def seconds_to_wait(self, now: float, session: str = "") -> float:
@@ -137,13 +137,13 @@ class CircuitBreaker:
     def record_failure(
         self, now: float, session: str | None = None, caller: str = "", request: int = 0, took: float = 0.0
     ) -> None:
-        """A request was not answered, or with an error of the upstream's own.
+        """Count a request that failed: without an answer, or with an error of the upstream.
 
         Args:
             now: The time.
-            session: Whose it was, where the request itself may be the cause; None where it cannot.
-            caller: Name of the key, where there are several; empty: of the only one.
-            request: What tells the request from others of its session: a hash of its body.
+            session: Of the request, if the request itself may be the cause; None if it cannot.
+            caller: Name of the key, if there are several; empty: of the only one.
+            request: Hash of its body, which identifies it within its session.
             took: Seconds from its sending until now.
         """
         self.is_alert = True

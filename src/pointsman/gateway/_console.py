@@ -1,4 +1,4 @@
-"""Mounts the console, and tells it of this gateway. It is loaded for the first browser that asks for it."""
+"""Mounts the console with the state of this gateway. Loaded for the first browser that asks for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MS: Final = 1e3
 
 
 class Told(Protocol):
-    """What another process tells of itself (``workers.Published``)."""
+    """The state that another process publishes (``workers.Published``)."""
 
     @property
     def active(self) -> int:
@@ -50,7 +50,7 @@ class Beside(KeptBeside, Protocol):
     """The other processes of this gateway."""
 
     def others(self) -> Iterable[Told]:
-        """Return what they have told of themselves."""
+        """Return the published states."""
         ...
 
 

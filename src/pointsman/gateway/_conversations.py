@@ -1,6 +1,7 @@
-"""Conversations stored by an upstream: to which session ``previous_response_id`` belongs, and what it holds.
+"""Conversations stored by an upstream: the session of a ``previous_response_id``, and its content.
 
-Kept in this process alone: it holds the user's words, and those reach no disk unasked (docs/notebook/0071).
+Stored in this process alone: it holds the user's words, which are not written to disk by default
+(docs/notebook/0071).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _OVERHEAD: Final = 1_000
 
 
 class Continuation(msgspec.Struct, frozen=True):
-    """What is known where a request goes on from a response or a conversation."""
+    """What is known of the response or conversation that a request continues."""
 
     session: str
     model: str = ""  # that answered: its upstream keeps the conversation
@@ -52,19 +53,19 @@ class Conversations:
     """The latest responses that could be continued; the one unused longest makes room."""
 
     def __init__(self, size: int = _SIZE) -> None:
-        """Keep up to ``size`` bytes."""
+        """Store up to ``size`` bytes."""
         self._entries: Bounded[str, Continuation] = Bounded(size)
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def continued(self, body: Body, now: float, caller: str = "") -> Continuation | None:
-        """Return what is known of what a request goes on from; None when the request holds all there is.
+        """Return the known facts of the response a request continues; None if the request holds everything.
 
         Args:
             body: A request in the Responses format.
             now: Seconds since the epoch.
-            caller: Who asks: what another made is not known.
+            caller: Of the request; objects of other callers are unknown.
         """
         name = continues(body.member)
         if not name:
@@ -77,7 +78,7 @@ class Conversations:
         return Continuation(of_caller(caller, "r-" + digest.hexdigest()))
 
     def knows(self, caller: str, name: str) -> bool:
-        """Whether a caller has made a response or conversation that is kept."""
+        """Whether a caller has made a response or conversation that is stored."""
         return self._entries.peek(of_caller(caller, name)) is not None
 
     def keep(
@@ -88,11 +89,11 @@ class Conversations:
         Args:
             request: The request that was decided.
             body: Its request.
-            target: Who answered.
+            target: The model that answered.
             answer: The whole body, or the last events of a stream.
 
         Returns:
-            The names by which a request can go on from it.
+            The names by which a request can continue it.
         """
         if not is_stored(body.member):
             return ()
@@ -114,9 +115,9 @@ class Conversations:
 
 
 def with_conversation(chosen: list[Target], kept: Target | None) -> list[Target]:
-    """Return those of the chosen models whose upstream keeps the conversation; else the one that had it last.
+    """Return those of the chosen models at the upstream that stores the conversation; else the last one used.
 
-    No other upstream has ever seen it, and would refuse the request.
+    Any other upstream has never seen it, and would refuse the request.
     """
     if kept is None:
         return chosen

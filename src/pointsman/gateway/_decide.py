@@ -79,7 +79,7 @@ class DecisionEndpoint:
 
         Args:
             path: One of ``DECISION_PATHS``.
-            state: What is served with.
+            state: The live state.
             inbound: The request; its format is found by its members.
             send: Sends to the caller (ASGI).
 
@@ -125,7 +125,7 @@ class DecisionEndpoint:
 
 
 def _read(sent: Body, *, is_messages: bool) -> tuple[Body, bool]:
-    """Return the request that is asked about, in its own format, and whether it is a dry run.
+    """Return the request to decide, in the format it is in, and whether it is a dry run.
 
     Raises:
         MalformedRequest: it is neither a text nor a request body, or one of the members above is wrong.

@@ -82,7 +82,7 @@ class Tried(Protocol):
 
     @property
     def translated(self) -> Translated | None:
-        """What was translated; None for the caller's own format."""
+        """The translation; None if the caller's format was sent."""
         ...
 
     def finish(self, status: int, error: str = "") -> None:
@@ -112,9 +112,9 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def together(failures: Sequence[Failure]) -> Failure:
-    """Return one failure for those of all models, in the order of asking: it names what each upstream said.
+    """Return one failure for those of all models, in the order of asking: it names each upstream's error.
 
-    What an upstream said of the request itself stays its own answer. Otherwise the last upstream that was
+    An upstream's verdict on the request itself is passed on as it is. Otherwise the last upstream that was
     asked decides the status: a failure that may pass before one that only the operator can mend. The
     operator's failures come first in the message.
     """
@@ -225,7 +225,7 @@ def _without_credential(target: Target, error: Unauthorized) -> Failure:
 
 
 def _untranslatable(target: Target, error: CallerError) -> Failure:
-    """The request cannot be said in the upstream's format."""
+    """The request cannot be expressed in the upstream's format."""
     hint = f"; {error.hint}" if error.hint else ""
     unknown = isinstance(error, PreviousResponseNotFound)
     code = "previous_response_not_found" if unknown else "untranslatable"
@@ -264,7 +264,7 @@ def not_sent(target: Target, error: CallerError) -> Failure:
 
 
 def pass_over(target: Target, session: str) -> Failure | None:
-    """Return why a model is not asked now; None where it is."""
+    """Return why a model is not asked now; None if it is."""
     upstream = target.upstream
     if (wait := upstream.held(target.model.name)) and not upstream.may_probe():
         return held(upstream, wait)

@@ -185,9 +185,9 @@ async def _wait(entry: _Entry) -> None:
 
 
 def _identity(inbound: InboundRequest) -> bytes:
-    """Return what tells a key from all others: whose it is, with which credential, and what is asked.
+    """Return the full identity of a key: its caller, the credential, and the request.
 
-    The credential counts beside the caller: where it goes to the upstream, the answer is for its owner alone.
+    The credential counts too: if it is sent to the upstream, the answer is for its owner alone.
     """
     headers = inbound.headers
     parts = (

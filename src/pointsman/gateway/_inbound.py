@@ -88,24 +88,24 @@ class InboundRequest(msgspec.Struct, frozen=True):
 def authorise(
     headers: Mapping[bytes, bytes], server: ServerSpec, callers: Mapping[bytes, str] | None = None
 ) -> str:
-    """Let a request pass that presents one of the keys, if any is asked for, and return whose it is.
+    """Let a request pass that presents one of the keys, if any is required, and return the key's name.
 
     Both ways in which the clients of the three formats present a key are accepted, and ``x-pointsman-key``
-    where those hold a credential for an upstream. Where no key is asked for, web pages are kept out: a
-    browser lets a page reach this machine once the page's own name resolves to it. It says that name in
-    ``Host``, and whose page it is in ``Origin``, which a GET of the same origin does not have
+    if those hold a credential for an upstream. If no key is required, web pages are refused: a
+    browser lets a page reach this machine once the page's host name resolves to it. It sends that name in
+    ``Host``, and the page's origin in ``Origin``, which a GET of the same origin does not have
     (docs/decisions/0072, 0144).
 
     Args:
         headers: The caller's, by name.
         server: Names the keys.
-        callers: The names of the keys, by digest (``named_keys``), where they are at hand.
+        callers: The names of the keys, by digest (``named_keys``), if they are at hand.
 
     Returns:
-        The name of the key presented; empty where none is asked for.
+        The name of the key presented; empty if no key is required.
 
     Raises:
-        Unauthorized: no key, or not one of ours; a web page's request where there are none.
+        Unauthorized: no key, or an unknown one; a web page's request if no key is configured.
     """
     if not server.keys:
         if b"origin" in headers and not _is_local(headers[b"origin"]):
@@ -258,7 +258,7 @@ async def read_bytes(
 
     Raises:
         Overloaded: the bodies of all requests together are too large.
-        TooLarge: it is larger, or says that it will be.
+        TooLarge: it is larger, or its announced length is.
         CallerLeft: the connection ended before the body did.
     """
     parts = await _read_parts(receive, headers, limit, reservation)
@@ -334,7 +334,7 @@ class BodyReservation:
         self._answer += size
 
     async def take_event(self, size: int) -> None:
-        """Wait until an event of a stream, of which so many bytes have come, may go on to grow.
+        """Wait until an event of a stream, of which so many bytes have come, may grow further.
 
         Raises:
             Overloaded: there was no room in time.
@@ -388,7 +388,7 @@ class DisconnectWatch:
 class DisconnectWatches:
     """Watches over all callers who have waited for a while.
 
-    Most of what is answered sooner is answered before anybody could leave, and a task or a timer for each
+    Most of what is answered sooner is answered before a caller could leave, and a task or a timer for each
     request costs each of them.
     """
 

@@ -22,9 +22,9 @@ _NOWHERE: Final = "decision %s adds a text, but the request has no insertion poi
 
 
 def injections(wire: Format, body: Body, decision: Decision) -> list[Edit]:
-    """Return the edits that put a decision's texts into a body; none where the body has no place for them.
+    """Return the edits that put a decision's texts into a body; empty if the body has no place for them.
 
-    Everything before a place keeps its meaning, so the provider's prompt cache stays warm.
+    Everything before a place is unchanged in meaning, so the provider's prompt cache stays warm.
     """
     if decision.standing:
         return _all_injections(wire, body, decision)
@@ -38,7 +38,7 @@ def injections(wire: Format, body: Body, decision: Decision) -> list[Edit]:
 
 
 def _all_injections(wire: Format, body: Body, decision: Decision) -> list[Edit]:
-    """Insert what this request adds, and again what earlier ones have added to messages that it holds."""
+    """Insert the texts of this request, and again those of earlier ones into messages that it resends."""
     items = body.items()
     # A provider that keeps the conversation has the earlier messages, with what was added to them.
     kept = decision.input.messages - len(items)
@@ -62,7 +62,7 @@ def _marked(added: Sequence[Injection]) -> str:
 
 
 def _edits(start: int, place: Insertion) -> list[Edit]:
-    """The edits of one insertion whose offsets are from ``start``."""
+    """The edits of one insertion with offsets from ``start``."""
     at = start + place.at
     edits: list[Edit] = [((at, at), place.data)]
     if place.opening:
@@ -72,7 +72,7 @@ def _edits(start: int, place: Insertion) -> list[Edit]:
 
 
 def kept_tools(body: Body, decision: ToolDecision) -> list[Edit]:
-    """Return the edit that leaves in a body the tools a decision keeps, each byte for byte."""
+    """Return the edit that reduces a body's tools to those a decision allows, each byte for byte."""
     span = body.span("tools")
     if span is None or len(decision.kept) == decision.offered:
         return []

@@ -1,7 +1,7 @@
-"""Keeps the connection of a stream alive while its upstream is silent: proxies close one that is idle.
+"""Sends keep-alive marks on a stream while its upstream is silent: proxies close an idle connection.
 
 Before the first event the response itself is begun then, so that a later failure of all models is an error
-event of the stream instead of an error status. Retries and fallback go on as before.
+event of the stream instead of an error status. Retries and fallback work as before.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class KeepAlive:
 
         Args:
             send: Sends to the caller (ASGI).
-            mark: What is sent: a comment or an event that clients ignore.
+            mark: To send: a comment or an event that clients ignore.
             seconds: Of silence after which it is sent, at most; half of that at least.
-            headers: Returns the gateway's headers, where the response begins before an upstream answers.
+            headers: Returns the gateway's headers, if the response begins before an upstream answers.
         """
         self._send = send
         self._mark = mark
@@ -78,7 +78,7 @@ class KeepAlive:
             await self.sending
 
     async def answered(self) -> bool:
-        """Hold marks back until the stream goes on; return whether the response has begun."""
+        """Hold marks back until the stream resumes; return whether the response has begun."""
         await self.hold()
         return self.has_begun
 
