@@ -1,6 +1,7 @@
-"""Conversations that no provider keeps: whole, for requests that go on from a translated answer.
+"""Conversations that no provider stores: whole, for requests that continue a translated answer.
 
-Kept in this process alone: they are a person's words, and those reach no disk unasked (docs/decisions/0124).
+Stored in this process alone: they are a person's words, which are not written to disk by default
+(docs/decisions/0124).
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class _Conversation:
 
 
 class Kept(NamedTuple):
-    """A conversation as far as a request goes on from it."""
+    """A conversation up to the turn that a request continues."""
 
     conversation: _Conversation
     turns: int
@@ -62,11 +63,11 @@ class Kept(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of what it holds."""
+        """Bytes of its items."""
         return sum(map(len, self.conversation.chunks[: self.turns]))
 
     def whole(self, body: Body) -> Body:
-        """Return a request that holds all it goes on from."""
+        """Return a request that holds the conversation it continues."""
         return Body(body.wire, whole_request(body, self.conversation.chunks[: self.turns]))
 
 
@@ -74,7 +75,7 @@ class KeptConversations:
     """The latest conversations; of the caller with the most, the one unused longest makes room."""
 
     def __init__(self, size: int = _SIZE) -> None:
-        """Keep up to ``size`` bytes."""
+        """Store up to ``size`` bytes."""
         self._conversations: Bounded[int, _Conversation] = Bounded(
             size, lambda _, conversation: owner_of(conversation.session)
         )  # by identity
@@ -82,16 +83,16 @@ class KeptConversations:
 
     @property
     def held(self) -> int:
-        """Bytes kept."""
+        """Bytes stored."""
         return self._conversations.held
 
     def continued(self, body: Body, now: float, caller: str = "") -> Kept | None:
-        """Return what a request goes on from; None when that is not known, or the request holds all there is.
+        """Return the conversation a request continues; None if it is unknown, or the request holds it all.
 
         Args:
             body: A request in the Responses format.
             now: Seconds since the epoch.
-            caller: Who asks: what another made is not known.
+            caller: Of the request; conversations of other callers are unknown.
         """
         name = previous_response(body.member)
         kept = self._names.get(of_caller(caller, name)) if name else None
@@ -103,16 +104,16 @@ class KeptConversations:
         return kept
 
     def keep(self, request: AgentRequest, body: Body, earlier: Kept | None, answer: Sequence[bytes]) -> str:
-        """Keep a translated turn and its answer, unless the caller asked for it not to be stored.
+        """Store a translated turn and its answer, unless the caller asked for it not to be stored.
 
         Args:
             request: The request that was answered.
             body: Its body, as the caller sent it.
-            earlier: What it goes on from.
+            earlier: The conversation it continues.
             answer: The whole answer, or the last events of a stream.
 
         Returns:
-            The name by which a request can go on from it; empty where none can.
+            The name by which a request can continue it; empty if none can.
         """
         found = answered(answer) if is_stored(body.member) else None
         if found is None:
@@ -132,7 +133,7 @@ class KeptConversations:
         return ""
 
     def _grown(self, session: str, earlier: Kept | None) -> _Conversation:
-        """The conversation that a turn is added to: the one before, or a copy where that went on already."""
+        """The conversation to add a turn to: the one before, or a copy if that was continued already."""
         if earlier is None:
             return _Conversation(session)
         before, turns = earlier
@@ -146,7 +147,7 @@ class KeptConversations:
             self._forget(gone)
 
     def _limit(self, latest: _Conversation) -> None:
-        """Keep the conversations of one session, which may be copies, to the share of one."""
+        """Limit the conversations of one session, which may be copies, to the share of one."""
         own = [each for each in self._conversations.values() if each.session == latest.session]
         weight = latest.weight + sum(each.weight for each in own)
         for each in own:  # the one used last stays

@@ -1,6 +1,7 @@
-"""Items of answers in the Responses format, kept for requests that name them by their ids.
+"""Items of answers in the Responses format, stored for requests that name them by their ids.
 
-Kept in this process alone: they are the model's words, and those reach no disk unasked (docs/notebook/0128).
+Stored in this process alone: they are the model's words, which are not written to disk by default
+(docs/notebook/0128).
 """
 
 from __future__ import annotations
@@ -47,16 +48,16 @@ class KeptItems:
     """The items of the latest sessions; the one unused longest makes room."""
 
     def __init__(self, size: int = _SIZE) -> None:
-        """Keep up to ``size`` bytes."""
+        """Store up to ``size`` bytes."""
         self._sessions: Bounded[str, _Session] = Bounded(size)
 
     @property
     def held(self) -> int:
-        """Bytes kept."""
+        """Bytes stored."""
         return self._sessions.held
 
     def put_back(self, request: AgentRequest, body: Body) -> Body:
-        """Return a request with the items that it names; the same body where it names none that is kept."""
+        """Return a request with the items that it names; the same body if it names no stored item."""
         session = self._sessions.find(request.session, request.arrived_at)
         if session is None:
             return body
@@ -66,7 +67,7 @@ class KeptItems:
         return body if raw is body.raw else Body(body.wire, raw)
 
     def weight(self, session: str) -> int:
-        """Bytes kept of a session, at most."""
+        """Bytes stored of a session, at most."""
         found = self._sessions.peek(session)
         return found.weight if found else 0
 
@@ -76,13 +77,13 @@ class KeptItems:
         return session.stored.get if session is not None and session.stored else None
 
     def keep(self, request: AgentRequest, body: Body, answer: Sequence[bytes], *, translated: bool) -> None:
-        """Keep the items of an answer, unless the caller asked for it not to be stored.
+        """Store the items of an answer, unless the caller asked for it not to be stored.
 
         Args:
             request: The request that was answered.
             body: Its body.
             answer: The whole answer, or the last events of a stream.
-            translated: Nobody else stores it.
+            translated: No provider stores it.
         """
         compacted = translated and any(_COMPACTION in part for part in answer)
         found = answered(answer) if compacted or is_stored(body.member) else None

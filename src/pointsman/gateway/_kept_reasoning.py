@@ -1,6 +1,6 @@
-"""Whose reasoning is whose in a session: what of it is kept for its provider, and what no other may be sent.
+"""Reasoning by upstream in a session: the part stored for its provider, and withheld from all others.
 
-Kept in this process alone: it is part of a conversation, and that reaches no disk unasked
+Stored in this process alone: it is part of a conversation, which is not written to disk by default
 (docs/decisions/0124).
 """
 
@@ -32,7 +32,7 @@ Watch = Callable[[bytes], bytes]
 
 
 class _Session:
-    """What is known of one session."""
+    """State of one session."""
 
     __slots__ = ("at", "authors", "home", "is_clean", "thinking", "turns", "upstreams", "weight")
 
@@ -64,13 +64,13 @@ class _Session:
         self.sign(upstream, turn.marks)
 
     def sign(self, upstream: str, marks: Iterable[str]) -> None:
-        """Take note of who wrote something."""
+        """Note an upstream as the author of marked parts."""
         before = len(self.authors)
         self.authors.update((_digest(mark), upstream) for mark in marks)
         self.weight += (len(self.authors) - before) * _AUTHOR
 
     def shrink(self, size: float) -> None:
-        """Forget the earliest turns, and then who wrote what, until it is of this size."""
+        """Forget the earliest turns, and then the authors, until it is of this size."""
         while self.weight > size and self.turns:
             self._drop(next(iter(self.turns)))
         while self.weight > size and self.authors:
@@ -84,7 +84,7 @@ class _Session:
 
 
 class _Seen(NamedTuple):
-    """A session as one upstream is to see it (``wire.own_reasoning.Origin``)."""
+    """A session as one upstream sees it (``wire.own_reasoning.Origin``)."""
 
     session: _Session
     upstream: str
@@ -103,7 +103,7 @@ class _Seen(NamedTuple):
         return bool(author) and author != self.upstream
 
     def _author(self, mark: str) -> str:
-        """Who wrote something: where that is not known, the session's first upstream if it is another."""
+        """The upstream that wrote something: if unknown, the session's first upstream if it is another."""
         known = self.session.authors.get(_digest(mark))
         return known or (self.session.home if self.session.home != self.upstream else "")
 
@@ -112,17 +112,17 @@ class KeptReasoning:
     """The latest sessions; the one unused longest makes room."""
 
     def __init__(self, size: int = _SIZE) -> None:
-        """Keep up to ``size`` bytes."""
+        """Store up to ``size`` bytes."""
         self._sessions: Bounded[str, _Session] = Bounded(size)
         self._signing: set[str] = set()  # upstreams that have signed something
 
     @property
     def held(self) -> int:
-        """Bytes kept."""
+        """Bytes stored."""
         return self._sessions.held
 
     def recall(self, session: str, upstream: str, now: float) -> Recall | None:
-        """Return what finds the reasoning that an upstream wrote in a session; None when nothing is kept.
+        """Return a lookup of the reasoning an upstream wrote in a session; None if nothing is stored.
 
         Args:
             session: Its name.
@@ -133,7 +133,7 @@ class KeptReasoning:
         return partial(found.reasoning, upstream) if found and found.turns else None
 
     def keep(self, session: str, upstream: str, turn: SignedTurn, now: float) -> None:
-        """Keep a translated turn that an upstream wrote."""
+        """Store a translated turn that an upstream wrote."""
         found = self._take(session)
         found.answered(upstream, now)
         found.put(upstream, turn)
@@ -162,7 +162,7 @@ class KeptReasoning:
     def origin(
         self, format_: OwnReasoning, session: str, upstream: UpstreamSpec, body: Body, now: float
     ) -> Origin | None:
-        """Return who wrote what in a session; None when an upstream may be sent its request as it is."""
+        """Return the authors in a session; None if an upstream may be sent its request as it is."""
         found = self._sessions.find(session, now)
         if found is None:
             found = _Session()

@@ -66,7 +66,7 @@ def with_permission(access: Access, request: AgentRequest) -> AgentRequest:
 
 
 def check_bounded(wire: Format, body: Body, spending: Spending) -> None:
-    """Refuse a request whose cost or tokens are bounded, and of which nobody can tell what it uses.
+    """Refuse a request with bounded cost or tokens if its usage cannot be known.
 
     Raises:
         MalformedRequest: a limit of output is no whole number, it is answered in the background, or it asks
@@ -99,7 +99,7 @@ async def check_counted(access: Access, caller: str, metrics: Metrics) -> Grant 
     Raises:
         RoleForbids: the key is for the console.
         LimitReached: its rate limit is used up.
-        Overloaded: that cannot be told.
+        Overloaded: the limits cannot be read.
     """
     grant = access.grants.get(caller)
     if grant is None:
@@ -114,7 +114,7 @@ async def count(spending: Spending, metrics: Metrics) -> None:
 
     Raises:
         LimitReached: one is used up.
-        Overloaded: that cannot be told.
+        Overloaded: the limits cannot be read.
     """
     if not any(limit.kind == "requests" for limit in spending.grant.limits):
         return
@@ -135,7 +135,7 @@ async def decide_paid(
 
     Raises:
         LimitReached: its rate limit is used up, or its budget, and no model is free.
-        Overloaded: that cannot be told.
+        Overloaded: the limits cannot be read.
         CallerError: as of ``Decider.decide``.
     """
     if spending is None:
@@ -173,13 +173,13 @@ def _count_spent(metrics: Metrics, request: AgentRequest, cost: float) -> None:
 async def check_passed(access: Access, caller: str, method: str, metrics: Metrics) -> str:
     """Do as ``check_counted`` for a request that is passed on as it came, and return the key's team.
 
-    What such a request costs, and which model serves it, is not known: a key whose cost or models are bounded
-    reads and deletes alone.
+    The cost and the model of such a request are not known: a key with bounded cost or models may only read
+    and delete.
 
     Raises:
         RoleForbids: the key is for the console, or its cost or models are bounded.
         LimitReached: its rate limit is used up.
-        Overloaded: that cannot be told.
+        Overloaded: the limits cannot be read.
     """
     grant = access.grants.get(caller)
     if grant is not None and method == "POST" and grant.bounds_cost:
@@ -216,13 +216,13 @@ def check_changer(access: Access, caller: str) -> None:
 
 
 def seen_by(access: Access | None, caller: str) -> str:
-    """Return whose decisions a key may read: its own name, or empty for all, as a viewer and an admin may."""
+    """Return the key with the decisions that a key may read: itself, or empty for all (viewer and admin)."""
     grant = access.grants.get(caller) if access is not None else None
     return caller if grant is None or grant.role == "caller" else ""
 
 
 def limit_headers(decision: Decision, spending: Spending) -> list[tuple[bytes, bytes]]:
-    """Return what is left of the limits, and why a lower tier serves than the prompt asks for."""
+    """Return the rest of the limits, and why a lower tier serves than the prompt asks for."""
     sent = spending.headers()
     for reason in decision.reasons:
         if reason.code in {OVER_TIER, LOW_BUDGET}:
@@ -231,10 +231,10 @@ def limit_headers(decision: Decision, spending: Spending) -> list[tuple[bytes, b
 
 
 async def settled(answering: Awaitable[int], spending: Spending) -> int:
-    """Answer a request, and settle at its end what nobody has.
+    """Answer a request, and settle at its end the reservations still open.
 
     Raises:
-        Overloaded: its limits cannot be told, and requests are then refused.
+        Overloaded: its limits cannot be read, and requests are then refused.
     """
     try:
         return await answering
@@ -245,5 +245,5 @@ async def settled(answering: Awaitable[int], spending: Spending) -> int:
 
 
 def _unavailable() -> Overloaded:
-    """Return the answer while limits cannot be told. The log says why: it may name a file."""
+    """Return the answer while limits cannot be read. Only the log has the cause: it may name a file."""
     return Overloaded("the limits of this key cannot be checked now", hint="send the request again later")

@@ -27,7 +27,7 @@ _TOOL: Final[Mapping[str, Any]] = {"name": "report", "description": "Report a st
 
 
 class Feature(StrEnum):
-    """What a request tries."""
+    """Feature that a request tries."""
 
     PLAIN = "plain"
     STREAM = "stream"
@@ -47,10 +47,10 @@ class LiveRequest(NamedTuple):
 def plan(config: Config, model: str = "") -> list[LiveRequest]:
     """Return the requests to send: those that the configuration lets a model serve.
 
-    None goes to an upstream with ``forward_auth``, whose credential only a caller has.
+    None goes to an upstream with ``forward_auth``: only a caller has the credential.
 
     Args:
-        config: What is served.
+        config: The configuration.
         model: Configured name of the only model to ask; empty for all.
 
     Raises:

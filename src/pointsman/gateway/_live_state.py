@@ -1,6 +1,6 @@
 """The live state: everything the gateway serves with, replaced as a whole by a hot reload.
 
-What a reload carries over is listed in ``build_live_state``. A request keeps the state it began with
+What a reload carries over is listed in ``build_live_state``. A request uses the state it began with
 (docs/notebook/0104).
 """
 
@@ -55,7 +55,7 @@ class Decider(Protocol):
 
     @property
     def ledger(self) -> Ledger:
-        """Where decisions and attempts are kept."""
+        """The store of decisions and attempts."""
         ...
 
     @property
@@ -65,7 +65,7 @@ class Decider(Protocol):
 
     @property
     def failures(self) -> int:
-        """Times the memory of a session could not be read, kept or recorded."""
+        """Times the memory of a session could not be read, stored or recorded."""
         ...
 
     @property
@@ -125,7 +125,7 @@ class LiveState:
             self.shadow_policy.close()
 
     def close(self) -> None:
-        """Close what this state opened; the stores belong to whoever opened them."""
+        """Close the resources this state opened; the code that opened the stores closes them."""
         self.connections.close()
         if self.shadow_policy is not None:
             self.shadow_policy.close()
@@ -152,7 +152,7 @@ def build_live_state(
     """Build a state beside the one in effect, which is not touched.
 
     Of ``previous`` it carries over: the connections and the circuit breaker of every upstream whose
-    configuration did not change, what the shadow model has spent and has in progress, and how often
+    configuration did not change, the spending and the requests in progress of the shadow model, and how often
     answers disagreed in each session. The runtime that is
     passed in shares the ledger, the sessions and today's spending (``Runtime.with_policy``); the shadow
     policy its sessions and counts (``ShadowPolicy.with_engine``). Metrics, stored conversations and the
@@ -192,7 +192,7 @@ def build_live_state(
 
 
 def open_circuits(state: LiveState) -> list[str]:
-    """Return the names of the upstreams of models whose circuit breaker is open."""
+    """Return the names of the models' upstreams with an open circuit breaker."""
     upstreams = {target.upstream for target in state.targets.values()}
     return sorted(upstream.spec.name for upstream in upstreams if upstream.breaker.is_open)
 

@@ -120,7 +120,7 @@ async def send_fault(wire: Format, fault: Fault, headers: Headers, send: Send) -
 
 
 async def send_shutting_down(wire: Format, send: Send) -> int:
-    """Tell a caller whose request is cancelled that the gateway shuts down. Returns the status; 0: none sent.
+    """Tell the caller of a cancelled request that the gateway shuts down. Returns the status; 0: none sent.
 
     An answer that has begun is cut off by the server instead: it must not look whole.
     """
@@ -134,7 +134,7 @@ async def send_shutting_down(wire: Format, send: Send) -> int:
 
 
 def error_code(error: CallerError | Overloaded) -> str:
-    """Return a stable code: OpenAI's own where it has one, else the name of the class in snake case."""
+    """Return a stable code: OpenAI's if it has one, else the name of the class in snake case."""
     name = type(error).__name__
     known = _OPENAI_CODES.get(name)
     return known or "".join(f"_{c.lower()}" if c.isupper() else c for c in name).strip("_")

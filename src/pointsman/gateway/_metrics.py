@@ -143,7 +143,7 @@ class Metrics(Collector):
         series[labels] += by
 
     def price(self, models: Mapping[str, ModelSpec]) -> None:
-        """Take the prices of models, by name, for what is seen from now on."""
+        """Take the prices of models, by name, for requests from now on."""
         self._count_waiting()
         self._models = models
         for model in models.values():
@@ -185,9 +185,9 @@ class Metrics(Collector):
         """Count a decided request that has ended.
 
         Args:
-            decision: What was decided.
-            model: Configured name of the model that answered; empty where none did.
-            status: As sent; 0 where the caller left before.
+            decision: Of the request.
+            model: Configured name of the model that answered; empty if none did.
+            status: As sent; 0 if the caller left before.
             seconds: From its arrival.
         """
         self._waiting.append(_Served(decision, model, status, seconds, time.time()))
@@ -196,8 +196,8 @@ class Metrics(Collector):
         """Note the trace in which a request is recorded, for the exemplar of its duration.
 
         Args:
-            model: Configured name of the model that answered; empty where none did.
-            status: As sent; 0 where the caller left before.
+            model: Configured name of the model that answered; empty if none did.
+            status: As sent; 0 if the caller left before.
             seconds: From its arrival.
             trace: Id in hexadecimal.
             at: When it ended, in seconds since the epoch.

@@ -1,7 +1,7 @@
-"""The pages ``/v1/models`` and ``/v1/models/{name}``: what can be asked for, its window and its price.
+"""The pages ``/v1/models`` and ``/v1/models/{name}``: names to ask for, with context window and price.
 
-Each client reads its own fields: OpenAI's and Anthropic's SDKs, and agents that know OpenRouter's list. What
-is not known is left out.
+Each client reads its own fields: OpenAI's and Anthropic's SDKs, and agents that know OpenRouter's list.
+Unknown fields are left out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def model_list(state: LiveState) -> dict[str, Any]:
 
 
 def model_page(name: str, state: LiveState) -> dict[str, Any] | None:
-    """Return the entry of whatever would be served by a name; None where nothing would."""
+    """Return the entry of a name; None if no model would serve it."""
     if not name or not state.names.serves(name):
         return None
     return _entry(name.removeprefix("pointsman/"), state)

@@ -1,4 +1,4 @@
-"""What a caller and the operator are told where the models of a tier cannot serve a request."""
+"""Errors and log lines for requests that the models of a tier cannot serve."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ class LowerTiers:
         target: Target,
         left_out: Sequence[tuple[Target, Failure]],
     ) -> None:
-        """Note who answered a request.
+        """Note the model that answered a request.
 
         Args:
             pools: The models of each tier.
-            decision: What was decided.
+            decision: Of the request.
             target: The model that answered.
-            left_out: The models that were to be asked before, and why they did not answer.
+            left_out: The models due before it, and why they did not answer.
         """
         planned = next((reason for reason in decision.reasons if reason.code == LOWER_TIER), None)
         if decision.tier is None or (planned is None and not left_out):

@@ -1,7 +1,7 @@
-"""Checks that a request uses objects of its own caller's alone: by its path, and by ids in its body.
+"""Checks that a request uses only objects of its caller: by its path, and by ids in its body.
 
-Where several callers share an upstream's key. An object of another caller's, and one that nobody is known to
-have made, get the same answer.
+Needed if several callers share an upstream's key. An object of another caller and one of unknown origin get
+the same answer.
 """
 
 from __future__ import annotations
@@ -86,14 +86,14 @@ async def check_path(ownership: Ownership, caller: str, method: str, path: bytes
     """Refuse a path or a query that names another caller's object, or a path that lists those of all.
 
     Args:
-        ownership: What is known.
+        ownership: The known owners.
         caller: Name of the key.
         method: Of the request.
         path: Below the upstream's ``base_url``, with the query.
 
     Raises:
         NotFound: the object is not the caller's.
-        StoreUnavailable: whose it is cannot be read.
+        StoreUnavailable: its owner cannot be read.
     """
     path, _, query = path.partition(b"?")
     if query and (found := _named_in_query(query)):
@@ -111,7 +111,7 @@ async def check_path(ownership: Ownership, caller: str, method: str, path: bytes
 
 
 def object_id(path: bytes) -> str:
-    """Return the id of the object that a path names, the outermost of several; empty where it names none."""
+    """Return the id of the object that a path names, the outermost of several; empty if it names none."""
     segments = path.strip(b"/").split(b"/")
     named = (each for each in segments[1:] if each.decode("ascii", "replace") not in _WORDS)
     return unquote(next(named, b"").decode("ascii", "replace"))
@@ -147,10 +147,10 @@ def check_type(headers: Mapping[bytes, bytes]) -> None:
 async def check_continued(
     ownership: Ownership, caller: str, member: Member, knows: Callable[[str], bool] = _nothing
 ) -> None:
-    """Refuse a request that goes on from what the caller has not made, as its provider would.
+    """Refuse a request that continues an object the caller has not made, as its provider would.
 
     Args:
-        ownership: What is known.
+        ownership: The known owners.
         caller: Name of the key.
         member: Of the request's body.
         knows: Whether the caller is known to have made something, without a look into the ledger.
@@ -172,7 +172,7 @@ async def check_continued(
 async def check_model_request(ownership: Ownership, caller: str, body: bytes) -> None:
     """Do as ``check_references`` for a request to a model, most of which name no object.
 
-    What it goes on from is for ``check_continued``.
+    ``check_continued`` checks the object it continues.
     """
     lower = body.lower()  # some readers compare names without regard to case
     if any(mark in lower for mark in _MARKS) or (b"\\u" in lower and _ESCAPED.search(lower)):
@@ -184,17 +184,17 @@ async def check_references(
 ) -> None:
     """Refuse a body that names another caller's object, wherever in it.
 
-    An id that nobody is known to have made is for the upstream to judge.
+    An id of unknown origin is left to the upstream.
 
     Args:
-        ownership: What is known.
+        ownership: The known owners.
         caller: Name of the key.
         body: JSON; its type was checked (``check_type``).
-        names: The members that are looked at.
+        names: The members to check.
 
     Raises:
         NotFound: one is another's.
-        MalformedRequest: it is not JSON: the upstream could find in it what the gateway does not.
+        MalformedRequest: it is not JSON: the upstream could find ids in it that the gateway does not.
         TooLarge: it names more objects than are looked up, or is too large or deep to be looked through.
         StoreUnavailable: whose they are cannot be read.
     """
@@ -225,7 +225,7 @@ _decode_made: Final = msgspec.json.Decoder(_WithId).decode
 
 
 class MadeObject:
-    """Reads the answer to a request that may have made an object, and notes whose it is."""
+    """Reads the answer to a request that may have made an object, and notes its owner."""
 
     _LONGEST: Final = 256 << 10  # bytes of an answer about one object; that of a large answer is 100 kB
 
@@ -245,7 +245,7 @@ class MadeObject:
         return part
 
     def end(self) -> bytes:
-        """Note the object, and return what was held."""
+        """Note the object, and return the bytes held."""
         held, self._held = self._held or b"", None
         with suppress(*UNREADABLE):
             self._ownership.claim(self._caller, _decode_made(held).id, time.time())
@@ -253,7 +253,7 @@ class MadeObject:
 
 
 class AnswerClaim:
-    """Notes whose a stored answer is, from its beginning: its caller may leave and ask for it later.
+    """Notes the owner of a stored answer at its beginning: its caller may leave and ask for it later.
 
     The containers in which its code has run are noted at its end. The other items of an answer are not: there
     may be hundreds.

@@ -1,4 +1,4 @@
-"""What is checked and changed of a request that is passed on: its path, its body's size, its model's name."""
+"""Checks and changes of a request that is passed on: its path, its body's size, its model's name."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def passed_path(path: bytes, query: bytes) -> bytes:
     """Return a path and its query below an upstream's ``base_url``, for one below ``/v1``.
 
     Raises:
-        MalformedRequest: it could leave the ``base_url``, by whatever the upstream makes of it.
-        NotFound: it is another spelling of one of the gateway's own paths, whose requests are decided.
+        MalformedRequest: it could leave the ``base_url``, however the upstream resolves it.
+        NotFound: it is another spelling of a path of the gateway with requests to decide.
     """
     below = path.removeprefix(b"/v1")
     segments = list(map(_plain, below.strip(b"/").split(b"/")))
@@ -85,14 +85,14 @@ class PassedBody:
 
         Args:
             headers: The caller's, by name.
-            receive: Where the body comes from (ASGI).
+            receive: Reads the body (ASGI).
             limit: Bytes it may have.
-            reservation: Counts what is held.
+            reservation: Counts the bytes held.
             ended: Called when nothing more is to come.
             count: Called with the bytes of each part.
 
         Raises:
-            TooLarge: it says that it has more bytes.
+            TooLarge: its announced length is larger.
         """
         self.size = _declared_size(headers)
         self.has_ended = False
@@ -106,7 +106,7 @@ class PassedBody:
             raise self._too_large()
 
     async def next(self) -> bytes:
-        """Return what has arrived since; empty at the end.
+        """Return the bytes that have arrived since; empty at the end.
 
         Raises:
             Overloaded: the bodies of all requests together are too large.
@@ -153,10 +153,10 @@ _MODEL: Final = frozenset({"model"})
 def with_model_id(raw: bytes, targets: Mapping[str, Target], upstream: Upstream) -> bytes:
     """Return a JSON body in which the name of a configured model is the upstream's id for it.
 
-    Any other body stays as it is: what it means is the upstream's affair.
+    Any other body stays as it is: only the upstream interprets it.
 
     Raises:
-        MalformedRequest: the model is of another upstream; a name stands twice, or "model" otherwise spelled.
+        MalformedRequest: the model is of another upstream; a duplicate key, or another spelling of "model".
         TooLarge: the name cannot be replaced in so large a body.
     """
     try:

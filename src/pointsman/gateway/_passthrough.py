@@ -132,11 +132,11 @@ class Passthrough:
     async def answer(self, state: LiveState, inbound: Inbound, send: Send) -> int:
         """Answer a request whose caller may call, and return the status sent.
 
-        What an upstream keeps (stored responses, files, batches) belongs to the caller that made it, where
-        there are several and the upstream does not know them by their own credentials.
+        An object stored by an upstream (response, file, batch) belongs to the caller that made it, if there
+        are several callers and the upstream does not know them by separate credentials.
 
         Raises:
-            CallerError: nothing is there, or the request cannot be passed on as it is.
+            CallerError: the path does not exist, or the request cannot be passed on as it is.
             Overloaded: the bodies of all requests together are too large.
             CallerLeft: the connection ended before the body did.
         """
@@ -252,9 +252,10 @@ def _headers_up(state: LiveState, upstream: Upstream, inbound: Inbound) -> list[
 
 
 async def _first_answer(upstream: Upstream, call: Call, tries: int, exchanged: _Exchanged) -> Exchange:
-    """Return the head of the upstream's answer, after retries where the request may be sent again.
+    """Return the head of the upstream's answer, after retries if the request may be sent again.
 
-    Circuit breaker and ``Retry-After`` are told and not asked: there is no other upstream for such a request.
+    Circuit breaker and ``Retry-After`` are updated and not consulted: there is no other upstream for such a
+    request.
 
     Raises:
         UpstreamError: it has not answered.
@@ -282,7 +283,7 @@ async def _first_answer(upstream: Upstream, call: Call, tries: int, exchanged: _
 
 
 async def _try(upstream: Upstream, call: Call, exchanged: _Exchanged) -> Exchange | UpstreamError:
-    """Send a request, and tell what came of it."""
+    """Send a request, and record its result."""
     try:
         exchange = await _send(upstream, call, exchanged)
     except UpstreamError as error:
@@ -296,7 +297,7 @@ async def _try(upstream: Upstream, call: Call, exchanged: _Exchanged) -> Exchang
 
 
 def _pause(result: Exchange | UpstreamError, number: int) -> float | None:
-    """Return the seconds before the next try; None where there is none."""
+    """Return the seconds before the next try; None if there is none."""
     if isinstance(result, UpstreamError):
         return None if failure_kind(result) in {"busy", "timeout", "too_large"} else backoff(number)
     if not is_retryable(result.status):
@@ -307,7 +308,7 @@ def _pause(result: Exchange | UpstreamError, number: int) -> float | None:
 
 
 async def _send(upstream: Upstream, call: Call, exchanged: _Exchanged) -> Exchange:
-    """Send a request and count it, once more where a kept connection had been closed."""
+    """Send a request and count it, once more if a pooled connection had been closed."""
     exchanged.attempts += 1
     try:
         return await upstream.client.send(call)
@@ -333,7 +334,7 @@ def _note(upstream: Upstream, status: int, caller: str) -> None:
 
 
 def _misconfigured(upstream: Upstream, exchange: Exchange) -> Fault | None:
-    """Return what is said instead of an answer that only the operator can do something about."""
+    """Return the error sent instead of an answer that only the operator can act on."""
     name, status = upstream.spec.name, exchange.status
     if refuses_our_key(upstream, status):
         return refused_key(upstream, status)
