@@ -56,7 +56,7 @@ _UPGRADE: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
 
 
 def _read_target(url: bytes) -> Mapping[str, Any]:
-    """Return what the scope of a request (ASGI) holds of its target."""
+    """Return the members of a request's scope (ASGI) that depend on its target."""
     parsed = httptools.parse_url(url)
     text = parsed.path.decode("ascii")
     path = unquote(text) if "%" in text else text
@@ -142,7 +142,7 @@ class _Bounded(HttpToolsProtocol):
         return end < 0 or self._unfinished - len(self._tail) + end + 4 > self.header_bytes
 
     def _parse_on(self, data: bytes, stopped: Exception) -> None:
-        """Go on with data at which the parser has stopped: at an offer of another protocol, or an error."""
+        """Resume at data at which the parser has stopped: an offer of another protocol, or an error."""
         parts: list[bytes | memoryview] = []  # what is to be read, the next one last
         part: bytes | memoryview = data
         while isinstance(stopped, httptools.HttpParserUpgrade):
@@ -236,7 +236,7 @@ class _Bounded(HttpToolsProtocol):
 
         Raises:
             Refused: it wants a tunnel or a WebSocket, which is no offer: a server cannot pass it over. Codex
-                goes on without WebSockets at once after a 426, and seven attempts later after a 404.
+                falls back from WebSockets at once after a 426, and after seven attempts on a 404.
         """
         if self._method == "CONNECT":
             message = "CONNECT is not served: this is no proxy; agents POST to /v1/chat/completions"
@@ -248,8 +248,8 @@ class _Bounded(HttpToolsProtocol):
     def _without_upgrade(self) -> bytes:
         """Return the head just read without the offer of another protocol, which a server is free to ignore.
 
-        Every Java program with the JDK's own client offers HTTP/2 like this, and the parser drops the body of
-        such a request (uvicorn issue 2722). A new parser reads it, and what was behind it after that.
+        Every Java program with the JDK's client offers HTTP/2 like this, and the parser drops the body of
+        such a request (uvicorn issue 2722). A new parser reads it, and the data behind it after that.
         """
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
@@ -361,7 +361,7 @@ async def close_slow(connections: Iterable[Any]) -> None:
 
 
 async def close_unread(connections: Iterable[Any], seconds: Callable[[], float]) -> None:
-    """Send away who takes too little of an answer, for ever.
+    """Close the connections of callers that read too little of an answer, for ever.
 
     Args:
         connections: All there are.

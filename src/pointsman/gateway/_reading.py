@@ -65,17 +65,17 @@ async def read_turn(
     known: str = "",
     caller: str = "",
 ) -> tuple[AgentRequest, Continuation | None]:
-    """Read a request, and the conversation that it continues where the provider keeps that.
+    """Read a request, and the conversation that it continues if the provider stores that.
 
     Args:
         headers: The caller's, by name.
         body: The request.
-        conversations: Those that a provider keeps.
+        conversations: Those that a provider stores.
         known: The session it belongs to unless it names one itself; empty: not known.
         caller: Name of the key it came with.
 
     Raises:
-        MalformedRequest: it names no model, or is not what its format asks for.
+        MalformedRequest: it names no model, or violates its format.
     """
     if body.member("model") is None and "prompt" not in body:  # a stored prompt may name one
         raise MalformedRequest(
@@ -102,7 +102,7 @@ def _request(
     earlier: StoredConversation | None,
     caller: str,
 ) -> AgentRequest:
-    """Read a request; its words name the session where nothing else does."""
+    """Read a request; its words name the session if nothing else does."""
     request = read_request(
         body.wire.format, body, session=session, arrived_at=arrived_at, earlier=earlier, caller=caller
     )
@@ -145,10 +145,10 @@ def named_session(headers: Mapping[bytes, bytes], body: Body) -> str:
 
 
 def _of_subagent(headers: Mapping[bytes, bytes], session: bytes) -> bytes:
-    """A session of its own for a sub-agent: its turns are not those of the conversation that began it.
+    """A separate session for a sub-agent: its turns are not those of the conversation that began it.
 
     Claude Code and Codex send the session of the main conversation with every sub-agent's request; opencode
-    gives each its own.
+    gives each a session.
     """
     agent = headers.get(b"x-claude-code-agent-id")
     if agent is None and b"x-codex-parent-thread-id" in headers:

@@ -37,7 +37,7 @@ class Refused(Exception):
         self._headers = headers
 
     def answer(self, wire: Format | None = None) -> bytes:
-        """Return the whole answer in a format; where none is known, with the members of every format."""
+        """Return the whole answer in a format; if none is known, with the members of every format."""
         if wire is not None:
             body = wire.error(Fault(self.status, str(self), self._code))
         else:
@@ -48,12 +48,12 @@ class Refused(Exception):
 
 
 def asked_format(names: Sequence[bytes], url: bytes, data: bytes) -> Format | None:
-    """The format of a request of which not all was read; None where nothing tells.
+    """The format of a request that was not read to its end; None if it is unknown.
 
     Args:
         names: Of its headers so far, in lower case.
         url: Of its first line, or of an earlier request on the connection; empty: none was parsed.
-        data: What has come of it and was not parsed.
+        data: The bytes of it received and not parsed.
     """
     if (line := _ASKED.match(data)) is not None:
         url = line[1]

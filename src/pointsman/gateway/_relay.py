@@ -75,8 +75,8 @@ def relay(
         ask: Gets the answer: ``first_answer``, or by agreement.
         keep_alive: Seconds of silence after which a stream gets a mark that clients ignore; 0: never.
         request: The request.
-        targets: Whom to ask, in order.
-        build_headers: Returns the gateway's own headers, once it is known which model answered.
+        targets: The models to ask, in order.
+        build_headers: Returns the gateway's headers, once it is known which model answered.
         send: Sends to the caller (ASGI).
     """
     if keep_alive and request.streams:
@@ -119,7 +119,7 @@ async def _relay_kept_alive(
 async def _go_on(
     request: DecidedRequest, result: UpstreamResponse | Failure, send: Send, alive: KeepAlive
 ) -> int:
-    """Answer a request whose stream has begun with marks: with events, whatever the upstream answered."""
+    """Answer a request whose stream has begun with marks: with events, for any answer of the upstream."""
     if isinstance(result, UpstreamResponse) and not result.is_stream:
         result.attempt.finish(result.exchange.status, "malformed", result.usage)
         message = "the upstream answered a request for a stream with no stream"
@@ -203,7 +203,7 @@ async def send_body(send: Send, status: int, sent: Headers, body: bytes) -> None
 
 
 async def send_pieces(send: Send, part: bytes) -> None:
-    """Send a part of an answer of which more is to come."""
+    """Send a part of an answer that is not the last."""
     if len(part) > _PIECE:
         part = await _send_all_but_last(send, part)
     await send({"type": "http.response.body", "body": part, "more_body": True})
@@ -232,7 +232,7 @@ async def _send_block(
 
 
 def _left(request: DecidedRequest, answer: UpstreamResponse, last: Sequence[bytes], size: int) -> None:
-    """Write down what an answer has used whose caller leaves.
+    """Record the usage of an answer with a caller that leaves.
 
     Args:
         request: The request.
@@ -308,10 +308,10 @@ async def _stream(
 
 
 async def _wait_on(attempt: RunningAttempt, splitter: sse.Splitter, since: float) -> float:
-    """Go on waiting where only comments and a part of an event have come.
+    """Keep waiting while only comments and a part of an event have come.
 
     Args:
-        attempt: Whose stream it is.
+        attempt: Of the stream.
         splitter: Holds the part of an event.
         since: When that began, in seconds of a steady clock; 0: now.
 
@@ -320,7 +320,7 @@ async def _wait_on(attempt: RunningAttempt, splitter: sse.Splitter, since: float
 
     Raises:
         UpstreamTimeout: for longer than it may be.
-        UpstreamBusy: the event is large, and there is no room for it beside the large answers of others.
+        UpstreamBusy: the event is large, and the large answers of others leave no room for it.
     """
     now = time.monotonic()
     if since and now - since > attempt.target.upstream.longest_quiet:
@@ -333,7 +333,7 @@ async def _wait_on(attempt: RunningAttempt, splitter: sse.Splitter, since: float
 
 
 def _note_usage(request: DecidedRequest, attempt: RunningAttempt, blocks: list[bytes], size: int) -> None:
-    """Note what a stream has used so far, where a limit is to be settled by it."""
+    """Note the usage of a stream so far, if a limit is settled by it."""
     if attempt.hold is not None:
         attempt.hold.so_far = usage_so_far(attempt.wire, len(request.body.raw), blocks, size)[0]
 
@@ -365,7 +365,7 @@ async def _end_translated(
 
 
 def _broken_off(attempt: RunningAttempt, status: int, error: UpstreamError | None, usage: Usage) -> Fault:
-    """Write down that a stream broke off, and return what the caller is told."""
+    """Record that a stream broke off, and return the error for the caller."""
     kind = failure_kind(error) if error else "cut"
     attempt.finish(status, kind, usage)
     message = error.message if error else "the upstream ended the stream before the answer was whole"

@@ -57,13 +57,13 @@ _PROVIDERS: Final = (b"anthropic-", b"openai-", b"chatgpt-")
 def upstream_headers(
     sent: Headers, taken: HeaderNames | None = None, caller: str = ""
 ) -> list[tuple[bytes, bytes]]:
-    """Return what of a caller's headers goes to an upstream, which may be configured to take others.
+    """Return the headers of a caller that go to an upstream, which may be configured to take others.
 
     Args:
         sent: The caller's, names in lower case.
-        taken: What the upstream takes besides.
-        caller: Name of the key it came with. An upstream knows all callers by one key, and would answer one
-            with what it answered another of the same ``Idempotency-Key``: it gets a digest of both.
+        taken: Other headers that the upstream takes.
+        caller: Name of the key it came with. An upstream knows all callers by one key, and would send one the
+            answer to another's request of the same ``Idempotency-Key``: it gets a digest of both.
     """
     relayed = list(compress(sent, map(goes_up, map(_name, sent))))
     if taken is not None:
@@ -92,7 +92,7 @@ def without_providers(sent: Headers) -> list[tuple[bytes, bytes]]:
 
 
 def model_edit(body: Body, place: Span | None, model: bytes) -> Edit:
-    """Return the edit that puts a model's name, as JSON, where one stands, or first where none does."""
+    """Return the edit that replaces the model's name by one, as JSON, or inserts it first if absent."""
     if place is not None:
         return place, model
     start = body.raw.index(b"{") + 1
@@ -109,7 +109,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 def whole_number(member: msgspec.Raw | None) -> int | None:
-    """Return a member as a whole number, ``1e5`` too; 0 where it is absent, None for anything else."""
+    """Return a member as a whole number, ``1e5`` too; 0 if it is absent, None for anything else."""
     if member is None or (text := bytes(member)) == b"null":
         return 0
     try:
@@ -124,7 +124,7 @@ def whole_number(member: msgspec.Raw | None) -> int | None:
 
 
 def _number(member: msgspec.Raw | None) -> int:
-    """A member as a whole number; 0 where it is absent or none, which the upstream judges."""
+    """A member as a whole number; 0 if it is absent or not one, which the upstream judges."""
     try:
         return 0 if member is None else int(bytes(member))
     except ValueError:
@@ -143,9 +143,9 @@ def _limited(given: Parameters | None, limit: int) -> Parameters:
 
 
 class DecidedRequest:
-    """A request and its decision: builds the call for whichever model is tried, and writes attempts down.
+    """A request and its decision: builds the call for whichever model is tried, and records attempts.
 
-    Only the model's name and the decision's injections and tools differ from what the caller sent, unless the
+    Only the model's name and the decision's injections and tools differ from the caller's request, unless the
     model's upstream speaks another format.
     """
 
@@ -211,13 +211,13 @@ class DecidedRequest:
 
     @property
     def caller(self) -> str:
-        """The name of the key it came with; empty where none is asked for."""
+        """The name of the key it came with; empty if no key is required."""
         return self._turn.caller
 
     def unchanged(self, target: Target) -> Prepared | None:
-        """Return the request for a model that gets it with its own name and the injections, and else as sent.
+        """Return the request with the model's name and the injections, and else as sent.
 
-        None where more is to be changed or checked, or the body is large: see ``prepare``.
+        None if it needs more changes or checks, or the body is large: see ``prepare``.
         """
         upstream, format_ = target.upstream, self.wire.format
         if (
@@ -283,10 +283,10 @@ class DecidedRequest:
         return Prepared(Call(self._path, sent, body, b"POST", None, self.streams), wire, None, changes)
 
     def _output_limit(self, model: ModelSpec, *, is_native: bool) -> int | None:
-        """The output limit of a model, where the caller asks for more and did not choose the model.
+        """The output limit of a model, if the caller asks for more and did not choose the model.
 
-        Agents ask for as much as the model they have in mind writes; others refuse that. What a caller sends
-        to a model by its own name stays as it is.
+        Agents ask for as much as the model they have in mind writes; others refuse that. A request for a
+        model by name stays as it is.
         """
         limit = model.max_output_tokens
         if limit is None or (is_native and self.decision.input.model_asked in {model.name, model.id}):
@@ -308,11 +308,11 @@ class DecidedRequest:
         return cleaned if cleaned.changed else None
 
     async def reserve(self, model: ModelSpec) -> Hold | None:
-        """Reserve what an answer of a model may use of the limits of the caller; None where it has none.
+        """Reserve the possible usage of a model's answer in the caller's limits; None if it has none.
 
         Raises:
             LimitReached: a limit has no room.
-            StoreUnavailable: that cannot be told, and requests are then refused.
+            StoreUnavailable: the limits cannot be read, and requests are then refused.
         """
         return None if self.spending is None else await self._reserve(self.spending, model)
 
@@ -338,7 +338,7 @@ class DecidedRequest:
         return len(self.body.raw) // BYTES_PER_TOKEN + 1
 
     def settle(self, hold: Hold, error: str, usage: Usage, *, estimated: bool = False) -> None:
-        """Settle what an attempt has reserved, and count what it cost."""
+        """Settle the reservation of an attempt, and count its cost."""
         cost = hold.finish(error, usage, estimated=estimated)
         if cost:
             self.metrics.count("spent", self._turn.caller, self._turn.team, by=cost)
@@ -349,11 +349,11 @@ class DecidedRequest:
 
     @property
     def reservation(self) -> BodyReservation | None:
-        """What counts its body, and a large answer to it; None: nobody counts."""
+        """The counter of its body, and of a large answer to it; None: not counted."""
         return self._inbound.reservation
 
     def watch(self, target: Target) -> Watch | None:
-        """Return what reads the reasoning in an answer relayed as it is; None where it holds none."""
+        """Return a reader of the reasoning in an answer relayed as it is; None if it holds none."""
         own, turn = self._own, self._turn
         if own is None:
             return None
@@ -386,7 +386,7 @@ class DecidedRequest:
     async def _translate(
         self, target: Target, body: bytes, given: Parameters | None, changed: tuple[str, ...]
     ) -> Prepared:
-        """Translate what the caller's own format would have been sent, without its query and its headers."""
+        """Translate the body that would be sent in the caller's format, without its query and its headers."""
         if self._translated is not None and self._translated[0] is target:
             return self._translated[1]
         if self.wire.is_stateful and (name := previous_response(self.body.member)):
@@ -420,7 +420,7 @@ class DecidedRequest:
         return prepared
 
     def keep_translated(self, target: Target, turn: SignedTurn, answer: Sequence[bytes]) -> None:
-        """Keep a translated answer: its reasoning for its upstream, and what the caller may refer to."""
+        """Store a translated answer: its reasoning for its upstream, and items the caller may refer to."""
         asked = self._turn
         self._reasoning.keep(asked.session, target.upstream.spec.name, turn, asked.arrived_at)
         if self.on_translated is not None:
@@ -432,5 +432,5 @@ class DecidedRequest:
         self.metrics.seen(attempt)
 
     def record_beside(self, entry: Shadow) -> None:
-        """Record what was found beside the answer: by a shadow model, or by comparing answers."""
+        """Record a result other than the answer: of a shadow model, or of a comparison of answers."""
         self._ledger.append(entry)

@@ -28,18 +28,18 @@ _as_line: Final = b"%b: %b\r\n".__mod__
 
 
 def _ended() -> None:
-    """Nobody is told any more that a response is complete."""
+    """No callback reports any more that a response is complete."""
 
 
 class ResponseCycle(RequestResponseCycle):
     """A request and its answer, at a fifth of the steps that uvicorn takes for the same bytes.
 
-    It is the ``send`` of the application (ASGI), and has three shortcuts beside it: ``take_body``, ``whole``
-    and ``piece``. Each does nothing where uvicorn's own steps are needed.
+    It is the ``send`` of the application (ASGI), and has three shortcuts: ``take_body``, ``whole``
+    and ``piece``. Each does nothing if uvicorn's steps are needed.
 
     The head of the answer to a POST is sent with the first bytes of its body: apart they are two system
-    calls, and wake the caller twice. uvicorn writes what closes or pauses a connection, answers without a
-    body (HEAD, 204, 304), and refuses invalid headers.
+    calls, and wake the caller twice. uvicorn writes answers that close or pause a connection or have no body
+    (HEAD, 204, 304), and refuses invalid headers.
     """
 
     logger = log
@@ -108,7 +108,7 @@ class ResponseCycle(RequestResponseCycle):
         return bytes(body)
 
     async def receive(self) -> ASGIReceiveEvent:
-        """Return what has come of the request's body (ASGI)."""
+        """Return the part of the request's body received so far (ASGI)."""
         if self.waiting_for_100_continue and not self.transport.is_closing():
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             self.waiting_for_100_continue = False
@@ -125,7 +125,7 @@ class ResponseCycle(RequestResponseCycle):
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
     def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
-        """Send a whole answer, whose headers end with its length; False where ``send`` has to."""
+        """Send a whole answer, with its length as the last header; False if ``send`` has to."""
         if self.flow.write_paused or self.disconnected or self.response_started:
             return False
         if not (head := self._head(status, headers)):
@@ -135,7 +135,7 @@ class ResponseCycle(RequestResponseCycle):
         return True
 
     def piece(self, body: bytes) -> bool:
-        """Send a part of a stream, of which more is to come, and not empty; False where ``send`` has to."""
+        """Send a part of a stream, not empty and not the last; False if ``send`` has to."""
         size = len(body)
         if self.flow.write_paused or size > HIGH_WATER_LIMIT or not self.chunked_encoding:
             return False
@@ -162,7 +162,7 @@ class ResponseCycle(RequestResponseCycle):
     __call__ = send
 
     async def _end(self, event: dict[str, Any]) -> None:
-        """Send the rest of an answer whose length was told; anything else is for uvicorn."""
+        """Send the rest of an answer of announced length; anything else is for uvicorn."""
         body: bytes = event.get("body", b"")
         is_rest = not self.chunked_encoding and len(body) == self.expected_content_length
         if not is_rest or event.get("more_body") or event["type"] != _BODY or self.scope["method"] == "HEAD":

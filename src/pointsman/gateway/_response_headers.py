@@ -29,12 +29,12 @@ _REQUEST_ID: Final = 128  # characters of a caller's request id that are kept
 def downstream_headers(
     sent: port.Headers, secrets: Sequence[bytes], returned: HeaderNames | None = None
 ) -> Headers:
-    """Return what of an upstream's headers goes to the caller, without any that repeats a secret.
+    """Return the headers of an upstream that go to the caller, without any that repeats a secret.
 
     Args:
         sent: The upstream's headers.
-        secrets: What none may hold.
-        returned: Those that this upstream is configured to return besides.
+        secrets: Texts that none may hold.
+        returned: Other headers that this upstream is configured to return.
     """
     names = list(map(name_down, map(_name, sent)))
     passed = list(compress(zip(names, map(_value, sent), strict=True), names))
@@ -66,7 +66,7 @@ def response_headers(
     """Build the ``x-pointsman-*`` response headers, and ``x-request-id``.
 
     Args:
-        decision: What was decided.
+        decision: Of the request.
         target: The model that answered, if one did.
         attempts: How many tries that took.
         overhead: Seconds from the request's arrival to the first try.

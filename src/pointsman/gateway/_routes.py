@@ -73,22 +73,22 @@ class Readiness:
         self._asked_at: float | None = None  # seconds of ``time.monotonic``
 
     def asked(self) -> None:
-        """Somebody asks now."""
+        """Note a readiness request."""
         self._asked_at = time.monotonic()
 
     @property
     def asked_at(self) -> float | None:
-        """When somebody last asked, in seconds of ``time.monotonic``."""
+        """Time of the last request, in seconds of ``time.monotonic``."""
         return self._asked_at
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody asked within the last minute."""
+        """Whether there was a request within the last minute."""
         return self.is_recent(self._asked_at)
 
     @staticmethod
     def is_recent(asked_at: float | None) -> bool:
-        """Whether it is at most a minute since somebody asked."""
+        """Whether the last request was at most a minute ago."""
         return asked_at is not None and time.monotonic() - asked_at < _WATCHED
 
 

@@ -1,7 +1,7 @@
 """The shadow model: it gets a share of the requests after the caller's answer, in the background.
 
 It has no part in the answer and none in later decisions: it is tried once, counts for no circuit breaker, and
-keeps within bounds of number, rate and money. Its answer is thrown away; what is kept is a ``ShadowAnswer``.
+is bounded in number, rate and money. Its answer is thrown away; only a ``ShadowAnswer`` is stored.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _decode_tools: Final = msgspec.json.Decoder(list[_Tool] | None).decode
 
 
 class _CapturedResponse:
-    """Passes a sampled request's response on to the caller, and keeps a copy of it."""
+    """Passes a sampled request's response on to the caller, and copies it."""
 
     def __init__(
         self, request: DecidedRequest, send: Send, then: Callable[[_CapturedResponse], None]
@@ -95,7 +95,7 @@ class _CapturedResponse:
 
     @property
     def body(self) -> bytes | None:
-        """The body that the caller got; None when it was too long to keep."""
+        """The body that the caller got; None if it was too long to store."""
         return b"".join(self._parts) if self._size <= _LONGEST else None
 
 
@@ -116,7 +116,7 @@ class _ShadowAttempt:
 
 
 class ShadowUsage:
-    """What the shadow model has in progress and has spent; carried over on reload. For one event loop."""
+    """Requests in progress and spending of the shadow model; carried over on reload. For one event loop."""
 
     def __init__(self) -> None:
         self.under_way: set[asyncio.Task[None]] = set()
@@ -157,7 +157,7 @@ class ShadowModel:
         self._target: Final = target
 
     def stop(self) -> None:
-        """Take no more samples, and cancel what is in progress."""
+        """Take no more samples, and cancel the requests in progress."""
         self.usage.stopped = True
         for task in self.usage.under_way:
             task.cancel()
@@ -308,7 +308,7 @@ def _without_key(call: Call) -> Call:
 
 
 def _look(attempt: _ShadowAttempt, wire: Format, body: bytes, text: TextMode, *, stream: bool) -> None:
-    """Find what an answer used, how it failed if it did, and what it amounts to."""
+    """Find the usage of an answer, its failure if it failed, and its content."""
     attempt.said, words = wire.completion(body)
     attempt.text = kept_text(words, text)
     if stream:
@@ -322,7 +322,7 @@ def _look(attempt: _ShadowAttempt, wire: Format, body: bytes, text: TextMode, *,
 
 
 def _compare(attempt: _ShadowAttempt, sample: _CapturedResponse, text: TextMode) -> None:
-    """Find what the caller's answer amounts to."""
+    """Find the content of the caller's answer."""
     body = sample.body
     if body is not None:
         attempt.beside, words = sample.request.wire.completion(body)
@@ -330,9 +330,9 @@ def _compare(attempt: _ShadowAttempt, sample: _CapturedResponse, text: TextMode)
 
 
 def _spent(model: ModelSpec, attempt: _ShadowAttempt) -> float:
-    """What an attempt counts against the budget: where usage is unknown, the most that it can have cost.
+    """Cost of an attempt against the budget: if usage is unknown, the most that it can have cost.
 
-    Infinite where that is unknown too, without a context window: nothing more is spent that day.
+    Infinite if that is unknown too, without a context window: nothing more is spent that day.
     """
     used, window = attempt.usage, model.context_window
     is_asked = attempt.status // 100 == 2 or attempt.error == "timeout"

@@ -24,7 +24,7 @@ class RequestShares:
         """Count a request until it leaves.
 
         Args:
-            request: Whatever stands for it.
+            request: Any object that identifies it.
             caller: Name of the key.
             limit: Requests in progress of all callers together.
 

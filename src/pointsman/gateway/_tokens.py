@@ -1,4 +1,4 @@
-"""Token counts of a request: by the upstream, in its own format or translated, or estimated."""
+"""Token counts of a request: by the upstream, in the request's format or translated, or estimated."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 async def count_tokens(metrics: Metrics, state: LiveState, inbound: InboundRequest, send: Send) -> int:
     """Answer with a number of input tokens, and return the status sent.
 
-    Asks the upstream of the model named. Where none is, that of the first model that speaks the format, or
-    of the first that speaks Responses: which model will serve is decided when there is something to serve,
-    and all models of a provider count much alike.
+    Asks the upstream of the model named. If none is named, that of the first model that speaks the format, or
+    of the first that speaks Responses: the model is decided only for a request to serve, and all models of a
+    provider count much alike.
     """
     body, targets = inbound.body, state.targets
     if state.access is not None:
@@ -78,7 +78,7 @@ async def count_tokens(metrics: Metrics, state: LiveState, inbound: InboundReque
 
 
 async def _count(targets: Iterable[Target], inbound: InboundRequest) -> bytes:
-    """Return the count of the first of these models whose upstream counts; empty where none does."""
+    """Return the count of the first of these models with an upstream that counts; empty if there is none."""
     wire = inbound.wire.format
     now = time.monotonic()
     counting = [target for target in targets if now >= target.upstream.uncounted.get(target.id, now)]
@@ -92,7 +92,7 @@ async def _count(targets: Iterable[Target], inbound: InboundRequest) -> bytes:
 
 
 async def _ask(target: Target, inbound: InboundRequest) -> bytes:
-    """Return the upstream's count as it stands; empty when there is none."""
+    """Return the upstream's count unchanged; empty if there is none."""
     query, body = inbound.query, inbound.body
     path = inbound.wire.token_path + b"?" + query if query else inbound.wire.token_path
     edit = model_edit(body, body.span("model"), target.id)
@@ -121,7 +121,7 @@ async def _ask_translated(target: Target, inbound: InboundRequest) -> bytes:
 
 
 async def _send(target: Target, inbound: InboundRequest, wire: WireFormat, call: Call) -> bytes:
-    """Return what an upstream answers; empty unless it is a count. One without any is not asked again."""
+    """Return the answer of an upstream; empty unless it is a count. One without any is not asked again."""
     upstream = target.upstream
     sent = [*call.headers, *upstream.headers[wire]]
     if upstream.forwards_auth and FORMATS[wire].auth != inbound.wire.auth:

@@ -1,4 +1,4 @@
-"""A stream on its way back into the caller's format, and what is known of its beginning and end."""
+"""A stream translated back into the caller's format, with the facts of its beginning and end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Translating:
     """Translates the blocks of one stream."""
 
     def __init__(self, request: Translated, on_whole: OnWhole, secrets: Sequence[bytes] = ()) -> None:
-        """``on_whole`` is called before the closing marks go out: the caller may go on at once then."""
+        """``on_whole`` is called before the closing marks go out: the caller may then continue at once."""
         self._stream = StreamTranslation(request, secrets)
         self._on_whole: OnWhole | None = on_whole
         self._first = b""
@@ -47,7 +47,7 @@ class Translating:
         return [self._first, *self._last]
 
     def feed(self, block: bytes) -> bytes:
-        """Return what a block of whole events amounts to; may be empty.
+        """Return the translation of a block of whole events; may be empty.
 
         Raises:
             UpstreamError: an event cannot be read.
@@ -58,7 +58,7 @@ class Translating:
             raise UpstreamError("the upstream sent an event that cannot be read") from None
 
     def end(self, pending: bytes) -> bytes:
-        """Return what is still to go out when the upstream has ended the stream well.
+        """Return the rest to send when the upstream has ended the stream well.
 
         Args:
             pending: A last event without the blank line after it.

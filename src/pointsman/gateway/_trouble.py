@@ -45,7 +45,7 @@ class Trouble:
         )
 
     def worked(self) -> None:
-        """It answered after failures that the log tells of."""
+        """Note a success after logged failures."""
         self.is_told = self._is_open = False
         log.warning('upstream "%s" works again', self._name)
 

@@ -1,4 +1,4 @@
-"""What a stream has used when its caller leaves: the upstream tells its usage at the end alone."""
+"""Usage of a stream when its caller leaves: the upstream reports usage only at the end."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _REPEATS: Final = (".done", ".completed", ".incomplete")
 
 
 def usage_so_far(wire: Format, request: int, blocks: Sequence[bytes], size: int) -> tuple[Usage, bool]:
-    """Return the usage of a stream that nobody reads to its end, and whether any of it is an estimate.
+    """Return the usage of a stream that is not read to its end, and whether any of it is an estimate.
 
     Args:
         wire: The upstream's format.
-        request: Bytes of the request's body, which are counted as input where the upstream did not say.
+        request: Bytes of the request's body, which are counted as input if the upstream did not report it.
         blocks: The first block of whole events and the last few.
         size: Bytes of all blocks. Most providers send one token in an event, some gather more text: the
             larger of both counts. Events are taken to be of one size.
@@ -55,7 +55,7 @@ def usage_so_far(wire: Format, request: int, blocks: Sequence[bytes], size: int)
 
 
 def _text_bytes(data: bytes) -> int:
-    """Bytes of what a model wrote in one event: all text of it under a name that holds such."""
+    """Bytes that a model wrote in one event: all text of it under a name that holds such."""
     if len(data) > LARGE:
         return len(data)
     try:

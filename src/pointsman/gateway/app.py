@@ -87,7 +87,7 @@ class Gateway:
         """Serve as one of several processes.
 
         Args:
-            beside: Answers what another process keeps.
+            beside: Answers requests that need state of another process.
             metrics: Returns the metrics of all.
         """
         self._agents.beside = self._console.beside = beside
@@ -98,7 +98,7 @@ class Gateway:
         return self._console.serves(path)
 
     def open_circuits(self) -> list[str]:
-        """Return the names of the upstreams of models whose circuit breaker is open."""
+        """Return the names of the models' upstreams with an open circuit breaker."""
         return open_circuits(self.state)
 
     def stop(self) -> None:
@@ -118,7 +118,7 @@ class Gateway:
         return self._serve_other(scope, receive, send)
 
     async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve what is no request of an agent."""
+        """Serve any request but those of agents."""
         if scope["type"] != "http":
             return
         state, path = self.state, scope["raw_path"]
@@ -170,8 +170,7 @@ class Gateway:
     ) -> None:
         """Read a request and answer it, for as long as the caller is there. Every failure ends here.
 
-        Without a handler it is passed on to another upstream, body unread, and ``passed_caller`` is who
-        may call.
+        Without a handler it is passed on to another upstream, body unread, for the key ``passed_caller``.
         """
         arrived, headers = time.perf_counter(), dict(scope["headers"])
         reservation = BodyReservation(self.bodies, state.body_bytes)
@@ -258,7 +257,7 @@ def _spilled(ledger: Ledger) -> float:
 
 
 def _add_gauges(gateway: Gateway) -> None:
-    """Add what is read off the gateway and its state in effect when someone looks."""
+    """Add the metrics read from the gateway and its live state at each scrape."""
     watch = gateway.metrics.watch
     watch("workers", lambda: 1.0)
     watch("policy_info", lambda: {gateway.state.runtime.policy_version: 1.0})

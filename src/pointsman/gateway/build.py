@@ -55,9 +55,9 @@ class Builder:
 
         Args:
             load: Reads the configuration.
-            file: Where it is, which commands may change.
+            file: Its path; commands may change the file.
             worker: Which of several processes this one is.
-            flush_others: Asks the others to write what waits for the ledger; None where there are none.
+            flush_others: Asks the others to write their pending ledger rows; None if there are no others.
         """
         self._worker = worker
         self._flush_others = flush_others
@@ -126,7 +126,7 @@ class Builder:
             self._runtime.close()
 
     def _compile(self, config: Config) -> tuple[Runtime, Engine, Questions]:
-        """Return the runtime whose stores are open, and the policy of a configuration."""
+        """Return the runtime with the open stores, and the policy of a configuration."""
         if self._runtime is None:
             runtime = build_runtime(config, self._worker)
             if isinstance(runtime.ledger, QueuedLedger):
@@ -141,7 +141,7 @@ class Builder:
     def _shadow_policy(
         self, engine: Engine | None, ledger: Ledger, before: ShadowPolicy | None
     ) -> ShadowPolicy | None:
-        """Return the policy on trial; it goes on with the sessions and counts of the one before."""
+        """Return the policy on trial; it takes over the sessions and counts of the one before."""
         if engine is None:
             return None
         if before is not None:
@@ -179,7 +179,7 @@ class Builder:
 
 
 def _part_of(spec: ShadowSpec, worker: Worker) -> ShadowSpec:
-    """Return what one of several processes may send to the shadow model."""
+    """Return the share of one of several processes in the bounds of the shadow model."""
     if worker.is_alone:
         return spec
     money = spec.money_per_day
@@ -192,7 +192,7 @@ def _part_of(spec: ShadowSpec, worker: Worker) -> ShadowSpec:
 
 
 def _opened_once(config: Config) -> dict[str, object]:
-    """Settings of what is opened at the start and kept open, by their place in the file.
+    """Settings of resources opened once at the start, by their place in the file.
 
     A ledger or a session store that changed its file in between would leave answers in progress without a
     record, and sessions without a memory; a restart drains first.
@@ -209,10 +209,10 @@ def _opened_once(config: Config) -> dict[str, object]:
 
 
 def check_shared(config: Config) -> None:
-    """Refuse what several processes cannot share.
+    """Refuse settings that several processes cannot share.
 
     Raises:
-        ConfigError: something is kept in the memory of one process.
+        ConfigError: a setting needs the memory of a single process.
     """
     limited = any(
         (each.budget, each.requests_per_minute, each.tokens_per_minute) != (None, None, None)
@@ -231,7 +231,7 @@ def check_shared(config: Config) -> None:
 
 
 def _answer_command(config: Config, file: Path | None, text: str) -> str:
-    """Answer ``/router`` in words, also when what it asks for is wrong."""
+    """Answer ``/router`` in words, also if its arguments are wrong."""
     try:
         return answer_in_band(text, config, file)
     except ConfigError as error:
@@ -239,9 +239,9 @@ def _answer_command(config: Config, file: Path | None, text: str) -> str:
 
 
 def demo_config() -> Config:
-    """Two models of the built-in demo upstream; guidance on for every session; a ledger of its own.
+    """Two models of the built-in demo upstream; guidance on for every session; a separate ledger.
 
-    Its ledger keeps the words of prompts, redacted, so that a decision can be read beside what it is about.
+    Its ledger stores the words of prompts, redacted, so that a decision can be read with its prompt.
     """
     models = {
         name: ModelSpec(
