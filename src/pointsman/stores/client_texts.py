@@ -24,7 +24,7 @@ _OFTEN: Final = 3
 _MESSAGES: Final = 8
 #: Clients remembered: 256 hashes of 8 messages each, so less than 10 MB in all.
 _CLIENTS: Final = 128
-#: Characters of a system prompt that tell one client from another; behind them stand directories and dates.
+#: Characters of a system prompt that tell one client from another; directories and dates follow.
 _BEGINNING: Final = 400
 #: How the first line of Claude Code's system prompt begins, which differs with each request.
 _BILLING: Final = "x-anthropic-billing-header:"
@@ -34,7 +34,7 @@ _NOTHING: Final[frozenset[int]] = frozenset()
 
 
 class _Learned(NamedTuple):
-    messages: tuple[tuple[str, frozenset[int]], ...] = ()  # where each stands, and its lines
+    messages: tuple[tuple[str, frozenset[int]], ...] = ()  # place of each, and its lines
     repeated: frozenset[int] = _NOTHING
 
 

@@ -16,7 +16,7 @@ __all__ = ["CompiledPatterns", "cache_directory", "open_scanner"]
 log = logging.getLogger(__name__)
 
 _SUFFIX: Final = ".patterns"
-#: Files kept: some versions of a few lexicons, about 1.5 MB each.
+#: Files in the cache: some versions of a few lexicons, about 1.5 MB each.
 _KEPT: Final = 16
 _DIGEST: Final = hashlib.sha256().digest_size
 

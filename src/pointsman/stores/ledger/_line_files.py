@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 #: Bytes packed in one piece, between which lines are written: some ten milliseconds.
 _PIECE: Final = 1 << 20
 
-#: Seconds between two looks at the files that are kept.
+#: Seconds between two looks at the files put aside.
 _SWEEP: Final = 600.0
 
 #: Bytes that a pipe takes at once (PIPE_BUF of Linux): lines of several processes do not mix up to it.

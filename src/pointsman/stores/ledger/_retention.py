@@ -63,7 +63,7 @@ _FIRST: Final = "FROM decisions WHERE arrived_at <= ? ORDER BY arrived_at, numbe
 #: When the last of the decisions arrived that go in one step.
 _LAST: Final = f"SELECT max(arrived_at) FROM (SELECT arrived_at {_FIRST})"  # noqa: S608 - words above
 _FORGET: Final = f"DELETE FROM decisions WHERE number IN (SELECT number {_FIRST})"  # noqa: S608 - as above
-#: Of a day of UTC: whose sums are the oldest, and those of all its hours and its own.
+#: The day of UTC with the oldest sums; and removal of the sums of a day and of its hours.
 _OLDEST_SUMS: Final = "SELECT min(since) FROM sums WHERE hours = 24"
 _FORGET_SUMS: Final = "DELETE FROM sums WHERE hours IN (1, 24) AND since < ?"
 _FORGET_OUTCOMES: Final = (

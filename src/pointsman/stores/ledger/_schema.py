@@ -12,7 +12,7 @@ from pointsman.stores.ledger._sums import MIGRATION as SUMS
 
 __all__ = ["APPLICATION", "MIGRATIONS", "READABLE_FROM", "ledger_file", "ledger_in_memory"]
 
-#: SQLite's field for telling whose file this is: "Ptsm".
+#: SQLite's field that identifies the program of a file: "Ptsm".
 APPLICATION: Final = 0x5074736D
 #: Schema of the earliest program that may use what the migrations make: the last that does more than add to
 #: the one before it. Later ones make tables, indexes and columns with a default (docs/how-to/upgrade.md).
@@ -65,7 +65,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (
         # Outcomes come from callers and have a share of the file: their bytes are known without a scan.
         "CREATE TABLE totals (name TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID",
-        # A row's id stands in the index too, and both have headers.
+        # A row's id is in the index too, and both have headers.
         """INSERT INTO totals
             SELECT 'outcomes', coalesce(sum(length(body) + 2 * length(decision) + 40), 0) FROM outcomes""",
         """CREATE TRIGGER outcome_added AFTER INSERT ON outcomes BEGIN
@@ -96,7 +96,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "CREATE INDEX runs_by_session ON runs (session)",
     ),
     (
-        # A decision, and what an upstream keeps, belong to who made them. Earlier rows belong to nobody.
+        # A decision, and an object of an upstream, belong to their caller. Earlier rows have no owner.
         "ALTER TABLE decisions ADD COLUMN caller TEXT NOT NULL DEFAULT ''",
         "CREATE TABLE owners (object TEXT NOT NULL UNIQUE, caller TEXT NOT NULL, at REAL)",
     ),
@@ -114,9 +114,9 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             decisions INTEGER NOT NULL DEFAULT 0
         )""",
     ),
-    # Which program may use the file (`schema_version`), and what the ledger notes of itself.
+    # Which program may use the file (`schema_version`), and notes of the ledger about itself.
     ("CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",),
-    # Whom a decision's tokens are to be charged to. Of rows there are, nobody knows; none is rewritten.
+    # Project and program charged for a decision's tokens. Unknown in earlier rows; none is rewritten.
     tuple(
         f"ALTER TABLE summaries ADD COLUMN {name} TEXT NOT NULL DEFAULT ''"
         for name in ("project", "project_name", "client")

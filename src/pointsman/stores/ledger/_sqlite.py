@@ -90,7 +90,7 @@ class SqliteLedger(StoredLedger):
         self._clock: Final = clock
         self._removed: Final[Removed] = dict(NONE_REMOVED)
         self._swept_at = -math.inf
-        self._removal: Iterator[None] | None = None  # of what is over the bounds, piece by piece
+        self._removal: Iterator[None] | None = None  # of entries over the bounds, piece by piece
         self._summarizer: Final = Summarizer()
         self._summaries: Final = SummaryReader(file or ledger_file(path), self.flush)
         self._row_mode: TextMode = text  # of texts in rows

@@ -30,7 +30,7 @@ __all__ = [
     "Statements",
 ]
 
-#: Who made it first keeps it: an upstream may give an id again, as after a restart.
+#: The first owner stays: an upstream may give an id again, as after a restart.
 KEEP_OWNER: Final = "INSERT INTO owners (object, caller, at) VALUES {rows} ON CONFLICT (object) DO NOTHING"
 KEEP_POLICY: Final = (
     "INSERT INTO policies (version, text) VALUES {rows} "

@@ -67,7 +67,7 @@ class Summarizer:
         self._earlier: Final = Turns()  # of an earlier version, in their own order
         self._loaded_now: Final[set[str]] = set()  # ids of decisions read with all that is being written
         self._sums: Final = Sums()
-        self._connection: sqlite3.Connection | None = None  # whose last turns are known
+        self._connection: sqlite3.Connection | None = None  # of the file with the known last turns
         self._version = 0  # of the file, as this process left it
 
     def clear(self) -> None:
@@ -301,6 +301,6 @@ def _belonging(connection: sqlite3.Connection, wanted: Iterable[str]) -> dict[st
     found: dict[str, list[Belonging]] = {each: [] for each in wanted}
     for kind, owner, body in connection.execute(_ENTRIES, (encode(list(found)).decode(),)):
         if read := READERS.get(kind):
-            with suppress(StoreUnavailable):  # a damaged row: reading it alone says so
+            with suppress(StoreUnavailable):  # a damaged row: a read of it alone raises
                 found[owner].append(read(body))
     return found

@@ -109,7 +109,7 @@ _DIRTY: Final = _read_again(
 _ONE_HOUR: Final = _read_again(
     "(SELECT * FROM summaries WHERE at >= :hour * 3600.0 AND at < (:hour + 1) * 3600.0) AS summaries"
 )
-#: Whole days of the period whose hours are all up to date, and the hours of others.
+#: Whole days of the period with all hours up to date, and the hours of others.
 _TOTALS: Final = f"""WITH period(since, until, first, last, zone) AS (VALUES (?, ?, ?, ?, ?)),
     unfit(day) AS (SELECT DISTINCT hour / {_DAY} * {_DAY} FROM dirty),
     clean AS (
@@ -160,7 +160,7 @@ _SEAL_DAY: Final = (
 _LEFT: Final = "SELECT 1 FROM dirty WHERE hour >= :day AND hour < :day + 24"
 
 
-#: Until when rows were removed whose sums stay.
+#: Until when rows were removed; their sums stay.
 _ROWS_AFTER: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('rows_after', ?)"
 
 
@@ -236,7 +236,7 @@ class Sums:
 
     def _seal(self, connection: sqlite3.Connection, hour: int) -> None:
         is_kept = hour <= hour_of(gone_until(connection))
-        for statement in _SEAL[-1:] if is_kept else _SEAL:  # the last says that the hour is added up
+        for statement in _SEAL[-1:] if is_kept else _SEAL:  # the last marks the hour as added up
             connection.execute(statement, {"hour": hour})
         if not is_kept:
             self._values.read_again(connection, hour)

@@ -57,7 +57,7 @@ def entries_of(ledger: Search) -> Iterator[Entry]:
     policies: set[str] = set()
     for record in ledger.records():
         version = record.decision.policy
-        if version not in policies:  # before the first decision by it, with which it is kept
+        if version not in policies:  # before the first decision by it, with which it is stored
             policies.add(version)
             if (policy := ledger.policy(version)) is not None:
                 yield PolicyText(version=version, text=policy)
@@ -83,7 +83,7 @@ def copy_into(target: CopyTarget, entries: Iterable[Entry]) -> Copied:
         StoreUnavailable: the target cannot be read or written.
     """
     copied, source, read = Copied(), iter(entries), 0
-    # Where nothing is there, nothing has to be looked for: all but what belongs to one decision stands apart.
+    # An empty target needs no look-up: all entries but those of one decision are independent.
     is_new = not target.count() and not next(target.passed(limit=1), None)
     known = _Known(target, is_new=is_new)
     while step := list(islice(source, STEP)):
@@ -129,7 +129,7 @@ class _Known:
             if isinstance(entry, RunEntry):
                 is_there = entry in runs[entry.run]
             elif isinstance(entry, Owner):
-                is_there = entry.object in self._owned  # who made it first keeps it
+                is_there = entry.object in self._owned  # the first owner stays
             elif isinstance(entry, PolicyText):
                 is_there = self._target.policy(entry.version) == entry.text
             elif isinstance(entry, PassedRequest):

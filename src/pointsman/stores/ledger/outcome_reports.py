@@ -35,7 +35,7 @@ class ReportedOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     score: float | None = None
     label: str = ""
     comment: str = ""
-    model: str = ""  # of a shadow whose answer is meant
+    model: str = ""  # the shadow model of the answer
 
 
 class _Line(ReportedOutcome, frozen=True, kw_only=True, forbid_unknown_fields=True):

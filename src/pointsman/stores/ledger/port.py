@@ -61,7 +61,7 @@ MAX_POLICY: Final = 200_000
 #: times at most. With the bounds of ``ledger.reports`` one decision has at most some 350 kB of them.
 MAX_OUTCOMES: Final = 20
 
-#: Errors of attempts whose model was not asked.
+#: Errors of attempts that did not ask their model.
 NOT_ASKED: Final = frozenset({"breaker", "held", "credential", "translation", "budget", "rate"})
 
 
@@ -102,7 +102,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     source: str = "api"  # "api", "import", "caller:…", "implicit:…", "judge:…"
     comment: str = ""
     at: float = 0.0  # seconds since the epoch
-    model: str = ""  # whose answer is meant: that of a shadow; empty: the one the caller got
+    model: str = ""  # the model of the answer, if a shadow's; empty: the answer that the caller got
     cost: float = 0.0  # of the judgement, in US dollars, where a model judged
 
 

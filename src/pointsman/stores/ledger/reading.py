@@ -75,7 +75,7 @@ class DecisionFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     label: str = ""
     since: float | None = None  # seconds since the epoch, included
     until: float | None = None  # seconds since the epoch, excluded
-    text: str = ""  # part of the words, where words are kept; letters A to Z in either case
+    text: str = ""  # part of the words, if words are stored; letters A to Z in either case
 
     @property
     def in_signals(self) -> tuple[str, ...]:
@@ -209,7 +209,7 @@ class Totals(NamedTuple):
 class Spender(NamedTuple):
     """The project, program, caller and role that used the tokens of a turn."""
 
-    project: str  # key; empty where nothing tells
+    project: str  # key; empty if unknown
     project_name: str  # of its folder
     client: str  # the program
     caller: str  # name of the key; empty: none was asked for

@@ -19,7 +19,7 @@ from pointsman.vocabulary import DAY
 
 __all__ = ["SharedSessions"]
 
-#: Puts of one worker between two removals of what is over the bounds, and copies of the log into the file.
+#: Puts of one worker between two removals of sessions over the bounds, and copies of the log into the file.
 TIDY: Final = 1_024
 #: Pages of the log at which a put copies it by itself: only when the thread that does so has died.
 _LOG_PAGES: Final = 50_000
@@ -40,7 +40,7 @@ _PUT: Final = (
 _FORGET: Final = "DELETE FROM sessions WHERE id = ?"
 _LISTED: Final = "SELECT id, put_at FROM sessions WHERE put_at >= ? ORDER BY put_at DESC"
 _EXPIRE: Final = "DELETE FROM sessions WHERE put_at < ?"
-#: The caller with the most sessions, as its name stands before the first slash; its sessions, all sessions
+#: The caller with the most sessions, named before the first slash of an id; its sessions, all sessions
 #: and all callers.
 _LARGEST: Final = (
     "SELECT substr(id, 1, instr(id, '/')) AS owner, count(*), sum(count(*)) OVER (), count(*) OVER () "

@@ -14,7 +14,7 @@ __all__ = ["WholeMemories", "is_text", "stored_form"]
 #: What a memory holds that holds any text: a call that failed, or something added to a message.
 _MARKS: Final = (b'"error"', b'"additions"')
 
-#: Sessions whose memory is kept with its texts: those that are stuck, 8 kB each.
+#: Sessions with a memory that is held with its texts: those that are stuck, 8 kB each.
 WHOLE: Final = 1_000
 
 _decode: Final = msgspec.json.Decoder(Memory).decode

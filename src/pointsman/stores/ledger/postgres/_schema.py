@@ -116,9 +116,9 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     ),
     # Sums of the hours of a day (UTC), valid while none of these is `dirty`.
     ("CREATE TABLE days (LIKE hours INCLUDING ALL)",),
-    # Which program may use the tables (`schema_version`), and what the ledger notes of itself.
+    # Which program may use the tables (`schema_version`), and notes of the ledger about itself.
     ("CREATE TABLE meta (name text PRIMARY KEY, value text NOT NULL)",),
-    # Whom a decision's tokens are to be charged to. Of rows there are, nobody knows; none is rewritten.
+    # Project and program charged for a decision's tokens. Unknown in earlier rows; none is rewritten.
     tuple(
         f"""ALTER TABLE summaries ADD COLUMN {name} text COLLATE "C" NOT NULL DEFAULT ''"""
         for name in ("project", "project_name", "client")

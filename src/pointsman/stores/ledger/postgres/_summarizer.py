@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 #: Days for which the turn before is looked for: the longest class of ``reading.GAPS`` is a day and more.
 _BACK: Final = 2
 
-#: The last turn of each session before a time. A value that is not a result's own stands for "unknown".
+#: The last turn of each session before a time. A value that no result has means "unknown".
 _LAST: Final = f"""SELECT asked.session, last.* FROM unnest(%s::text[], %s::float8[]) AS asked (session, at)
     CROSS JOIN LATERAL (
         SELECT last_model, CASE result WHEN 2 THEN input END, summaries.at, tried FROM summaries
@@ -88,7 +88,7 @@ class Summarizer:
         known = {each.id for each in decisions if self.remembers(each.id)}
         begun = {each.id for each in decisions}
         turns: dict[str, TurnSummary] = {}
-        early: dict[str, list[Belonging]] = {}  # what stands before its decision
+        early: dict[str, list[Belonging]] = {}  # entries that precede their decision
         foreign: dict[str, None] = {each: None for each in removed if each not in known}
         for entry in entries:
             if type(entry) is Decision:
@@ -140,7 +140,7 @@ def _loaded(connection: Connection, wanted: Iterable[str]) -> dict[str, TurnSumm
     for decision, body, shape, at in connection.execute(query, (ids,), binary=True):
         try:
             turns[decision] = TurnSummary(read_decision(body, shape))
-        except StoreUnavailable:  # a damaged row: reading it alone says so
+        except StoreUnavailable:  # a damaged row: a read of it alone raises
             continue
         times.append(at)
     if not turns:
@@ -221,5 +221,5 @@ def seal_one(connection: Connection, now: float) -> bool:
 def seal(connection: Connection, hour: int) -> None:
     """Add up an hour, in a transaction. Sums of rows that retention has removed stay as they are."""
     is_kept = connection.execute(_IS_KEPT, {"hour": hour}).fetchone() is not None
-    for statement in SEAL[:1] if is_kept else SEAL:  # the first says that the hour has not changed
+    for statement in SEAL[:1] if is_kept else SEAL:  # the first marks the hour as unchanged
         connection.execute(statement, {"hour": hour})

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 #: one with an id of its own was not; looking for each in all partitions would cost more than writing it.
 _NEW: Final = 60.0
 
-#: What the server says of the rows, and not of itself: they are tried by halves.
+#: Errors of the server about the rows, and not about itself: they are tried by halves.
 _REFUSED: Final = (psycopg.DataError, psycopg.IntegrityError)
 
 _REMOVE: Final = "DELETE FROM decisions WHERE id = ANY (%s) RETURNING id, at"
