@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pointsman.guidance import GuidanceMemory, GuidancePolicy, Guide, Mode, without_models
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS
-from pointsman.wire.items import append_text, mark
+from pointsman.wire.items import insertion, mark
 from pointsman.wire.request import JsonHistory
 from support.stuck_agents import CHAT, MESSAGES, RESPONSES, call, requests, say
 
@@ -42,8 +42,9 @@ def test_the_hint_comes_with_the_third_failure_once(wire: WireFormat) -> None:
 def test_the_bytes_before_it_are_the_agents_own(wire: WireFormat) -> None:
     *_, history = requests(wire, 3)
     before = json.dumps(history).encode()
-    after = append_text(FORMATS[wire], before, mark("guidance", said(wire, requests(wire, 3))[-1]))
-    assert after is not None
+    found = insertion(FORMATS[wire], before, mark("guidance", said(wire, requests(wire, 3))[-1]))
+    assert found is not None
+    after = found.applied(before)
     first_difference = next(n for n, (old, new) in enumerate(zip(before, after, strict=False)) if old != new)
     assert first_difference >= len(json.dumps(history[:-1]).encode()) - 1
     assert after.count(b"pointsman source=") == 1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS, Format
-from pointsman.wire.items import append_text, insertion, mark
+from pointsman.wire.items import insertion, mark
 
 CHAT, RESPONSES, MESSAGES = (FORMATS[name] for name in WireFormat)
 TEXT = 'look "here" – \n now'
@@ -17,6 +17,11 @@ CALL = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "fun
 USE = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "a", "input": {}}]}
 RESULT = {"type": "tool_result", "tool_use_id": "1", "content": "boom"}
 BLOCK = {"type": "text", "text": TEXT}
+
+
+def append_text(wire: Format, items: bytes, text: str) -> bytes | None:
+    found = insertion(wire, items, text)
+    return found.applied(items) if found else None
 
 
 @pytest.mark.parametrize(
@@ -98,7 +103,6 @@ def test_input_may_be_one_string() -> None:
 )
 def test_no_place_is_no_change(wire: Format, items: bytes) -> None:
     assert insertion(wire, items, TEXT) is None
-    assert append_text(wire, items, TEXT) is None
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,6 @@ from pointsman.wire.format import Format, Insertion, Item, Member
 __all__ = [
     "ROLES",
     "Head",
-    "append_text",
     "as_json",
     "before_quote",
     "insertion",
@@ -193,12 +192,6 @@ def mark(source: str, text: str) -> str:
     The mark is for readers only. Nothing here trusts one that it finds: users and tools can write it too.
     """
     return f'<pointsman source="{source}">\n{text}\n</pointsman>'
-
-
-def append_text(wire: Format, items: bytes, text: str) -> bytes | None:
-    """Return ``messages`` or ``input``, as JSON, with a text at its end; None if it has no place."""
-    found = insertion(wire, items, text)
-    return found.applied(items) if found else None
 
 
 def insertion(wire: Format, items: bytes, text: str, last: Item | None = None) -> Insertion | None:
