@@ -79,6 +79,10 @@ def main() -> None:
         picture_everything(Path(sys.argv[2]))
         return
     wanted = sys.argv[1:] or [*SHOTS, *AUDITS]
+    if unknown := [name for name in wanted if name not in SHOTS and name not in AUDITS]:
+        raise SystemExit(
+            f"{__doc__}\nunknown: {', '.join(unknown)}; pictures: {', '.join((*SHOTS, *AUDITS))}"
+        )
     PICTURES.mkdir(exist_ok=True)
     if audits := [name for name in wanted if name in AUDITS]:
         picture_audits(audits)
