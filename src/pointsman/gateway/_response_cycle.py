@@ -28,7 +28,7 @@ _as_line: Final = b"%b: %b\r\n".__mod__
 
 
 def _ended() -> None:
-    """No callback reports any more that a response is complete."""
+    """No-op in place of the callback for a complete response."""
 
 
 class ResponseCycle(RequestResponseCycle):

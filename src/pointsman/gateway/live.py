@@ -44,7 +44,7 @@ _SHOWN: Final = 300
 
 
 class LiveResult(msgspec.Struct, frozen=True):
-    """What came of a request."""
+    """Result of a request."""
 
     model: str
     upstream: str
@@ -68,7 +68,7 @@ async def send_all(
     Args:
         config: What is served.
         requests: From ``plan``.
-        done: Is told of each result as it comes.
+        done: Called with each result as it comes.
     """
     sender = _Sender(config)
     by_upstream: dict[str, list[LiveRequest]] = defaultdict(list)
@@ -91,7 +91,7 @@ async def send_all(
 
 
 class _Sender:
-    """Sends one request at a time through a gateway of its own."""
+    """Sends one request at a time through a separate gateway."""
 
     def __init__(self, config: Config) -> None:
         self._models: Mapping[str, ModelSpec] = config.models
@@ -145,7 +145,7 @@ def _result(
 
 
 class _Answer:
-    """What the gateway sends: an ASGI ``send``."""
+    """The gateway's response: an ASGI ``send``."""
 
     def __init__(self, *, late: bool = False) -> None:
         self.status = 0
@@ -162,11 +162,11 @@ class _Answer:
 
     @property
     def translated(self) -> str:
-        """What the translation changed."""
+        """Changes by the translation."""
         return self._headers.get(b"x-pointsman-translated", b"").decode("latin-1")
 
     def complaint(self, request: LiveRequest) -> str:
-        """What is wrong with the answer; empty when nothing is."""
+        """Fault of the answer; empty if there is none."""
         if self._late:
             return f"no answer in {PATIENCE:g} seconds"
         wire = FORMATS[request.format]

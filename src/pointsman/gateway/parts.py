@@ -1,4 +1,4 @@
-"""What the service behind Envoy and the command ``serve`` share with the gateway."""
+"""Parts that the service behind Envoy and the command ``serve`` share with the gateway."""
 
 from pointsman.gateway._inbound import (
     BodyBudget,

@@ -52,7 +52,7 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 class Reloader:
-    """Keeps the configuration of a gateway current."""
+    """Reloads the configuration of a gateway when it changes."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Reloader:
         """Prepare to reload.
 
         Args:
-            gateway: Whose state is replaced.
+            gateway: The one with the state to replace.
             load: Called in a thread, on SIGHUP and when ``watch`` changes.
             watch: The configuration file, watched since before it was read for ``gateway``.
             accept: Returns the state to serve with from a loaded one; raises what refuses it.

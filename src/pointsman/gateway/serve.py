@@ -71,8 +71,8 @@ class Server(uvicorn.Server):
             load: Reads the configuration again and builds what follows the state in effect, which it
                 is given; called on SIGHUP and when ``watch`` changes.
             watch: The configuration file, watched since before it was read for ``gateway``.
-            tell: Is told of each request at its end, on the event loop.
-            peers: The other processes that serve the same address; None where this is the only one.
+            tell: Called with each request at its end, on the event loop.
+            peers: The other processes that serve the same address; None if this is the only one.
 
         Raises:
             ConfigError: the address is public and no key is configured.

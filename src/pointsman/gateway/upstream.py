@@ -123,7 +123,7 @@ class Upstream:
 
         Args:
             why: What happened.
-            session: Whose request it was, where the request itself may be the cause.
+            session: Of the request, if the request itself may be the cause.
             caller: Name of the key that it came with.
             request: Hash of its body.
             took: Seconds from its sending until now.
@@ -143,7 +143,7 @@ class Upstream:
 
 
 class Target(NamedTuple):
-    """A configured model and where it is served."""
+    """A configured model and its upstream."""
 
     model: ModelSpec
     upstream: Upstream

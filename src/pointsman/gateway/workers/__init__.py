@@ -1,6 +1,6 @@
-"""Several processes that serve one address: their supervisor, and what they ask one another.
+"""Several processes that serve one address: their supervisor, and their requests to one another.
 
-Sessions and the ledger are shared through files (``stores``); what one process alone keeps is reached by
+Sessions and the ledger are shared through files (``stores``); the state of a single process is reached by
 passing a request on to it (docs/decisions/0176, 0177).
 """
 

@@ -88,7 +88,7 @@ async def forward(path: Path, token: str, head: Head, body: bytes | Receive, sen
 
     Args:
         path: The worker's socket.
-        token: Tells it that a worker sends this.
+        token: Proves that a worker sends this.
         head: Of the request.
         body: Its body; or where to read it, and that the caller has left.
         send: To the caller.

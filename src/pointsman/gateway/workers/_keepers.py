@@ -1,4 +1,4 @@
-"""Which worker keeps what: a table of digests in memory that all workers share."""
+"""The worker that holds each state: a table of digests in memory shared by all workers."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Keepers:
         self._number: Final = number
 
     def note(self, name: str) -> None:
-        """Note that this worker keeps something under a name."""
+        """Register this worker as the holder of state under a name."""
         digest = _digest(name)
         self._entries[digest % _PLACES] = digest & ~_NUMBER | self._number
 
     def elsewhere(self, name: str) -> int:
-        """Return the number of the other worker that keeps something under a name; 0 where none does."""
+        """Return the number of the other worker that holds state under a name; 0 if none does."""
         digest = _digest(name)
         entry = self._entries[digest % _PLACES]
         if entry & ~_NUMBER != digest & ~_NUMBER:

@@ -1,4 +1,4 @@
-"""The other workers, as one of them sees them: their sockets, what they publish, and what they keep."""
+"""The other workers, as one of them sees them: their sockets, their published figures, and their state."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Link(Protocol):
 
 
 class Peers:
-    """What one worker asks of the others."""
+    """Requests of one worker to the others."""
 
     def __init__(self, worker: Worker, link: Link) -> None:
         self.worker: Final = worker
@@ -74,7 +74,7 @@ class Peers:
         self._threads: Final = ThreadPoolExecutor(max(len(self._others), 1), "workers")
 
     def close(self) -> None:
-        """Release what is shared."""
+        """Release the shared resources."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def ask_all(self, target: str) -> None:
@@ -100,7 +100,7 @@ class Peers:
         return [told[number] for number in self._others if number in told]
 
     def note(self, name: str) -> None:
-        """Note that this worker keeps something under a name."""
+        """Register this worker as the holder of state under a name."""
         if name:
             self._keepers.note(name)
 
@@ -114,7 +114,7 @@ class Peers:
         return await forward(socket_of(worker.folder, number), worker.token, head, body, send)
 
     async def answer_kept(self, inbound: InboundRequest, names: Sequence[str], send: Send) -> bool:
-        """Let the worker that keeps something under one of these names answer; False where there is none."""
+        """Let the worker that holds state under one of these names answer; False if there is none."""
         if inbound.headers.get(TOKEN) == FORWARDED:
             return False
         number = next(filter(None, (self._keepers.elsewhere(name) for name in names if name)), 0)
