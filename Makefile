@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 # Many processes import the same modules: the first one compiles them for all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: litellm audit one-line examples browser chart dist docs run services test quick search check budget instructions lock clean
+.PHONY: mutants litellm audit one-line examples browser chart dist docs run services test quick search check budget instructions lock clean
 run: $(VENV)/.ready
 	@trap : INT; $(VENV)/bin/pointsman serve --demo || [ $$? -eq 130 ] # Ctrl-C is the way to end it, no error
 
@@ -41,6 +41,18 @@ budget: $(VENV)/.ready-dev
 # For nights: instructions of decisions and requests, by callgrind, against benchmarks/instructions.json.
 instructions: $(VENV)/.ready-dev
 	$(PY) benchmarks/instructions.py $(ARGS)
+
+# For nights: mutants of the modules that differ from BASE, against the tests of their packages. Survivors are printed.
+BASE := HEAD~1
+MUTANTS_VENV := .venv-mutants
+mutants: $(MUTANTS_VENV)/.ready
+	$(MUTANTS_VENV)/bin/python scripts/mutants.py --base $(BASE) $(ARGS)
+
+$(MUTANTS_VENV)/.ready: $(DEV) requirements/mutants.txt pyproject.toml
+	sh scripts/setup-venv.sh $(MUTANTS_VENV) $(DEV)
+	$(MUTANTS_VENV)/bin/python -m ensurepip -q
+	$(MUTANTS_VENV)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/mutants.txt
+	@touch $@
 
 check: $(VENV)/.ready-dev
 	$(VENV)/bin/ruff check .
@@ -138,6 +150,7 @@ lock: $(UV)
 	$(COMPILE) --extra gateway --extra litellm --group litellm -o requirements/litellm.txt
 	$(COMPILE) $(IMAGE:%=--extra %) -o requirements/image.txt
 	$(COMPILE:pyproject.toml=) --group wheel -o requirements/wheel.txt
+	$(COMPILE:pyproject.toml=) --group mutants -c requirements/dev.txt -o requirements/mutants.txt
 	$(COMPILE:pyproject.toml=) --group chart -o requirements/chart.txt
 	$(COMPILE) --extra gateway --group docs -o requirements/docs.txt
 	$(COMPILE) --extra gateway --group dist -o requirements/dist.txt
