@@ -61,6 +61,24 @@ def test_free_text_of_a_custom_tool_and_calls_without_a_schema() -> None:
         (b'{"properties": {"a": {"type": "null"}}}', '{"a": null}', "{}", False),
         (b"[1]", '{"a": 1}', '{"a": 1}', True),
         (b'{"properties": {"a": true}}', '{"a": 1}', '{"a": 1}', True),
+        (
+            b'{"properties": {"a": {"oneOf": [{"type": "number"}, {"type": "boolean"}]}}}',
+            '{"a": "1"}',
+            '{"a": 1}',
+            True,
+        ),
+        (b'{"properties": {"a": {"anyOf": [{"type": "number"}, {}]}}}', '{"a": "1"}', '{"a": 1}', False),
+        (b'{"properties": {"a": {"type": "boolean"}}}', '{"a": "1"}', '{"a": 1}', False),
+        (b'{"properties": {"a": {"type": "number"}}}', '{"a": "true"}', '{"a": true}', False),
+        (b'{"properties": {"a": {"type": ["string", "null"]}}}', '{"a": "1"}', '{"a": 1}', True),
+        (b'{"properties": {"a": {"type": ["string", "null"], "default": "x"}}}', '{"a": null}', "{}", False),
+        (b'{"properties": {"a": {"type": ["string", "null"]}}}', '{"a": null}', "{}", True),
+        (
+            b'{"properties": {"a": {"$ref": "#/d/x"}}, "d": {"x": {"type": "number"}}}',
+            '{"a": "1"}',
+            '{"a": 1}',
+            True,
+        ),
     ],
 )
 def test_odd_schemas(schema: bytes, first: str, second: str, same: bool) -> None:
@@ -72,3 +90,44 @@ def test_odd_schemas(schema: bytes, first: str, second: str, same: bool) -> None
         for text in (first, second)
     )
     assert compare(one, two, tools=tools).agreed is same
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "detail"),
+    [
+        ('{"n": 1}', '{"n": "1"}', "equal JSON"),
+        ('{"n": 1}', '{"n": 2}', "different JSON"),
+        ('{"n": 1', '{"n": 1}', "an answer is not JSON"),
+        ('{"n": 1}', '{"n": 1', "an answer is not JSON"),
+    ],
+)
+def test_the_detail_of_structured_answers(first: str, second: str, detail: str) -> None:
+    assert compare(said(first), said(second), shape=SHAPE).detail == detail
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "detail"),
+    [
+        ([("a", '{"x": 1}')], [("a", '{"x": 1}')], "same call of `a`, 1 argument"),
+        ([("a", "{}"), ("b", "{}")], [("b", "{}"), ("a", "{}")], "same 2 calls of `a`, `b`, no arguments"),
+        ([("a", "{}"), ("b", "{}")], [("a", "{}"), ("b", '{"x": 1}')], "different arguments of `a`, `b`"),
+        ([("a", "{}")], [], "`a` against no tool"),
+        ([("a", "[]")], [("a", "{}")], "a call was cut, or its arguments are not a JSON object"),
+        ([("a", "{}")], [("a", "[]")], "a call was cut, or its arguments are not a JSON object"),
+    ],
+)
+def test_the_detail_of_calls(
+    first: list[tuple[str, str]], second: list[tuple[str, str]], detail: str
+) -> None:
+    one, two = (
+        Completion(
+            id="c",
+            model="m",
+            parts=tuple(
+                ToolCall(id=str(at), name=name, arguments=text) for at, (name, text) in enumerate(calls)
+            ),
+            stop=StopReason.TOOLS,
+        )
+        for calls in (first, second)
+    )
+    assert compare(one, two).detail == detail
