@@ -5,8 +5,9 @@
 Without files, every module of ``src`` that differs from the base is mutated. The tests are those in the
 folder of ``tests`` with the name of the module's package, or ``tests/test_NAME.py`` for a module beside
 the packages. Tests marked ``integration``, ``slow`` or ``data`` are left out. mutmut works in a copy,
-``build/mutants``, where its results remain: a second run tests only the functions that changed.
-Survivors are printed as differences. Exit status 1 when a mutant survives, or no test covers it.
+``build/mutants``, where its results remain: a second run tests only the functions that changed, and
+mutants that survived need ``--again`` after new tests. Survivors are printed as differences. Exit
+status 1 when a mutant survives, or no test covers it.
 """
 
 from __future__ import annotations
