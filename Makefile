@@ -137,7 +137,7 @@ $(CHART_VENV)/.ready: requirements/chart.txt requirements/helm.txt
 
 # Locked, hashed requirements: `make lock` after a change of dependencies. Versions that still fit are kept.
 UV := $(or $(shell command -v uv),.venv-lock/bin/uv)
-COMPILE = $(UV) pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --no-annotate \
+COMPILE = $(UV) pip compile -q --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --no-strip-extras \
     --python-version 3.11 pyproject.toml
 # All extras but `litellm`, whose bounds would hold other hosts at versions of before: it has an environment of its own.
 EXTRAS = gateway re2 valkey static sentence fit plot postgres batch ray otel extproc mcp pydantic-ai openai-agents \
