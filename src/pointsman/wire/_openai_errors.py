@@ -10,8 +10,6 @@ from pointsman.decoding import UNREADABLE
 from pointsman.wire import sse
 from pointsman.wire.format import Fault
 
-__all__ = ["error_object", "error_type", "is_error", "status_named", "status_of", "write_error"]
-
 #: What OpenAI calls an error of each status; any other below 500 is the request's fault.
 _TYPES: Final = {
     401: "authentication_error",

@@ -14,9 +14,9 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import UNREADABLE, decode_text
 from pointsman.vocabulary import ToolCall
-from pointsman.wire.client_tools import built_in
+from pointsman.wire.client_tools import Offered
 from pointsman.wire.conversation import (
     ArgumentsDelta,
     CallEnd,
@@ -24,12 +24,7 @@ from pointsman.wire.conversation import (
     Completion,
     Event,
     Stop,
-    Tool,
 )
-from pointsman.wire.tools import flat_name
-
-__all__ = ["Offered", "RestoringStream", "offered_tools", "restored"]
-
 
 # The input of a custom tool, from fragments of the arguments of the function that stands for it.
 _HEAD: Final = re.compile(r'\s*\{\s*"input"\s*:\s*"')
@@ -43,7 +38,6 @@ _LONGEST_ESCAPE: Final = 12
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\[^\x00-\x1f])*+"')
 #: Control characters, which JSON wants escaped: weak models write line breaks as they are.
 _ESCAPED: Final = {code: f"\\u{code:04x}" for code in range(0x20)}
-_decode: Final = msgspec.json.Decoder(str).decode
 _decode_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -95,7 +89,7 @@ class CustomInput:
             self._over = self._pending.startswith('"') or len(self._pending) >= _LONGEST_ESCAPE
             return ""
         try:
-            text = _decode(f'"{found[0].translate(_ESCAPED)}"')
+            text = decode_text(f'"{found[0].translate(_ESCAPED)}"')
         except UNREADABLE:  # half a pair: the whole is looked at in the end
             self._over = True
             return ""
@@ -109,32 +103,6 @@ class CustomInput:
         if not sent or whole.startswith(sent):
             return whole, whole[len(sent) :]
         return sent, ""  # malformed behind what was passed on, which cannot be taken back
-
-
-class Offered(msgspec.Struct, frozen=True, gc=False):
-    """A tool as the caller named it."""
-
-    name: str
-    namespace: str = ""
-    custom: bool = False
-    built_in: str = ""
-
-
-def offered_tools(tools: Iterable[Tool]) -> Mapping[str, Offered]:
-    """Return the tools that other formats know by another name or as another kind, by that name."""
-    found: dict[str, Offered] = {}
-    for tool in tools:
-        flat = flat_name(tool.namespace, tool.name)
-        if tool.kind == "function":
-            if flat == tool.name:
-                continue
-        elif tool.kind != "custom" and not built_in(tool):
-            continue
-        offered = Offered(tool.name, tool.namespace, tool.kind == "custom", built_in(tool))
-        found[flat] = offered
-        if tool.namespace:
-            found.setdefault(f"{tool.namespace}__{tool.name}", offered)
-    return found
 
 
 def restored(completion: Completion, tools: Mapping[str, Offered]) -> Completion:

@@ -1,4 +1,4 @@
-"""Recognises role and purpose of a request within an agent, by the marks of the clients in ``wire/clients``.
+"""Recognises role and purpose of a request within an agent, by the marks of the clients in ``wire.clients``.
 
 The role is read only from text that the agent's code writes: headers, the beginning of the system prompt, and
 which fields are there. The purpose is read from the beginning of the last user message as well, because

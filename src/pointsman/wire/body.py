@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE, without_halves
+from pointsman.decoding import UNREADABLE, decode_items, decode_members, decode_text, without_halves
 from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.vocabulary import LARGE
 from pointsman.wire.format import ABSENT, Format, Items
@@ -28,14 +28,12 @@ MAX_VALUES: Final = 250_000
 #: Names at the top level. The formats know about forty.
 MAX_MEMBERS: Final = 1_000
 
-_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _encode: Final = msgspec.json.Encoder().encode
-_decode_text: Final = msgspec.json.Decoder(str).decode
 _FEWER: Final = "send fewer messages and tools"
 _DEPTH: Final = "about 1,000 levels are read"
 
 _MODEL_FIRST: Final = b'{"model":'  # as most clients begin
+_MODEL_AT: Final = len(_MODEL_FIRST)
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 #: What stands between the items of a list, as encoders in use write it.
 _BETWEEN: Final = (b",", b", ")
@@ -51,7 +49,11 @@ Edit: TypeAlias = tuple[Span, bytes]
 class Body:
     """One request body, and the offsets of its members' values."""
 
-    __slots__ = ("_items", "_known", "_members", "_model", "_spans", "raw", "readable", "wire")
+    _members: dict[str, msgspec.Raw] | None = None
+    #: The members by name, where all of them are known; what else is in a body, or wrong, is found later.
+    _known: Any = None
+    _model = "auto"
+    _spans: dict[str, Span] | None = None  # of all members, where they have been looked for
 
     def __init__(self, wire: Format, raw: bytes, *, trusted: bool = False) -> None:
         """Read a body.
@@ -69,18 +71,11 @@ class Body:
         if len(raw) > LARGE and not trusted and count_values(raw, MAX_VALUES) > MAX_VALUES:
             raise TooLarge(f"the request body holds more than {MAX_VALUES} values", hint=_FEWER)
         self.wire = wire
-        self.raw = raw
-        self.readable = raw  # the same length; differs from ``raw`` only in lone surrogates
-        self._items = wire.items
-        self._members: dict[str, msgspec.Raw] | None = None
-        #: The members by name, where all of them are known; what else is in a body, or wrong, is found later.
-        self._known: Any = None
-        self._model = "auto"
-        self._spans: dict[str, Span] | None = None  # of all members, where they have been looked for
+        self.raw = self.readable = raw  # readable has the same length; it differs only in lone surrogates
         try:
             known: Any = wire.members.known(raw)
-            if known.model is not ABSENT:
-                self._model = _decode_text(known.model)
+            if (model := known.model) is not ABSENT:
+                self._model = decode_text(model)
             self._known = known
         except UNREADABLE:
             if not trusted:
@@ -92,7 +87,7 @@ class Body:
     def _split(self) -> None:
         """Split a body by the names of its members."""
         try:
-            members = _decode_members(self.raw)
+            members = decode_members(self.raw)
         except RecursionError:
             raise TooLarge("the request body is nested too deep", hint=_DEPTH) from None
         except (msgspec.DecodeError, UnicodeError) as error:
@@ -107,7 +102,7 @@ class Body:
         if self.readable == self.raw:
             raise MalformedRequest(_reason(error, self.raw)) from None
         try:
-            return _decode_members(self.readable)
+            return decode_members(self.readable)
         except RecursionError:
             raise TooLarge("the request body is nested too deep", hint=_DEPTH) from None
         except (msgspec.DecodeError, UnicodeError) as again:
@@ -117,7 +112,7 @@ class Body:
     def members(self) -> Mapping[str, msgspec.Raw]:
         """Every member by name; costs a second reading of the body."""
         if self._members is None:
-            self._members = _decode_members(self.readable)
+            self._members = decode_members(self.readable)
         return self._members
 
     def member(self, name: str) -> msgspec.Raw | None:
@@ -125,10 +120,16 @@ class Body:
         value: msgspec.Raw = getattr(self._known, name, ABSENT)
         if value is ABSENT:
             return self.members.get(name) if self._known is None else None
-        return self.members.get(name) if name == self._items else value
+        return self.members.get(name) if name == self.wire.items else value
+
+    def asked(self) -> tuple[msgspec.Raw, ...]:
+        """Return the members of ``Format.asked_names``; ``ABSENT`` for each that is not there."""
+        if self._known is not None:
+            return self.wire.asked(self._known)
+        return tuple([self.members.get(name, ABSENT) for name in self.wire.asked_names])
 
     def __contains__(self, name: str) -> bool:
-        if self._known is not None and name == self._items:
+        if self._known is not None and name == self.wire.items:
             return getattr(self._known, name) is not None
         return self.member(name) is not None
 
@@ -141,18 +142,18 @@ class Body:
             RecursionError: the body is nested too deep.
         """
         if self._known is not None:
-            return getattr(self._known, self._items), self._model
-        if self._members is not None and self._items in self._members:
+            return getattr(self._known, self.wire.items), self._model
+        if self._members is not None and self.wire.items in self._members:
             try:
                 model = self._members.get("model")
-                items = _decode_items(self._members[self._items])
-                return items, "auto" if model is None else _decode_text(model)
+                items = decode_items(self._members[self.wire.items])
+                return items, "auto" if model is None else decode_text(model)
             except UNREADABLE:
                 pass  # not a list, or no text: the next decoder takes it or says what is wrong
         checked = self.wire.members.checked(self.readable)
         if self._members is None:
-            self._members = _decode_members(self.readable)
-        return getattr(checked, self._items), checked.model
+            self._members = decode_members(self.readable)
+        return getattr(checked, self.wire.items), checked.model
 
     @property
     def is_empty(self) -> bool:
@@ -162,7 +163,7 @@ class Body:
     @property
     def last_item(self) -> msgspec.Raw | None:
         """The last item of the conversation; None if finding it needs another reading."""
-        items = getattr(self._known, self._items, None)
+        items = getattr(self._known, self.wire.items, None)
         return items[-1] if isinstance(items, list) and items else None
 
     def items(self) -> Sequence[msgspec.Raw]:
@@ -180,7 +181,7 @@ class Body:
             items: What ``items`` gives.
             wanted: Positions in it.
         """
-        span = self.span(self._items)
+        span = self.span(self.wire.items)
         if span is None:
             return []
         for between in _BETWEEN:
@@ -212,7 +213,7 @@ class Body:
         if value is None:
             return None
         try:
-            return _decode_text(value)
+            return decode_text(value)
         except (msgspec.DecodeError, UnicodeError):
             raise MalformedRequest(f'"{name}" must be a string', param=name) from None
 
@@ -231,10 +232,10 @@ class Body:
             MalformedRequest: this name, or one before it, is a duplicate key.
         """
         if self._spans is not None:
-            return self._spans.get(name) if name != self._items or name in self else None
+            return self._spans.get(name) if name != self.wire.items or name in self else None
         if name == "model" and (first := self._model_first()):
             return first
-        if name == self._items and name not in self:
+        if name == self.wire.items and name not in self:
             return None
         at = 0
         seen: set[str] = set()
@@ -259,12 +260,12 @@ class Body:
         readable = self.readable
         if self._known is None or not readable.startswith(_MODEL_FIRST):
             return None
-        value, start = self._known.model, len(_MODEL_FIRST)
-        return (start, start + len(value)) if readable.startswith(value, start) else None
+        value = self._known.model
+        return (_MODEL_AT, _MODEL_AT + len(value)) if readable.startswith(value, _MODEL_AT) else None
 
     def _end_of(self, member: str, start: int) -> int:
         """End of a member's value that begins at ``start``; -1 if another value is found."""
-        if member == self._items:
+        if member == self.wire.items:
             return self._end_of_items(start)
         known = self._known
         view = memoryview(self.members[member] if known is None else getattr(known, member))
@@ -272,16 +273,16 @@ class Body:
 
     def _end_of_items(self, start: int) -> int:
         """End of the conversation that begins at ``start``; -1 if another value is found."""
-        items: Items = None if self._known is None else getattr(self._known, self._items)
+        items: Items = None if self._known is None else getattr(self._known, self.wire.items)
         if isinstance(items, str):
             found = _STRING.match(self.readable, start)
-            return found.end() if found and _decode_text(found[0]) == items else -1
+            return found.end() if found and decode_text(found[0]) == items else -1
         if items is not None:
             for between in _BETWEEN:
                 whole = b"[%s]" % between.join(items)
                 if self.readable.startswith(whole, start):
                     return start + len(whole)
-        view = memoryview(self.members[self._items])
+        view = memoryview(self.members[self.wire.items])
         return start + view.nbytes if self.readable.startswith(view, start) else -1
 
     def edited(self, edits: Iterable[Edit]) -> bytes:

@@ -6,7 +6,7 @@ The descriptions are Pointsman's; the arguments are those that the providers doc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import Conversation, Tool
+from pointsman.wire.tools import flat_name
 
 __all__ = [
     "APPLY_PATCH",
@@ -21,8 +22,9 @@ __all__ = [
     "COMPUTER_PREVIEW",
     "LOCAL_SHELL",
     "SHELL",
+    "Offered",
     "as_function",
-    "built_in",
+    "offered_tools",
 ]
 
 
@@ -273,6 +275,29 @@ def as_function(tool: Tool) -> tuple[str, msgspec.Raw] | None:
     return description, schema
 
 
-def built_in(tool: Tool) -> str:
-    """Return the type of a tool that has a separate item type for its calls in Responses; else empty."""
-    return tool.kind if tool.kind in _BUILT_IN else ""
+class Offered(msgspec.Struct, frozen=True, gc=False):
+    """A tool as the caller named it."""
+
+    name: str
+    namespace: str = ""
+    custom: bool = False
+    built_in: str = ""
+
+
+def offered_tools(tools: Iterable[Tool]) -> Mapping[str, Offered]:
+    """Return the tools that other formats know by another name or as another kind, by that name."""
+    found: dict[str, Offered] = {}
+    for tool in tools:
+        flat = flat_name(tool.namespace, tool.name)
+        if tool.kind == "function":
+            if flat == tool.name:
+                continue
+        elif tool.kind != "custom" and tool.kind not in _BUILT_IN:
+            continue
+        offered = Offered(
+            tool.name, tool.namespace, tool.kind == "custom", tool.kind if tool.kind in _BUILT_IN else ""
+        )
+        found[flat] = offered
+        if tool.namespace:
+            found.setdefault(f"{tool.namespace}__{tool.name}", offered)
+    return found

@@ -17,10 +17,8 @@ import msgspec
 
 from pointsman.errors import CallerError, shown
 from pointsman.vocabulary import WireFormat
-from pointsman.wire._constructs_of_content import CONTENT, TOOLS
-from pointsman.wire._constructs_of_settings import SETTINGS
+from pointsman.wire._construct_table import CONSTRUCTS, MOST_STOPS, Construct, Fate, Kind
 from pointsman.wire.conversation import Conversation
-from pointsman.wire.fates import MOST_STOPS, Construct, Fate, Kind
 
 __all__ = [
     "CONSTRUCTS",
@@ -138,10 +136,6 @@ _OPAQUE: Final = {
 
 #: Types of a provider's own tools: their calls, results and files.
 _OF_SERVERS: Final = re.compile(r"^(mcp|program|container)_?|_(call|output|tool_use|tool_result)$")
-
-#: Every construct by its id. Rows are added beside the reader or writer that meets them.
-CONSTRUCTS: Final[Mapping[str, Construct]] = {**SETTINGS, **CONTENT, **TOOLS}
-
 
 # Members inside a request that its reader has no name for.
 #: How many places of one request are told: a body may hold thousands.

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from pointsman.vocabulary import Role, ToolCall, ToolResult, WireFormat
 
 __all__ = [
+    "CUT",
     "ArgumentsDelta",
     "CallEnd",
     "CallStart",
@@ -125,6 +126,10 @@ class StopReason(StrEnum):
     TOOLS = "tools"  # it calls tools
     REFUSAL = "refusal"  # a filter, or the model refused
     PAUSE = "pause"  # a server tool of Messages asks to be continued
+
+
+#: An answer that ended so was cut off: a call that is not whole is then none to run.
+CUT: Final = frozenset({StopReason.LENGTH, StopReason.REFUSAL})
 
 
 class Text(msgspec.Struct, frozen=True, gc=False):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from importlib import import_module
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABSENT",
+    "AnswerWriters",
     "Codec",
     "End",
     "Ending",
@@ -60,6 +62,15 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     """One part of an answer's content."""
 
     text: str | None = None
+
+
+class WithUsage(msgspec.Struct, gc=False):
+    """An answer as far as its usage is looked for."""
+
+    usage: msgspec.Raw = msgspec.Raw()
+
+
+_decode_answer: Final = msgspec.json.Decoder(WithUsage).decode
 
 
 def decoded(answer: bytes, shape: type[T]) -> Iterator[T]:
@@ -143,6 +154,11 @@ class Reply(msgspec.Struct, frozen=True):
     wants_usage: bool = False  # chat streams report usage only when asked
     asked: Mapping[str, msgspec.Raw] = {}  # members of the request, some of which Responses repeats
 
+    @property
+    def usage(self) -> Usage:
+        """Its tokens."""
+        return Usage(self.input_tokens, None, self.output_tokens)
+
     def pieces(self) -> Iterator[str]:
         """Yield the text word by word, as a model writes it."""
         return (found[0] for found in _WORD.finditer(self.text))
@@ -217,6 +233,13 @@ class StreamWriter(Protocol):
         ...
 
 
+class AnswerWriters(NamedTuple):
+    """Writes the answer to one request, whole or streamed."""
+
+    write_answer: Callable[[Completion], bytes]
+    stream_writer: Callable[[str], StreamWriter]  # given the model's name as the caller is to see it
+
+
 class Codec(NamedTuple):
     """Reads and writes one format. Requests and answers are JSON; every function is pure."""
 
@@ -226,9 +249,9 @@ class Codec(NamedTuple):
     write_answer: Callable[[Completion], bytes]
     stream_reader: Callable[[], StreamReader]
     stream_writer: Callable[[str], StreamWriter]  # given the model's name as the caller is to see it
-    #: The same codec with ``write_answer`` and ``stream_writer`` that know the request they answer, where the
-    #: format needs it: Responses gives custom tools and namespaces back as the caller offered them.
-    for_request: Callable[[Conversation], Codec]
+    #: The writers that know the request they answer, where the format needs it: Responses gives custom tools
+    #: and namespaces back as the caller offered them.
+    for_request: Callable[[Conversation], AnswerWriters]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,13 +276,15 @@ class Format:
     system: Callable[[Member, History], str]  # the system text
     body: Callable[[Sequence[Any], str], dict[str, Any]]  # items and a system text as a body
     read_item: Callable[[Mapping[str, Any]], Message]  # one item, decoded from JSON
+    #: An item as plain as most are, read at a third of the price; None for any other. Raises ``UNREADABLE``.
+    read_plain: Callable[[Item], Message | None]
     read_role: Callable[[Item], Role]  # of an item, undecoded; raises ``UNREADABLE``
     #: Where a text goes at the end of the conversation, given as JSON with its last item where that is known;
     #: None where it has no place. Raises ``UNREADABLE``.
     place: Callable[[bytes, Item | None, str], Insertion | None]
 
     # The answer.
-    usage: Callable[[bytes], Usage]  # of a whole answer; raises ``UNREADABLE``
+    read_usage: Callable[[msgspec.Raw], Usage | None]  # of a member ``usage``; None without one that is known
     completion: Callable[[bytes], tuple[CompletionSummary, str]]  # of a whole answer or stream, and its words
     answer: Callable[[Reply], bytes]
     is_error: Callable[[bytes], bool]
@@ -275,8 +300,23 @@ class Format:
 
     model_call: ModelCall | None = None  # None: we ask no model in this format
 
-    #: Its providers sign or encrypt reasoning, and take none of another one (``own_reasoning``).
-    has_own_reasoning: bool = False
+    #: The module with its handling of reasoning (``wire.reasoning``), where its providers sign or encrypt
+    #: reasoning, and take none of another one.
+    own_reasoning: str = ""
+
+    def usage(self, answer: bytes) -> Usage:
+        """Read the usage of a whole answer. Raises ``UNREADABLE`` when it is not JSON."""
+        return self.read_usage(_decode_answer(answer).usage) or Usage()
+
+    @cached_property
+    def asked_names(self) -> tuple[str, ...]:
+        """The members of a request that say what it asks of a model: tools, choice, shapes, old tools."""
+        return "tools", "tool_choice", *self.shapes, *filter(None, (self.old_tools,))
+
+    @cached_property
+    def asked(self) -> Callable[[Any], tuple[msgspec.Raw, ...]]:
+        """Return these members of a body that ``members.known`` has decoded."""
+        return attrgetter(*self.asked_names)
 
     @cached_property
     def codec(self) -> Codec:

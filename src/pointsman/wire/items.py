@@ -15,11 +15,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import UNREADABLE, Typed, decode_items, decode_members, decode_text
 from pointsman.vocabulary import History, Message, Role
 from pointsman.wire.format import Format, Insertion, Item, Member
 
@@ -38,9 +38,11 @@ __all__ = [
     "place_in_messages",
     "read_content",
     "read_item",
+    "read_plain",
     "read_role",
     "read_texts",
     "role_of",
+    "split_data_url",
     "string",
     "with_texts",
 ]
@@ -74,10 +76,6 @@ _TEXT_FIELDS: Final = {
 _IMAGES: Final = frozenset({"image", "image_url", "input_image", "computer_screenshot"})
 
 
-class _Type(msgspec.Struct, gc=False):
-    type: str = ""
-
-
 class Head(msgspec.Struct, gc=False):
     """The fields that identify an item; their values stay bytes until they are needed."""
 
@@ -86,7 +84,7 @@ class Head(msgspec.Struct, gc=False):
     content: msgspec.Raw = msgspec.Raw()
 
 
-_decode_types: Final = msgspec.json.Decoder(list[_Type]).decode
+_decode_types: Final = msgspec.json.Decoder(list[Typed]).decode
 _decode_head: Final = msgspec.json.Decoder(Head).decode
 
 
@@ -118,6 +116,29 @@ def role_of(item: Item) -> Role:
 def read_item(wire: Format, item: object) -> Message:
     """Read one item of ``messages`` or ``input``, already decoded from JSON."""
     return wire.read_item(item) if isinstance(item, dict) else Message(_TOOL)
+
+
+class _Plain(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A message that is a role and a text, and nothing else."""
+
+    role: str
+    content: str
+    type: Literal["message"] = "message"
+
+
+_decode_plain: Final = msgspec.json.Decoder(_Plain).decode
+
+
+def read_plain(item: Item) -> Message | None:
+    """Read an item that is a role and a text, as most are, at a third of the price; None for any other.
+
+    Raises:
+        msgspec.MsgspecError, UnicodeError, RecursionError: it cannot be decoded as one.
+    """
+    plain = _decode_plain(item)
+    role = ROLES.get(plain.role, _TOOL)
+    text = plain.content
+    return None if role is _TOOL else Message(role, (text,) if text else ())
 
 
 def leading_system(member: Member, history: History) -> str:  # noqa: ARG001 - no member of chat holds one
@@ -168,6 +189,14 @@ def as_json(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()
 
 
+def split_data_url(url: str) -> tuple[str, str]:
+    """Media type and base64 data of a data URL (RFC 2397); nothing of any other URL."""
+    if not url.startswith("data:"):
+        return "", ""
+    head, mark, data = url.partition(";base64,")
+    return (head[len("data:") :].partition(";")[0], data) if mark else ("", "")
+
+
 def mappings(value: object) -> list[Mapping[str, Any]]:
     """The objects in a list; empty for any other value."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
@@ -178,9 +207,6 @@ def mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-_decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_decode_text: Final = msgspec.json.Decoder(str).decode
 _encode: Final = msgspec.json.Encoder().encode
 #: A member's name up to its value. A name with an escape is left to the fallback.
 _NAME: Final = re.compile(rb'[\s,{]*+"([^"\\]*+)"\s*+:\s*+')
@@ -242,12 +268,12 @@ def place_in_messages(
             string or, with a cache marker, as a block: a model reads both alike, and so it must the addition.
     """
     if last is None:
-        messages = _decode_items(items)
+        messages = decode_items(items)
         last = messages[-1] if messages else None
     if last is not None:
         end = len(items.rstrip()[:-1].rstrip())  # of the last message
         message = bytes(last)
-        members = _decode_members(message)
+        members = decode_members(message)
         role = _role(members)
         if role == "assistant":
             return None
@@ -259,7 +285,7 @@ def place_in_messages(
 
 
 def _role(members: dict[str, msgspec.Raw]) -> str:
-    return _decode_text(members["role"]) if "role" in members else ""
+    return decode_text(members["role"]) if "role" in members else ""
 
 
 def _in_content(

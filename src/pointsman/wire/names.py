@@ -13,8 +13,7 @@ from functools import partial
 from json import JSONDecoder
 from typing import Any, Final, NoReturn
 
-import msgspec
-
+from pointsman.decoding import decode_members, decode_text
 from pointsman.errors import MalformedRequest, TooLarge, shown
 from pointsman.vocabulary import LARGE
 
@@ -62,8 +61,6 @@ def _piece(json: bytes, start: int) -> tuple[bytes, int]:
 NAME: Final = re.compile(rb'[\s,{]*+"([^"\\]*+(?:\\.[^"\\]*+)*+)"\s*+:\s*+')
 _END: Final = re.compile(rb"[\s{]*+}\s*+")
 
-_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_decode_text: Final = msgspec.json.Decoder(str).decode
 #: Values of a body in which names are looked for at every level; an embeddings request has 300,000.
 _MOST_VALUES: Final = 1_000_000
 _HINT: Final = "send each key once, in lower case and without escapes"
@@ -71,7 +68,7 @@ _HINT: Final = "send each key once, in lower case and without escapes"
 
 def decoded_name(name: bytes) -> str:
     """Return a name as it is meant, from between its quotes."""
-    return _decode_text(b'"%s"' % name) if b"\\" in name else name.decode()
+    return decode_text(b'"%s"' % name) if b"\\" in name else name.decode()
 
 
 def member_spans(
@@ -117,7 +114,7 @@ def check_names(json: bytes, known: Collection[str]) -> None:
         UnicodeError: a name is not UTF-8.
         RecursionError: it is nested too deep.
     """
-    members = _decode_members(json)
+    members = decode_members(json)
 
     def end_of(name: str, start: int) -> int:
         value = memoryview(members[name])

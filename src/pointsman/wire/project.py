@@ -1,4 +1,4 @@
-"""Reads an agent's project: its working directory, as the agent's environment block names it.
+"""Reads an agent's project, its working directory as its environment block names it, and its caller's span.
 
 A project is the hash of the caller's key and the directory. Only the last part of the directory is stored, as
 the project's name in the ledger. A caller that names no directory is one project by its key and its program.
@@ -10,13 +10,23 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 from pointsman.remembering import remembered
 from pointsman.vocabulary import AgentRequest, Role
 from pointsman.wire.clients import CLIENTS
 
-__all__ = ["client_of", "folder_name", "named_project", "project_key", "read_project", "working_directory"]
+__all__ = [
+    "TraceParent",
+    "client_of",
+    "folder_name",
+    "named_project",
+    "project_key",
+    "read_project",
+    "read_traceparent",
+    "traceparent_of",
+    "working_directory",
+]
 
 #: What stands before the directory, the longer ones first: "Primary working directory: " holds another.
 _BEFORE: Final = tuple(
@@ -133,3 +143,38 @@ def _client_of(user_agent: bytes) -> str:
 
 #: The first word of a ``User-Agent`` without its version: "claude-cli"; or nothing.
 client_of: Final = remembered(_client_of, _KEPT, _LONGEST_AGENT)
+
+
+# The header ``traceparent``. Source: W3C Trace Context, Level 2, sections 3.2 and 4.
+#: Version, trace id, parent id and flags. A later version may have more after them (section 4.3).
+_PARTS: Final = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.{0,200})?")
+_INVALID_VERSION: Final = b"ff"
+_SAMPLED: Final = 1
+
+
+class TraceParent(NamedTuple):
+    """The caller's span."""
+
+    trace_id: str  # 32 hex digits
+    span_id: str  # 16 hex digits
+    is_sampled: bool
+
+
+def read_traceparent(value: bytes) -> str:
+    """Return the header in the form of version 00, as it is recorded; empty if it is not valid."""
+    found = _PARTS.fullmatch(value)
+    if found is None:
+        return ""
+    version, trace, span, flags, more = found.groups()
+    is_valid = version != _INVALID_VERSION and (not more or version != b"00")
+    if not is_valid or not trace.strip(b"0") or not span.strip(b"0"):
+        return ""
+    return (b"00-%b-%b-%b" % (trace, span, flags)).decode("ascii")
+
+
+def traceparent_of(recorded: str) -> TraceParent | None:
+    """Return the parts of a recorded header; None if there is none."""
+    if not recorded:
+        return None
+    _, trace, span, flags = recorded.split("-")
+    return TraceParent(trace, span, bool(int(flags, 16) & _SAMPLED))

@@ -319,10 +319,10 @@ class OwnReasoning(NamedTuple):
 
 def own_reasoning(wire: Format) -> OwnReasoning | None:
     """Return the handling of reasoning of a format; None for one without reasoning."""
-    return _imported(wire.folder) if wire.has_own_reasoning else None
+    return _imported(wire.own_reasoning, wire.folder) if wire.own_reasoning else None
 
 
 @cache
-def _imported(folder: str) -> OwnReasoning:
-    own: OwnReasoning = import_module(".own_reasoning", folder).OWN_REASONING
+def _imported(module: str, folder: str) -> OwnReasoning:
+    own: OwnReasoning = import_module(module, folder).OWN_REASONING
     return own

@@ -10,18 +10,18 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import UNREADABLE, decode_members
 from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.text.extract import opening
-from pointsman.vocabulary import AgentRequest, Message, Role, ToolCall, ToolResult, WireFormat
+from pointsman.vocabulary import AgentRequest, Message, Role, WireFormat
 from pointsman.wire import FORMATS
 from pointsman.wire.body import Body
 from pointsman.wire.format import ABSENT, Items, Member
-from pointsman.wire.items import ROLES, read_item
+from pointsman.wire.items import read_item
 from pointsman.wire.responses._request import additional_tools
 from pointsman.wire.responses.stored_conversation import StoredConversation
 from pointsman.wire.tools import tool_names
@@ -83,10 +83,14 @@ def read_request(
         body = Body(FORMATS[wire], data, trusted=True)
     try:
         items, model = body.conversation()
-        tool_list = offered = body.member("tools")
-        if offered is None and wire is _RESPONSES and items and not isinstance(items, str):
+        tool_list, tool_choice, *others = body.asked()
+        offered: msgspec.Raw | None = tool_list
+        if wire is _RESPONSES and tool_list is ABSENT and items and not isinstance(items, str):
             offered = additional_tools(items[0])
-        history = JsonHistory(wire, _items(items, earlier))
+        read: Sequence[msgspec.Raw | bytes] = (
+            items if earlier is None and isinstance(items, list) else _items(items, earlier)
+        )
+        history = JsonHistory(wire, read)
         system = body.wire.system(body.member, history)
     except RecursionError:
         raise TooLarge("the request body is nested too deep") from None
@@ -94,11 +98,12 @@ def read_request(
         raise _misshapen(error) from None
     except (msgspec.DecodeError, UnicodeError) as error:
         raise MalformedRequest(f"the request body is not valid JSON: {error}") from None
-    if len(history) > MAX_ITEMS:
+    if len(read) > MAX_ITEMS:
         raise TooLarge(f"the request holds more than {MAX_ITEMS} messages", hint="send fewer")
-    tools = _tools(body, offered)
+    old = others.pop() if body.wire.old_tools else None
+    tools = _tools(offered, old) if offered or old else ()
     data = body.readable
-    size, features = len(data), _features(body, tools)
+    size, features = len(data), _features(data, tools, others)
     if earlier is not None:
         size, features = size + earlier.size, features | earlier.features
     return AgentRequest(
@@ -112,40 +117,36 @@ def read_request(
         size=size,
         features=features,
         may_call=earlier is not None or b"tool_" in data or b"_call" in data,
-        tool_list=tool_list or ABSENT,
-        tool_choice=body.member("tool_choice") or ABSENT,
+        tool_list=tool_list,
+        tool_choice=tool_choice,
         caller=caller,
     )
 
 
-def _items(items: Items, earlier: StoredConversation | None) -> Sequence[msgspec.Raw | bytes]:
-    read: Sequence[msgspec.Raw | bytes]
-    if items is None or isinstance(items, str):
-        read = [msgspec.json.encode({"role": "user", "content": items})] if items else []
-    else:
-        read = items
-    return read if earlier is None else [*earlier.items(), *read]
+def _items(items: Items, earlier: StoredConversation | None) -> list[msgspec.Raw | bytes]:
+    before: list[msgspec.Raw | bytes] = [*earlier.items()] if earlier else []
+    if isinstance(items, str):
+        return [*before, msgspec.json.encode({"role": "user", "content": items})] if items else before
+    return [*before, *(items or ())]
 
 
-def _tools(body: Body, offered: msgspec.Raw | None) -> tuple[str, ...]:
+def _tools(offered: msgspec.Raw | None, old: msgspec.Raw | None) -> tuple[str, ...]:
     """Names of all tools offered, also of those in the member that came before ``tools``."""
-    names = () if offered is None else tool_names(offered)
-    old = body.member(body.wire.old_tools) if body.wire.old_tools else None
-    if old is not None:
+    names = tool_names(offered) if offered else ()
+    if old:
         names += tool_names(old)
     if len(names) > MAX_TOOLS:
         raise TooLarge(f"the request offers more than {MAX_TOOLS} tools", hint="offer fewer", param="tools")
     return names
 
 
-def _features(body: Body, tools: tuple[str, ...]) -> frozenset[str]:
+def _features(data: bytes, tools: tuple[str, ...], shapes: Iterable[msgspec.Raw]) -> frozenset[str]:
     """The features a request needs. Quotes inside a text are escaped, so a text cannot look like these."""
     needed = {"tools"} if tools else set()
-    data = body.readable
     if b"image" in data and _IMAGE.search(data):  # the first test is ten times the faster
         needed.add("vision")
-    for member in body.wire.shapes:
-        if (shape := body.member(member)) is not None and _STRUCTURED.search(memoryview(shape)):
+    for shape in shapes:
+        if shape and _STRUCTURED.search(memoryview(shape)):
             needed.add("structured")
     return frozenset(needed) if needed else _NOTHING
 
@@ -212,40 +213,7 @@ def _missing_field(reason: str) -> str | None:
     return reason.rpartition("missing required field ")[2].strip("`") if "required field" in reason else None
 
 
-class _Plain(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A message that is a role and a text, and nothing else."""
-
-    role: str
-    content: str
-    type: Literal["message"] = "message"
-
-
-class _Function(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    name: str = ""
-    arguments: str = ""
-
-
-class _Call(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    function: _Function
-    id: str = ""
-    type: str = ""
-
-
-class _ChatItem(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A message of a chat with one text at most, as agents write their calls and the results of tools."""
-
-    role: Role
-    content: str | None = None
-    tool_calls: tuple[_Call, ...] = ()
-    tool_call_id: str = ""
-
-
-_decode_plain: Final = msgspec.json.Decoder(_Plain).decode
-_decode_chat: Final = msgspec.json.Decoder(_ChatItem).decode
-_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _SMALL: Final = 2_048  # bytes of an item
-_CHAT: Final = WireFormat.CHAT
-_TOOL: Final = Role.TOOL  # by plain name: Python 3.11 finds a member through a descriptor, 0.15 µs each time
 
 
 class JsonHistory:
@@ -253,8 +221,6 @@ class JsonHistory:
 
     def __init__(self, wire: WireFormat, items: Sequence[msgspec.Raw | bytes]) -> None:
         self._wire = FORMATS[wire]
-        self._role = self._wire.read_role
-        self._read = _chat if wire is _CHAT else _plain
         self._items = items
         self._decoded: list[Message | None] = [None] * len(items)
 
@@ -274,16 +240,15 @@ class JsonHistory:
 
     def __getitem__(self, index: int) -> Message:
         message = self._decoded[index]
-        if message is not None:
-            return message
-        item = self._items[index]
-        try:
-            message = self._read(item)
-        except UNREADABLE:
-            message = None
         if message is None:
-            message = read_item(self._wire, _any_value(item))
-        self._decoded[index] = message
+            item = self._items[index]
+            try:
+                message = self._wire.read_plain(item)
+            except UNREADABLE:
+                message = None
+            if message is None:
+                message = read_item(self._wire, _any_value(item))
+            self._decoded[index] = message
         return message
 
     def __iter__(self) -> Iterator[Message]:
@@ -299,8 +264,10 @@ class JsonHistory:
             return known.role
         item = self._items[index]
         if len(item) > _SMALL:  # a small one costs hardly more, and is often looked at next
-            with suppress(*UNREADABLE):
-                return self._role(item)
+            try:
+                return self._wire.read_role(item)
+            except UNREADABLE:
+                pass
         return self[index].role
 
 
@@ -315,45 +282,10 @@ def _any_value(item: msgspec.Raw | bytes) -> object:
         pass
     found: dict[str, Any] = {}
     try:
-        members = _decode_members(item)
+        members = decode_members(item)
     except UNREADABLE:
         return None
     for name, value in members.items():
         with suppress(*UNREADABLE):
             found[name] = msgspec.json.decode(value)
     return found
-
-
-def _plain(item: msgspec.Raw | bytes) -> Message | None:
-    """Read an item that is a role and a text, as most are, at a third of the price; None for any other.
-
-    Raises:
-        msgspec.MsgspecError, UnicodeError, RecursionError: it cannot be decoded as one.
-    """
-    plain = _decode_plain(item)
-    role = ROLES.get(plain.role, _TOOL)
-    text = plain.content
-    return None if role is _TOOL else Message(role, (text,) if text else ())
-
-
-def _chat(item: msgspec.Raw | bytes) -> Message | None:
-    """Read an item of a chat that is as plain as most are, at a third of the price; None for any other.
-
-    Raises:
-        msgspec.MsgspecError, UnicodeError, RecursionError: it cannot be decoded as one.
-    """
-    read = _decode_chat(item)
-    text, role = read.content, read.role
-    if role is _TOOL:
-        # Without an id it may be a result of the time before tools.
-        named = read.tool_call_id
-        return Message(role, (), (), (ToolResult(named, text or ""),)) if named else None
-    texts = (text,) if text else ()
-    if not read.tool_calls:
-        return Message(role, texts)
-    if len(read.tool_calls) == 1:  # without a list, as most are
-        [call] = read.tool_calls
-        made = call.function
-        return Message(role, texts, (ToolCall(call.id, made.name, made.arguments),))
-    calls = [ToolCall(call.id, (made := call.function).name, made.arguments) for call in read.tool_calls]
-    return Message(role, texts, tuple(calls))

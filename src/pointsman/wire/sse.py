@@ -1,4 +1,4 @@
-"""Server-sent events (SSE) as bytes: splitting and reading them.
+"""Server-sent events (SSE) as bytes: splitting and reading them, and masking keys in them.
 
 Source: WHATWG HTML, "Server-sent events", sections 9.2.5 and 9.2.6. Lines end with LF or CRLF; a stream with
 CR alone at line ends, which the standard allows and no provider sends, is refused.
@@ -7,12 +7,25 @@ CR alone at line ends, which the standard allows and no provider sends, is refus
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+import msgspec
+
+from pointsman.decoding import UNREADABLE, without_halves
 from pointsman.errors import UpstreamMalformed, UpstreamTooLarge
 
-__all__ = ["EVENT_BYTES", "STREAM_BYTES", "Splitter", "data", "event", "events"]
+__all__ = [
+    "EVENT_BYTES",
+    "STREAM_BYTES",
+    "Splitter",
+    "data",
+    "event",
+    "events",
+    "masked",
+    "masked_events",
+    "masked_text",
+]
 
 #: Most bytes of one event by default, as of a request; images in base64 are the largest there are.
 EVENT_BYTES: Final = 32 << 20
@@ -128,3 +141,44 @@ def event(payload: bytes, name: str = "") -> bytes:
     """Return one event. ``payload`` is a single line, as JSON from our encoder is."""
     head = f"event: {name}\n".encode() if name else b""
     return head + b"data: " + payload + b"\n\n"
+
+
+# The operator's keys are masked in upstream answers, in any escaping.
+_MASK: Final = b"***"
+
+
+def masked_text(text: str, secrets: Sequence[bytes]) -> str:
+    """Return a text without the secrets that it repeats."""
+    for secret in secrets:
+        text = text.replace(secret.decode(), _MASK.decode())
+    return text
+
+
+def masked(body: bytes, secrets: Sequence[bytes]) -> bytes:
+    """Return a body without the secrets that it repeats: as they are, or in the escapes of JSON.
+
+    A body with a secret in escapes is encoded again; every other is returned unchanged.
+    """
+    for secret in secrets:
+        body = body.replace(secret, _MASK)
+    if not secrets or b"\\" not in body:
+        return body
+    try:
+        plain = found = msgspec.json.encode(msgspec.json.decode(without_halves(body)))
+    except UNREADABLE:
+        return body  # no JSON: a backslash is nothing but itself
+    for secret in secrets:
+        found = found.replace(msgspec.json.encode(secret.decode())[1:-1], _MASK)
+    return body if found == plain else found
+
+
+def masked_events(block: bytes, secrets: Sequence[bytes]) -> bytes:
+    """Return a block of server-sent events without secrets; only blocks that hold an error are searched."""
+    if not secrets or b"error" not in block:
+        return block
+    for secret in secrets:
+        block = block.replace(secret, _MASK)
+    for single in events(block) if b"\\" in block else ():
+        payload = data(single)
+        block = block.replace(payload, masked(payload, secrets)) if payload else block
+    return block

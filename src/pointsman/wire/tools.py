@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from pointsman.decoding import decode_items
 from pointsman.remembering import remembered
 
 __all__ = [
@@ -52,7 +53,6 @@ class _Tool(msgspec.Struct, gc=False):
 
 
 _NONE: Final = _Tool()
-_decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_tools: Final = msgspec.json.Decoder(list[_Tool]).decode
 _decode_tool: Final = msgspec.json.Decoder(_Tool).decode
 _decode_choice: Final = msgspec.json.Decoder(_Tool | str).decode
@@ -107,12 +107,12 @@ def _demanded(choice: msgspec.Raw) -> _Tool | str:
 
 def only_tools(tools: bytes, kept: Collection[str]) -> bytes:
     """The list with the selected tools only, each byte for byte; unknown shapes stay."""
-    items = (item for item in _decode_items(tools) if (name := _read(item).label) in kept or not name)
+    items = (item for item in decode_items(tools) if (name := _read(item).label) in kept or not name)
     return b"[" + b",".join(bytes(item) for item in items) + b"]"
 
 
 def _items(tools: msgspec.Raw | bytes) -> list[msgspec.Raw]:
-    return _decode_items(tools) if memoryview(tools)[:1].tobytes() == b"[" else []
+    return decode_items(tools) if memoryview(tools)[:1].tobytes() == b"[" else []
 
 
 #: An agent offers the same tools with every request. 8 MB at most.

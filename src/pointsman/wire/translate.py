@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS
-from pointsman.wire._restored import Offered, RestoringStream, offered_tools, restored
+from pointsman.wire._restored import RestoringStream, restored
+from pointsman.wire.client_tools import Offered, offered_tools
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import (
     ArgumentsDelta,
@@ -31,8 +32,7 @@ from pointsman.wire.conversation import (
     TextDelta,
     UsageReport,
 )
-from pointsman.wire.format import Codec, Fault, StreamReader, StreamWriter
-from pointsman.wire.masking import masked_text
+from pointsman.wire.format import AnswerWriters, Fault, StreamReader, StreamWriter
 from pointsman.wire.reasoning import (
     Recall,
     SignedTurn,
@@ -41,6 +41,7 @@ from pointsman.wire.reasoning import (
     signed_turn,
     with_reasoning,
 )
+from pointsman.wire.sse import masked_text
 
 __all__ = [
     "StreamTranslation",
@@ -163,7 +164,7 @@ class Translated(NamedTuple):
     upstream: WireFormat
     model: str  # id at the upstream
     changed: tuple[str, ...]  # ids of constructs
-    writing: Codec  # writes the answer to this request
+    writing: AnswerWriters
     tools: Mapping[str, Offered]  # the caller's tools that the upstream knows by another name or kind
     created: int  # seconds since the epoch, for an answer whose format does not say when it was made
     messages: int  # of the conversation; 0 before its first answer

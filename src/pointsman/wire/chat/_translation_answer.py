@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
+from msgspec.json import encode as _encode
 from msgspec.structs import replace
 
-from pointsman.decoding import UNREADABLE, without_halves
+from pointsman.decoding import UNREADABLE, decode_members, without_halves
 from pointsman.vocabulary import ToolCall
 from pointsman.wire import _openai_errors as openai_errors
 from pointsman.wire import sse
-from pointsman.wire.chat._answer import read_usage
+from pointsman.wire.chat import read_usage, write_usage
 from pointsman.wire.chat._translation_messages import WireCall, read_call, reasoning
 from pointsman.wire.conversation import (
+    CUT,
     ArgumentsDelta,
     CallEnd,
     CallStart,
     Completion,
+    Conversation,
     Event,
     Failed,
     Part,
@@ -33,46 +37,8 @@ from pointsman.wire.conversation import (
     Usage,
     UsageReport,
 )
-from pointsman.wire.format import Fault
+from pointsman.wire.format import AnswerWriters, Fault
 from pointsman.wire.tools import joined_name
-
-__all__ = [
-    "CUT",
-    "ChatStreamWriter",
-    "Said",
-    "finish_reason",
-    "is_certain",
-    "is_cut_by",
-    "is_whole",
-    "made_id",
-    "old_call",
-    "read_answer",
-    "stop_reason",
-    "words",
-    "write_answer",
-]
-
-
-# The usage of an answer of chat completions: OpenAI counts what was cached as part of the input.
-_NOTHING: Final = (b"", b"null")
-
-
-def write_usage(usage: Usage) -> dict[str, Any]:
-    """Return the ``usage`` of an answer."""
-    prompt, output = usage.whole, usage.output or 0
-    details = {"cached_tokens": usage.cached or 0}
-    if usage.written:
-        details["cache_write_tokens"] = usage.written  # OpenRouter's name; OpenAI has none
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": output,
-        "total_tokens": prompt + output,
-        "prompt_tokens_details": details,
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
-    }
-
-
-_encode: Final = msgspec.json.encode
 
 _STOPS: Final = {
     "stop": StopReason.END,
@@ -83,8 +49,6 @@ _STOPS: Final = {
     "function_call": StopReason.TOOLS,
     "content_filter": StopReason.REFUSAL,
 }
-#: An answer that ended so was cut off.
-CUT: Final = frozenset({StopReason.LENGTH, StopReason.REFUSAL})
 _FINISHES: Final = {
     StopReason.END: "stop",
     StopReason.SEQUENCE: "stop",
@@ -128,7 +92,6 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 _decode: Final = msgspec.json.Decoder(_Answer).decode
-_decode_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def read_answer(answer: bytes) -> Completion:
@@ -213,7 +176,7 @@ def is_whole(arguments: str) -> bool:
     if not arguments.rstrip().endswith("}"):
         return False
     try:
-        _decode_object(arguments)
+        decode_members(arguments)
     except UNREADABLE:
         return False
     return True
@@ -403,3 +366,8 @@ class ChatStreamWriter:
     def _failed(self, event: Failed) -> bytes:
         self._is_over = True
         return sse.event(openai_errors.write_error(Fault(event.status, event.message, event.kind)))
+
+
+def writers_for(request: Conversation) -> AnswerWriters:
+    """Return the writers. Clients that did not ask for the chunk of usage fail on it: it has no choices."""
+    return AnswerWriters(write_answer, partial(ChatStreamWriter, reports_usage=request.stream_usage))

@@ -11,18 +11,7 @@ from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.conversation import Media, Message, Opaque, Part, Refusal, Result, Text, Thinking
-from pointsman.wire.items import as_json
-
-__all__ = ["KnownMessage", "WireCall", "WireMessage", "read_call", "read_messages", "reasoning"]
-
-_ROLES: Final = {
-    "system": Role.SYSTEM,
-    "developer": Role.SYSTEM,
-    "user": Role.USER,
-    "assistant": Role.ASSISTANT,
-    "tool": Role.TOOL,
-    "function": Role.TOOL,
-}
+from pointsman.wire.items import ROLES, as_json, split_data_url
 
 
 class _Function(msgspec.Struct, gc=False):
@@ -170,10 +159,10 @@ def read_call(call: WireCall, id_: str = "") -> ToolCall:
 
 
 def _role(word: str, at: int) -> Role:
-    role = _ROLES.get(word)
+    role = ROLES.get(word)
     if role is None:
         place = f"messages[{at}].role"
-        raise MalformedRequest(f'"{place}" is "{word}": known are {", ".join(_ROLES)}', param=place)
+        raise MalformedRequest(f'"{place}" is "{word}": known are {", ".join(ROLES)}', param=place)
     return role
 
 
@@ -222,7 +211,7 @@ def _media(part: _Part) -> Media | None:
     if image := part.image_url:
         return _image(_Image(image) if isinstance(image, str) else image)
     if file := part.file:
-        media_type, data = _data_url(file.file_data or "")
+        media_type, data = split_data_url(file.file_data or "")
         name, file_id = file.filename or "", file.file_id or ""
         return Media("document", media_type, data or file.file_data or "", file_id=file_id, name=name)
     if sound := part.input_audio:
@@ -231,14 +220,6 @@ def _media(part: _Part) -> Media | None:
 
 
 def _image(image: _Image) -> Media:
-    media_type, data = _data_url(image.url)
+    media_type, data = split_data_url(image.url)
     url = "" if data else image.url
     return Media("image", media_type, data, url, detail=image.detail or "")
-
-
-def _data_url(url: str) -> tuple[str, str]:
-    """Media type and base64 data of a data URL (RFC 2397); nothing of any other URL."""
-    if not url.startswith("data:"):
-        return "", ""
-    head, mark, data = url.partition(";base64,")
-    return (head[len("data:") :].partition(";")[0], data) if mark else ("", "")

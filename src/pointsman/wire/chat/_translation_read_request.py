@@ -10,15 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec.json import encode as _encode
 
-from pointsman.decoding import UNREADABLE, why_unreadable, without_halves
+from pointsman.decoding import UNREADABLE, decode_members, why_unreadable, without_halves
 from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import Role
 from pointsman.wire.chat._translation_messages import KnownMessage, WireMessage, read_messages
 from pointsman.wire.constructs import unknown_members
 from pointsman.wire.conversation import Conversation, Message, Shape, Text, Tool, ToolChoice
-
-__all__ = ["PARTICIPANT", "WEB_SEARCH", "read_request"]
 
 _ABSENT: Final = msgspec.Raw()
 _NULL: Final = b"null"
@@ -185,9 +184,7 @@ _KNOWN: Final = frozenset(_Request.__struct_fields__)
 _decode: Final = msgspec.json.Decoder(_Request).decode
 _decode_known: Final = msgspec.json.Decoder(_KnownRequest).decode
 _decode_known_tool: Final = msgspec.json.Decoder(_KnownTool).decode
-_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_tool: Final = msgspec.json.Decoder(_Tool).decode
-_encode: Final = msgspec.json.encode
 
 
 def read_request(body: bytes) -> Conversation:
@@ -206,7 +203,7 @@ def read_request(body: bytes) -> Conversation:
 
 
 def _read(body: bytes) -> Conversation:
-    members = _decode_members(body)
+    members = decode_members(body)
     try:
         return _conversation(_decode_known(body), members, {})
     except msgspec.ValidationError:  # a further member, or another shape

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.json import encode as _encode
 
 from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.chat._translation_read_request import PARTICIPANT, WEB_SEARCH
@@ -33,9 +34,6 @@ from pointsman.wire.models import (
     openai_user,
 )
 from pointsman.wire.tools import flat_name, short, wrapped
-
-__all__ = ["write_request"]
-
 
 # The messages of a request, written for chat completions.
 _ASSISTANT, _SYSTEM = Role.ASSISTANT, Role.SYSTEM  # looked up once
@@ -249,8 +247,6 @@ def _data_url(media: Media) -> str:
     kind = media.media_type or ("application/pdf" if media.kind == "document" else "image/png")
     return f"data:{kind};base64,{media.data}"
 
-
-_encode: Final = msgspec.json.encode
 
 _MAX_STOPS: Final = 4
 _INPUT: Final = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +11,7 @@ import msgspec
 from pointsman.decoding import UNREADABLE, without_halves
 from pointsman.wire import _openai_errors as openai_errors
 from pointsman.wire import sse
-from pointsman.wire.chat._answer import read_usage
+from pointsman.wire.chat import read_usage
 from pointsman.wire.chat._translation_answer import (
     ChatStreamWriter,
     Said,
@@ -24,6 +23,7 @@ from pointsman.wire.chat._translation_answer import (
     stop_reason,
     words,
     write_answer,
+    writers_for,
 )
 from pointsman.wire.chat._translation_messages import WireCall
 from pointsman.wire.chat._translation_read_request import read_request
@@ -32,7 +32,6 @@ from pointsman.wire.conversation import (
     ArgumentsDelta,
     CallEnd,
     CallStart,
-    Conversation,
     Event,
     Failed,
     Start,
@@ -365,11 +364,6 @@ def _status(code: object) -> int:
     return code if isinstance(code, int) and 400 <= code < 600 else 502
 
 
-def _answering(request: Conversation) -> Codec:
-    """The chunk of the usage has no choices: clients that did not ask for it fail on it."""
-    return CODEC._replace(stream_writer=partial(ChatStreamWriter, reports_usage=request.stream_usage))
-
-
 CODEC: Final = Codec(
     read_request=read_request,
     write_request=write_request,
@@ -377,5 +371,5 @@ CODEC: Final = Codec(
     write_answer=write_answer,
     stream_reader=ChatStreamReader,
     stream_writer=ChatStreamWriter,
-    for_request=_answering,
+    for_request=writers_for,
 )

@@ -2,28 +2,321 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import msgspec
+from msgspec.json import encode as _encode
 
-from pointsman.vocabulary import History, Message, Role, ToolCall, ToolResult, WireFormat
-from pointsman.wire.format import Format, Member, Members
+from pointsman.decoding import UNREADABLE
+from pointsman.vocabulary import History, Message, Prompt, Role, ToolCall, ToolResult, WireFormat
+from pointsman.wire import sse
+from pointsman.wire.conversation import Usage
+from pointsman.wire.format import (
+    CompletionSummary,
+    End,
+    Ending,
+    Fault,
+    Format,
+    Member,
+    Members,
+    ModelCall,
+    Reply,
+    TokenCount,
+    WithUsage,
+    decoded,
+)
 from pointsman.wire.items import (
     as_json,
     mapping,
     mappings,
     place_in_messages,
     read_content,
+    read_plain,
     read_role,
     read_texts,
     role_of,
     string,
 )
-from pointsman.wire.messages import _answer as answer
 
 __all__ = ["MESSAGES"]
+
+
+class _Usage(msgspec.Struct, gc=False):
+    """Usage as an upstream reports it; ``input_tokens`` excludes the cache."""
+
+    input_tokens: TokenCount | None = None
+    cache_read_input_tokens: TokenCount | None = None
+    cache_creation_input_tokens: TokenCount | None = None
+    output_tokens: TokenCount | None = None
+
+
+class _Block(msgspec.Struct, frozen=True, gc=False):
+    type: str = ""
+    name: str | None = None
+    text: str | None = None
+
+
+class _Delta(msgspec.Struct, frozen=True, gc=False):
+    stop_reason: str | None = None
+    text: str | None = None
+
+
+class _Completion(msgspec.Struct, frozen=True, gc=False):
+    stop_reason: str | None = None  # of a whole answer
+    content: list[_Block] = []
+    content_block: _Block = _Block()  # of a stream
+    delta: _Delta = _Delta()
+
+
+_decode_usage: Final = msgspec.json.Decoder(_Usage | None).decode
+
+
+def read_usage(raw: msgspec.Raw, earlier: Usage | None = None) -> Usage | None:
+    """Read a ``usage`` member on top of an earlier one; the earlier one if it is absent or of another shape.
+
+    A zero does not replace a known figure.
+    """
+    try:
+        reported = _decode_usage(raw)
+    except UNREADABLE:  # usage of a kind we do not know is no reason to throw an answer away
+        return earlier
+    if reported is None:
+        return earlier
+    before = earlier or Usage()
+    plain = _later(reported.input_tokens, None if before.input is None else before.uncached)
+    cached = _later(reported.cache_read_input_tokens, before.cached)
+    written = _later(reported.cache_creation_input_tokens, before.written)
+    whole = None if plain is None else plain + (cached or 0) + (written or 0)
+    return Usage(whole, cached, _later(reported.output_tokens, before.output), written)
+
+
+def _later(later: int | None, earlier: int | None) -> int | None:
+    return later if later or earlier is None else earlier
+
+
+def read_completion(answer: bytes) -> tuple[CompletionSummary, str]:
+    """Read a whole answer, or all events of a streamed one."""
+    why, tools, words = "", list[str](), list[str]()
+    for event in decoded(answer, _Completion):
+        blocks = (*event.content, event.content_block)
+        tools += [block.name for block in blocks if block.type == "tool_use" and block.name]
+        words += [block.text for block in blocks if block.type == "text" and block.text]
+        words.append(event.delta.text or "")
+        why = event.stop_reason or event.delta.stop_reason or why
+    return CompletionSummary(why, tuple(tools)), "".join(words)
+
+
+def write_answer(reply: Reply) -> bytes:
+    """Return a whole answer."""
+    return _encode(write_message(reply, [write_block(reply)], write_stop(reply), reply.output_tokens))
+
+
+def write_block(reply: Reply) -> dict[str, Any]:
+    """The one block of an answer: a tool call or a text."""
+    if reply.tool:
+        return {
+            "type": "tool_use",
+            "id": f"toolu_{reply.id}",
+            "name": reply.tool,
+            "input": dict(reply.arguments),
+            "caller": {"type": "direct"},
+        }
+    return {"type": "text", "text": reply.text, "citations": []}
+
+
+def write_stop(reply: Reply) -> str:
+    """Why an answer ends."""
+    return "tool_use" if reply.tool else "end_turn"
+
+
+def write_message(
+    reply: Reply, content: list[dict[str, Any]], stop: str | None, output: int
+) -> dict[str, Any]:
+    """An answer with some of its blocks."""
+    usage = {
+        "input_tokens": reply.input_tokens,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
+        "output_tokens": output,
+        "output_tokens_details": None,
+        "server_tool_use": None,
+        "service_tier": "standard",
+        "inference_geo": None,
+    }
+    return {
+        "id": f"msg_{reply.id}",
+        "type": "message",
+        "role": "assistant",
+        "model": reply.model,
+        "content": content,
+        "stop_reason": stop,
+        "stop_sequence": None,
+        "stop_details": None,
+        "container": None,
+        "usage": usage,
+    }
+
+
+# Errors of the Messages format, whole and inside a stream.
+
+#: Anthropic's documented error types by status.
+TYPES: Final = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+STATUS: Final = {kind: status for status, kind in TYPES.items()}
+
+
+class _Error(msgspec.Struct, gc=False):
+    type: str = ""
+
+
+class _ErrorEvent(msgspec.Struct, gc=False):
+    type: str = ""
+    error: _Error | None = None
+
+
+_decode_error: Final = msgspec.json.Decoder(_ErrorEvent).decode
+
+
+def status_of(block: bytes) -> int | None:
+    """Return the status a block's first event amounts to when it is an error; None when it is none."""
+    event = next(_error_events(block), None)
+    if event is None or event.type != "error":
+        return None
+    return STATUS.get(event.error.type, 502) if event.error else 502
+
+
+def is_error(answer: bytes) -> bool:
+    """Whether an answer is an object with an object under ``error``."""
+    try:
+        return _decode_error(answer).error is not None
+    except UNREADABLE:
+        return False
+
+
+def write_error(fault: Fault) -> bytes:
+    """Return the body of an error answer."""
+    kind = TYPES.get(fault.status, "api_error" if fault.status >= 500 else "invalid_request_error")
+    return _encode({"type": "error", "error": {"type": kind, "message": fault.message}})
+
+
+def error_event(fault: Fault, blocks: Sequence[bytes]) -> bytes:  # noqa: ARG001 - not numbered
+    """Return the event that ends a failed stream."""
+    return sse.event(write_error(fault), "error")
+
+
+def _error_events(block: bytes) -> Iterator[_ErrorEvent]:
+    for single in sse.events(block):
+        try:
+            yield _decode_error(sse.data(single))
+        except UNREADABLE:
+            continue
+
+
+# A question of our own as a Messages request, and its reply.
+class _ReplyBlock(msgspec.Struct):
+    type: str
+    text: str = ""
+
+
+class _Reply(msgspec.Struct):
+    content: list[_ReplyBlock]
+
+
+_decode_reply: Final = msgspec.json.Decoder(_Reply).decode
+
+
+def _write_question(model: str, prompt: Prompt) -> Mapping[str, object]:
+    return {**_write_plain_question(model, prompt), "temperature": 0}
+
+
+def _write_plain_question(model: str, prompt: Prompt) -> Mapping[str, object]:
+    return {
+        "model": model,
+        "system": prompt.system,
+        "messages": [{"role": "user", "content": prompt.text}],
+        "max_tokens": prompt.max_tokens,
+    }
+
+
+def _read_reply(body: bytes) -> str:
+    return "".join(block.text for block in _decode_reply(body).content if block.type == "text")
+
+
+MODEL_CALL: Final = ModelCall(
+    ((b"anthropic-version", b"2023-06-01"),), _write_question, _write_plain_question, _read_reply
+)
+
+
+# A streamed answer of the Messages format: how it ended, and one of our own.
+
+
+class _Event(msgspec.Struct, gc=False):
+    type: str = ""
+    message: WithUsage | None = None
+    usage: msgspec.Raw = msgspec.Raw()
+
+
+_decode_event: Final = msgspec.json.Decoder(_Event).decode
+
+
+def end(blocks: Sequence[bytes]) -> End:
+    """Say how a stream ended, from its first block of events and its last few."""
+    ending = Ending.CUT
+    start = final = msgspec.Raw()
+    for event in _events(blocks):
+        if event.type == "message_start" and event.message:
+            start = event.message.usage
+        elif event.type == "message_delta":
+            final = event.usage
+        elif event.type == "message_stop":
+            ending = Ending.COMPLETE
+        elif event.type == "error":
+            ending = Ending.REFUSED
+    return End(ending, read_usage(final, read_usage(start)) or Usage())
+
+
+def answer_events(reply: Reply) -> Iterator[bytes]:
+    """Return an answer as a stream of events."""
+
+    def event(kind: str, **fields: Any) -> bytes:
+        return sse.event(_encode({"type": kind, **fields}), kind)
+
+    block = write_block(reply)
+    yield event("message_start", message=write_message(reply, [], None, 1))
+    empty: dict[str, Any] = {"input": {}} if reply.tool else {"text": ""}
+    yield event("content_block_start", index=0, content_block={**block, **empty})
+    if reply.tool:
+        partial = _encode(reply.arguments).decode()
+        yield event(
+            "content_block_delta", index=0, delta={"type": "input_json_delta", "partial_json": partial}
+        )
+    for piece in reply.pieces():
+        yield event("content_block_delta", index=0, delta={"type": "text_delta", "text": piece})
+    yield event("content_block_stop", index=0)
+    stop = {"stop_reason": write_stop(reply), "stop_sequence": None}
+    yield event("message_delta", delta=stop, usage={"output_tokens": reply.output_tokens})
+    yield event("message_stop")
+
+
+def _events(blocks: Sequence[bytes]) -> Iterator[_Event]:
+    for single in sse.events(b"".join(blocks)):
+        try:
+            yield _decode_event(sse.data(single))
+        except UNREADABLE:
+            continue
 
 
 #: Members that Anthropic documents, and those that its clouds and routers add.
@@ -94,18 +387,19 @@ MESSAGES: Final = Format(
     system=system,
     body=write_body,
     read_item=read_item,
+    read_plain=read_plain,
     read_role=role_of,
     place=partial(place_in_messages, as_blocks=True),
-    usage=answer.usage,
-    completion=answer.read_completion,
-    answer=answer.write_answer,
-    is_error=answer.is_error,
-    error=answer.write_error,
-    end=answer.end,
-    refusal=answer.status_of,
-    answer_events=answer.answer_events,
+    read_usage=read_usage,
+    completion=read_completion,
+    answer=write_answer,
+    is_error=is_error,
+    error=write_error,
+    end=end,
+    refusal=status_of,
+    answer_events=answer_events,
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
-    error_event=answer.error_event,
-    model_call=answer.MODEL_CALL,
-    has_own_reasoning=True,
+    error_event=error_event,
+    model_call=MODEL_CALL,
+    own_reasoning=".own_reasoning",
 )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec.json import encode as _encode
 from msgspec.structs import replace
 
 from pointsman.vocabulary import ToolCall, WireFormat
 from pointsman.wire import sse
 from pointsman.wire.conversation import (
+    CUT,
     ArgumentsDelta,
     CallEnd,
     CallStart,
@@ -32,30 +35,16 @@ from pointsman.wire.conversation import (
     Usage,
     UsageReport,
 )
-from pointsman.wire.messages._answer import STATUS, TYPES, read_usage
+from pointsman.wire.messages import STATUS, TYPES, read_usage
 from pointsman.wire.messages._translation_parts import (
     STOP_REASONS,
     Content,
-    DecodedOnce,
     decoded,
     read_parts,
 )
 from pointsman.wire.messages._translation_settings import Written
 from pointsman.wire.messages._translation_writing import call_block
 
-__all__ = [
-    "CUT",
-    "MessagesWriter",
-    "read_answer",
-    "stop_beside",
-    "stop_reason",
-    "write_answer",
-    "write_message",
-    "write_usage",
-]
-
-
-_encode: Final = msgspec.json.encode
 _REASONS: Final = {
     StopReason.END: "end_turn",
     StopReason.LENGTH: "max_tokens",
@@ -64,8 +53,6 @@ _REASONS: Final = {
     StopReason.REFUSAL: "refusal",
     StopReason.PAUSE: "pause_turn",
 }
-#: Reasons that stand beside calls: the last one may have been cut off, and is then none to run.
-CUT: Final = frozenset({StopReason.LENGTH, StopReason.REFUSAL})
 #: What the API reports beside, and its schema requires: nothing is known of it.
 _UNKNOWN_USAGE: Final[dict[str, Any]] = {
     "cache_creation": None,
@@ -100,7 +87,7 @@ def read_answer(answer: bytes) -> Completion:
 
 def _read(answer: bytes) -> Completion:
     read = _decode(answer)
-    parts = read_parts(read.content, DecodedOnce(lambda: _decode_raw(answer).content), {})
+    parts = read_parts(read.content, cache(lambda: _decode_raw(answer).content), {})
     stop = STOP_REASONS.get(read.stop_reason or "", StopReason.END)
     return Completion(
         id=read.id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Final, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -13,23 +13,6 @@ from pointsman.vocabulary import ToolCall, WireFormat
 from pointsman.wire.constructs import YES
 from pointsman.wire.conversation import Media, Opaque, Part, Result, StopReason, Text, Thinking
 from pointsman.wire.format import ABSENT
-
-__all__ = [
-    "STOP_REASONS",
-    "Block",
-    "Content",
-    "DecodedOnce",
-    "Hints",
-    "KnownBlock",
-    "Raws",
-    "arguments_of",
-    "decoded",
-    "given",
-    "is_read",
-    "is_server_block",
-    "read_parts",
-    "read_texts",
-]
 
 _Decoded = TypeVar("_Decoded")
 
@@ -131,22 +114,6 @@ def given(raw: msgspec.Raw) -> bool:
     return raw is not ABSENT and bytes(raw) not in {b"", b"null"}
 
 
-class DecodedOnce:
-    """Blocks as JSON, decoded on first use and cached: there may be thousands."""
-
-    __slots__ = ("_decode", "_decoded")
-
-    def __init__(self, decode: Raws) -> None:
-        self._decode = decode
-        self._decoded: list[msgspec.Raw] | None = None
-
-    def __call__(self) -> list[msgspec.Raw]:
-        """Return the blocks. Raises ``UNREADABLE``."""
-        if self._decoded is None:
-            self._decoded = self._decode()
-        return self._decoded
-
-
 def read_parts(
     content: Content, raws: Raws, hints: Hints, readers: Mapping[str, Reader] | None = None
 ) -> tuple[Part, ...]:
@@ -216,7 +183,7 @@ def _result(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:
         raise msgspec.ValidationError('"tool_result.content" is an object: not a string or a list')
     if isinstance(content, str):
         return (Result(block.tool_use_id or "", content, block.is_error is True),)
-    raws = DecodedOnce(lambda: _decode_children(raw()).content)
+    raws = cache(lambda: _decode_children(raw()).content)
     inside = read_parts(content, raws, hints, _IN_RESULT)
     parts = tuple(_in_result(part, hints) for part in inside)
     return (Result.of(block.tool_use_id or "", parts, block.is_error is True),)
@@ -248,7 +215,7 @@ def _document(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:
         head = "\n".join(part for part in (block.title, block.context) if part)
         inside = read_parts(
             source.data if source.type == "text" else source.content,
-            DecodedOnce(lambda: _decode_nested(raw()).source.content),
+            cache(lambda: _decode_nested(raw()).source.content),
             hints,
             _IN_DOCUMENT,
         )
@@ -262,7 +229,7 @@ def _found(block: Block, raw: Lazy, hints: Hints) -> Sequence[Part]:
     source = block.source if isinstance(block.source, str) else ""
     head = "\n".join(part for part in (block.title, source) if part)
     content = block.content if isinstance(block.content, list) else None
-    raws = DecodedOnce(lambda: _decode_children(raw()).content)
+    raws = cache(lambda: _decode_children(raw()).content)
     inside = read_parts(content, raws, hints, _IN_DOCUMENT)
     return ((Text(head),) if head else ()) + inside
 

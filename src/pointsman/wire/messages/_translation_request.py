@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.decoding import UNREADABLE, decode_members, why_unreadable
 from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import Role, ToolCall
 from pointsman.wire.constructs import YES, Known, unknown_members
@@ -37,8 +37,6 @@ from pointsman.wire.messages._translation_parts import (
     read_parts,
     read_texts,
 )
-
-__all__ = ["read_request"]
 
 _ROLES: Final = {"assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
 _USER, _TOOL = Role.USER, Role.TOOL  # looked up once
@@ -173,33 +171,18 @@ _KNOWN: Final = frozenset(_Request.__struct_fields__)
 _OTHERS: Final = tuple(sorted(set(_Plain.__struct_fields__) - _KNOWN))
 _decode: Final = msgspec.json.Decoder(_Request).decode
 _decode_plain: Final = msgspec.json.Decoder(_Plain).decode
-_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_compaction: Final = msgspec.json.Decoder(_Compaction).decode
 _decode_raw: Final = msgspec.json.Decoder(_RawRequest).decode
 
 
-class _Raws:
-    """The blocks and tools of a request as JSON, decoded once when the first is asked for."""
+#: The blocks and tools of a request as JSON, decoded once when the first is asked for.
+_Raws: TypeAlias = Callable[[], _RawRequest]
 
-    __slots__ = ("_body", "_decoded")
 
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-        self._decoded: _RawRequest | None = None
-
-    def _request(self) -> _RawRequest:
-        if self._decoded is None:
-            self._decoded = _decode_raw(self._body)
-        return self._decoded
-
-    def of(self, at: int) -> list[msgspec.Raw]:
-        """The blocks of one message."""
-        content = self._request().messages[at].content
-        return content if isinstance(content, list) else []
-
-    def tool(self, at: int) -> msgspec.Raw:
-        """One tool."""
-        return self._request().tools[at]
+def _blocks(raws: _Raws, at: int) -> list[msgspec.Raw]:
+    """The blocks of one message."""
+    content = raws().messages[at].content
+    return content if isinstance(content, list) else []
 
 
 def read_request(body: bytes) -> Conversation:
@@ -218,7 +201,7 @@ def read_request(body: bytes) -> Conversation:
 
 def _read(body: bytes) -> Conversation:
     request, hints = _members(body)
-    raws = _Raws(body)
+    raws = cache(lambda: _decode_raw(body))
     choice, config, thinking = request.tool_choice, request.output_config, request.thinking
     _add_settings(config, thinking, hints)
     efforts = (each.output_config.effort for each in reversed(request.messages) if each.output_config)
@@ -250,7 +233,7 @@ def _members(body: bytes) -> tuple[_Request, Hints]:
         return plain, {name: raw for name in _OTHERS if given(raw := getattr(plain, name))}
     except msgspec.ValidationError:  # a further member, or another shape
         request = _decode(body)
-    members = _decode_members(body).items()
+    members = decode_members(body).items()
     hints = {name: raw for name, raw in members if name not in _KNOWN and given(raw)}
     inside = unknown_members(body, _Request, skips=_skips).items()
     return request, hints | {place: raw for place, raw in inside if "." in place}
@@ -281,7 +264,7 @@ def _messages(sent: list[_Message], raws: _Raws, hints: Hints) -> tuple[Message,
         content = message.content
         parts = _quick_parts(content) if type(content) is list else None
         if parts is None:
-            _add(messages, _message(message, partial(raws.of, at), hints), hints)
+            _add(messages, _message(message, partial(_blocks, raws, at), hints), hints)
             continue
         role = _ROLES.get(message.role)
         if role is None:
@@ -349,7 +332,7 @@ def _tool(tool: _Tool, raws: _Raws, at: int, hints: Hints) -> Tool:
     if given(tool.cache_control):
         hints["cache_control"] = tool.cache_control
     if tool.type and tool.type != "custom":  # Messages calls an ordinary tool custom
-        return Tool(tool.name or tool.type, kind=tool.type, raw=raws.tool(at))
+        return Tool(tool.name or tool.type, kind=tool.type, raw=raws().tools[at])
     waits = tool.defer_loading or tool.eager_input_streaming
     if waits or given(tool.allowed_callers) or given(tool.input_examples):
         hints["tools.input_examples"] = tool.input_examples if given(tool.input_examples) else YES

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
+from pointsman.decoding import decode_members
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.client_tools import described, portable_tools
 from pointsman.wire.constructs import Report, foreign_members
 from pointsman.wire.conversation import Conversation, Tool
-from pointsman.wire.models import effort_of_budget, thinks_adaptively, thinks_harder
+from pointsman.wire.models import (
+    BUDGETS,
+    MIN_BUDGET,
+    MIN_THINKING_TOP_P,
+    effort_of_budget,
+    thinks_adaptively,
+    thinks_harder,
+)
 from pointsman.wire.tools import flat_name
-
-__all__ = [
-    "DEFAULT_MAX_TOKENS",
-    "limits",
-    "options",
-    "output_config",
-    "sampling",
-    "tool_choice",
-    "tools",
-    "user",
-]
 
 #: One block: an object to encode, or JSON as it came.
 Written: TypeAlias = dict[str, Any] | msgspec.Raw
@@ -40,18 +36,6 @@ ADAPTIVE_MAX_TOKENS: Final = 32_000
 #: Characters of ``metadata.user_id``.
 MAX_USER: Final = 256
 _ADAPTIVE_EFFORTS: Final = frozenset({"low", "medium", "high", "xhigh", "max"})
-#: The smallest thinking budget the API takes.
-MIN_BUDGET: Final = 1_024
-#: The smallest ``top_p`` the API takes while thinking.
-MIN_THINKING_TOP_P: Final = 0.95
-#: Thinking budgets by effort. "none" and "minimal" are no thinking at all.
-BUDGETS: Final[Mapping[str, int]] = {
-    "low": 2_048,
-    "medium": 8_192,
-    "high": 24_576,
-    "xhigh": 24_576,
-    "max": 24_576,
-}
 
 _NO_SCHEMA: Final = msgspec.Raw(b'{"type":"object","properties":{}}')
 _FREE_TEXT: Final = msgspec.Raw(
@@ -69,7 +53,6 @@ class _Typed(msgspec.Struct, gc=False):
 
 
 _decode_typed: Final = msgspec.json.Decoder(_Typed).decode
-_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def limits(asked: Conversation, report: Report, *, resumes: bool) -> dict[str, Any]:
@@ -193,7 +176,7 @@ def _schema(schema: msgspec.Raw) -> object:
         return _NO_SCHEMA
     if bytes(_decode_typed(json).type):
         return schema
-    return {"type": "object", **_decode_members(json)}
+    return {"type": "object", **decode_members(json)}
 
 
 def tool_choice(asked: Conversation) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
+from msgspec.json import encode as _encode
 from msgspec.structs import replace
 
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import UNREADABLE, decode_members
 from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import (
@@ -30,16 +31,12 @@ from pointsman.wire.messages import _translation_settings as settings
 from pointsman.wire.messages._translation_settings import Written
 from pointsman.wire.tools import call_id, flat_name, joined_name
 
-__all__ = ["write_request"]
-
-
 # Parts of a conversation, written as blocks of the Messages format.
 _MALFORMED: Final = "_malformed_arguments"  # the member that holds arguments which are no object
 _CACHED: Final = {"type": "ephemeral"}
 _DATA_URL: Final = re.compile(r"data:([^;,]*)[^,]*;base64,")
 #: How the base64 of an image begins.
 _MAGIC: Final = {"/9j/": "image/jpeg", "iVBOR": "image/png", "R0lG": "image/gif", "UklGR": "image/webp"}
-_decode_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def write_texts(texts: Iterable[Text]) -> list[Written]:
@@ -83,7 +80,7 @@ def _input(arguments: str, report: Report | None) -> object:
         return {}
     json = arguments.encode("utf-8", "replace")
     try:
-        _decode_object(json)
+        decode_members(json)
     except UNREADABLE:
         pass
     else:
@@ -228,7 +225,6 @@ class _Renaming:
         return new
 
 
-_encode: Final = msgspec.json.encode
 _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 

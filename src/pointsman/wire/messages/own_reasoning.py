@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from pointsman.decoding import decode_typed
 from pointsman.wire.body import Body, Edit
 from pointsman.wire.reasoning import Cleaned, Origin, OwnReasoning, Thought, head, removals, spans
 
@@ -35,13 +36,8 @@ class _Block(msgspec.Struct, gc=False):
     id: str | None = None
 
 
-class _Typed(msgspec.Struct, gc=False):
-    type: str = ""
-
-
 _decode_message: Final = msgspec.json.Decoder(_Message).decode
 _decode_block: Final = msgspec.json.Decoder(_Block).decode
-_decode_typed: Final = msgspec.json.Decoder(_Typed).decode
 
 
 class _Turn:
@@ -113,7 +109,7 @@ def _switched_off(body: Body, items: list[msgspec.Raw], turns: list[_Turn], orig
     The API refuses to think then: "a final `assistant` message must start with a thinking block".
     """
     asked = body.member("thinking")
-    if asked is None or _decode_typed(asked).type != "enabled" or not turns or turns[-1].at != len(items) - 2:
+    if asked is None or decode_typed(asked).type != "enabled" or not turns or turns[-1].at != len(items) - 2:
         return []
     last = turns[-1]
     calls = [block.id or "" for block in last.blocks if block.type == "tool_use"]

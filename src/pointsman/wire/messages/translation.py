@@ -7,13 +7,13 @@ from typing import Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import UNREADABLE, decode_typed
 from pointsman.wire import sse
 from pointsman.wire.conversation import (
+    CUT,
     ArgumentsDelta,
     CallEnd,
     CallStart,
-    Conversation,
     Event,
     Failed,
     SignatureDelta,
@@ -25,10 +25,9 @@ from pointsman.wire.conversation import (
     Usage,
     UsageReport,
 )
-from pointsman.wire.format import Codec
-from pointsman.wire.messages._answer import STATUS, read_usage
+from pointsman.wire.format import AnswerWriters, Codec
+from pointsman.wire.messages import STATUS, read_usage
 from pointsman.wire.messages._translation_answer import (
-    CUT,
     MessagesWriter,
     read_answer,
     stop_beside,
@@ -77,10 +76,6 @@ class _Event(msgspec.Struct, gc=False):
     error: _Error | str | None = None
 
 
-class _Typed(msgspec.Struct, gc=False):
-    type: str = ""
-
-
 class _Head(msgspec.Struct, gc=False):
     """What kind of event it is, where the rest of it is of no shape that is known."""
 
@@ -97,7 +92,6 @@ class _OpenCall(msgspec.Struct, gc=False):
 
 _decode: Final = msgspec.json.Decoder(_Event).decode
 _decode_head: Final = msgspec.json.Decoder(_Head).decode
-_decode_typed: Final = msgspec.json.Decoder(_Typed).decode
 _UNKNOWN: Final = _Event()
 #: Data that says nothing: of a comment, and the end of a stream of chat, which proxies write into any.
 _NO_EVENT: Final = (b"", b"[DONE]")
@@ -277,7 +271,7 @@ def _is_of_another_kind(head: _Head) -> bool:
     if head.type not in _KINDS:
         return bool(head.type) and not bytes(head.error)
     part = bytes(head.content_block) or bytes(head.delta)
-    return bool(part) and _decode_typed(part).type not in _READ
+    return bool(part) and decode_typed(part).type not in _READ
 
 
 def _is_empty(raw: msgspec.Raw) -> bool:
@@ -291,11 +285,6 @@ def _failed(error: _Error | str | None) -> Failed:
     return Failed(error.message or "the upstream reported an error", kind, STATUS.get(kind, 502))
 
 
-def _answering(_: Conversation) -> Codec:
-    """Its answers need nothing of the request."""
-    return CODEC
-
-
 CODEC: Final = Codec(
     read_request=read_request,
     write_request=write_request,
@@ -303,5 +292,5 @@ CODEC: Final = Codec(
     write_answer=write_answer,
     stream_reader=MessagesReader,
     stream_writer=MessagesWriter,
-    for_request=_answering,
+    for_request=lambda _: AnswerWriters(write_answer, MessagesWriter),  # they need nothing of the request
 )

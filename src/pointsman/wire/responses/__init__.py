@@ -2,15 +2,279 @@
 
 from __future__ import annotations
 
-from typing import Final
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
+import msgspec
+from msgspec.json import encode as _encode
+
+from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import _openai_errors as openai_errors
-from pointsman.wire.format import Format
-from pointsman.wire.responses import _answer as answer
+from pointsman.wire import sse
+from pointsman.wire._openai_errors import error_object
+from pointsman.wire.conversation import Usage
+from pointsman.wire.format import (
+    CompletionSummary,
+    End,
+    Ending,
+    Fault,
+    Format,
+    Part,
+    Reply,
+    TokenCount,
+    WithUsage,
+    count,
+    decoded,
+    texts,
+)
+from pointsman.wire.items import read_plain
 from pointsman.wire.responses import _request as request
 
 __all__ = ["RESPONSES"]
+
+
+#: What a response repeats of its request, and what stands there when the request did not say.
+_UNASKED: Final[dict[str, Any]] = {
+    "background": False,
+    "frequency_penalty": 0,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "presence_penalty": 0,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "service_tier": "default",
+    "store": True,
+    "temperature": 1,
+    "text": {"format": {"type": "text"}},
+    "top_logprobs": 0,
+    "top_p": 1,
+    "truncation": "disabled",
+}
+
+
+class _InputDetails(msgspec.Struct, gc=False):
+    cached_tokens: TokenCount | None = None
+    cache_write_tokens: Any = None
+
+
+class _Usage(msgspec.Struct, gc=False):
+    input_tokens: TokenCount | None = None
+    output_tokens: TokenCount | None = None
+    input_tokens_details: _InputDetails | None = None
+    output_tokens_details: Any = None
+
+
+class _Incomplete(msgspec.Struct, frozen=True, gc=False):
+    reason: str = ""
+
+
+class _Item(msgspec.Struct, frozen=True, gc=False):
+    type: str = ""
+    name: str | None = None
+    content: list[Part] = []
+
+
+class _Response(msgspec.Struct, frozen=True, gc=False):
+    status: str = ""
+    incomplete_details: _Incomplete | None = None
+    output: list[_Item] = []
+
+
+class _Event(_Response, frozen=True, gc=False):
+    response: _Response | None = None  # in the events of a stream
+
+
+_decode_usage: Final = msgspec.json.Decoder(_Usage | None).decode
+
+
+def read_usage(raw: msgspec.Raw) -> Usage | None:
+    """Read a ``usage`` member; None if it is absent or of another shape."""
+    try:
+        found = _decode_usage(raw) if bytes(raw) else None
+    except UNREADABLE:  # usage of a kind we do not know is no reason to throw an answer away
+        return None
+    if found is None:
+        return None
+    cache, reasoned = found.input_tokens_details, found.output_tokens_details
+    return Usage(
+        found.input_tokens,
+        cache.cached_tokens if cache else None,
+        found.output_tokens,
+        count(cache.cache_write_tokens) if cache else None,
+        count(reasoned.get("reasoning_tokens")) if isinstance(reasoned, dict) else None,
+    )
+
+
+def read_completion(answer: bytes) -> tuple[CompletionSummary, str]:
+    """Read a whole answer, or all events of a streamed one."""
+    last = _Response()
+    for event in decoded(answer, _Event):
+        last = event.response or (event if event.status else last)
+    why = last.incomplete_details.reason if last.incomplete_details else ""
+    calls = [item.name for item in last.output if item.type == "function_call" and item.name]
+    words = [text for item in last.output if item.type == "message" for text in texts(item.content)]
+    return CompletionSummary(why or last.status, tuple(calls)), "".join(words)
+
+
+def write_answer(reply: Reply) -> bytes:
+    """Return a whole answer."""
+    return _encode(write_response(reply, "completed", [write_item(reply)]))
+
+
+def write_part(text: str) -> dict[str, Any]:
+    """One part of a message with a text."""
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def write_item(reply: Reply) -> dict[str, Any]:
+    """The one item of an answer: a tool call or a message."""
+    if reply.tool:
+        return {
+            "type": "function_call",
+            "id": f"fc_{reply.id}",
+            "call_id": f"call_{reply.id}",
+            "name": reply.tool,
+            "arguments": _encode(reply.arguments).decode(),
+            "status": "completed",
+        }
+    return {
+        "type": "message",
+        "id": f"msg_{reply.id}",
+        "role": "assistant",
+        "status": "completed",
+        "content": [write_part(reply.text)],
+    }
+
+
+def write_response(reply: Reply, status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
+    """A response with some of its items."""
+    usage = {
+        "input_tokens": reply.input_tokens,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": reply.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": reply.input_tokens + reply.output_tokens,
+    }
+    done = status == "completed"
+    return snapshot(
+        id=f"resp_{reply.id}",
+        model=reply.model,
+        created=reply.created,
+        status=status,
+        output=output,
+        usage=usage if done else None,
+        asked=reply.asked,
+    )
+
+
+def snapshot(
+    *,
+    id: str,  # noqa: A002 - the member's name
+    model: str,
+    created: int,
+    status: str,
+    output: Sequence[Any],
+    usage: Mapping[str, Any] | None,
+    asked: Mapping[str, Any],
+    incomplete: str | None = None,
+    error: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A response object; ``incomplete`` is why it is, ``asked`` are members of the request to repeat."""
+    return {
+        "id": id,
+        "object": "response",
+        "created_at": created,
+        "completed_at": created if status == "completed" else None,
+        "status": status,
+        "error": error,
+        "incomplete_details": {"reason": incomplete} if incomplete else None,
+        "model": model,
+        "output": output,
+        "usage": usage,
+        "tool_choice": "auto",
+        "tools": [],
+        **_UNASKED,
+        **{name: value for name, value in asked.items() if name in _UNASKED},
+    }
+
+
+# A streamed answer of the Responses format: how it ended, and one of our own.
+
+#: The events after which a response changes no more.
+_FINAL: Final = frozenset({"response.completed", "response.incomplete"})
+_REFUSED: Final = frozenset({"response.failed", "error"})
+_NUMBER: Final = re.compile(rb'"sequence_number"\s*:\s*(\d+)')
+
+
+class _StreamEvent(msgspec.Struct, gc=False):
+    type: str = ""
+    response: WithUsage | None = None
+
+
+_decode_event: Final = msgspec.json.Decoder(_StreamEvent).decode
+
+
+def end(blocks: Sequence[bytes]) -> End:
+    """Say how a stream ended, from its first block of events and its last few."""
+    for single in sse.events(b"".join(blocks)):
+        try:
+            event = _decode_event(sse.data(single))
+        except UNREADABLE:
+            continue
+        if event.type in _FINAL:
+            reported = read_usage(event.response.usage) if event.response else None
+            return End(Ending.COMPLETE, reported or Usage())
+        if event.type in _REFUSED:
+            return End(Ending.REFUSED)
+    return End(Ending.CUT)
+
+
+def error_event(fault: Fault, blocks: Sequence[bytes]) -> bytes:
+    """Return the event that ends a failed stream; ``blocks`` are the first and last blocks of the stream."""
+    numbers = _NUMBER.findall(b"".join(blocks))
+    error = error_object(fault)
+    # The documented event is flat, the one on the wire holds an object: clients look for either.
+    event = {"type": "error", "sequence_number": int(numbers[-1]) + 1 if numbers else 0}
+    event |= {key: error[key] for key in ("code", "message", "param")} | {"error": error}
+    return sse.event(_encode(event), "error")
+
+
+def answer_events(reply: Reply) -> Iterator[bytes]:
+    """Return an answer as a stream of events."""
+    numbers = itertools.count()
+
+    def event(kind: str, **fields: Any) -> bytes:
+        return sse.event(_encode({"type": kind, "sequence_number": next(numbers), **fields}), kind)
+
+    item = write_item(reply)
+    yield event("response.created", response=write_response(reply, "in_progress", []))
+    yield event("response.in_progress", response=write_response(reply, "in_progress", []))
+    empty: dict[str, Any] = {"arguments": ""} if reply.tool else {"content": []}
+    opened = {**item, "status": "in_progress", **empty}
+    yield event("response.output_item.added", output_index=0, item=opened)
+    place: dict[str, Any] = {"item_id": item["id"], "output_index": 0}
+    if reply.tool:
+        arguments = item["arguments"]
+        yield event("response.function_call_arguments.delta", **place, delta=arguments)
+        yield event("response.function_call_arguments.done", **place, arguments=arguments)
+    else:
+        place["content_index"] = 0
+        yield event("response.content_part.added", **place, part=write_part(""))
+        for piece in reply.pieces():
+            yield event("response.output_text.delta", **place, delta=piece, logprobs=[])
+        yield event("response.output_text.done", **place, text=reply.text, logprobs=[])
+        yield event("response.content_part.done", **place, part=write_part(reply.text))
+    yield event("response.output_item.done", output_index=0, item=item)
+    yield event("response.completed", response=write_response(reply, "completed", [item]))
+
 
 RESPONSES: Final = Format(
     format=WireFormat.RESPONSES,
@@ -24,16 +288,17 @@ RESPONSES: Final = Format(
     system=request.system,
     body=request.write_body,
     read_item=request.read_item,
+    read_plain=read_plain,
     read_role=request.role_of,
     place=request.place,
-    usage=answer.usage,
-    completion=answer.read_completion,
-    answer=answer.write_answer,
+    read_usage=read_usage,
+    completion=read_completion,
+    answer=write_answer,
     is_error=openai_errors.is_error,
     error=openai_errors.write_error,
-    end=answer.end,
+    end=end,
     refusal=openai_errors.status_of,
-    answer_events=answer.answer_events,
-    error_event=answer.error_event,
-    has_own_reasoning=True,
+    answer_events=answer_events,
+    error_event=error_event,
+    own_reasoning="._translation_answer",
 )

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import UNREADABLE, decode_items, decode_text
 from pointsman.vocabulary import History, Message, Role, ToolCall, ToolResult
 from pointsman.wire.format import Insertion, Item, Member, Members
 from pointsman.wire.items import (
@@ -36,28 +36,6 @@ from pointsman.wire.items import (
     read_texts,
     string,
 )
-
-__all__ = [
-    "ASK",
-    "MEMBERS",
-    "NO_SETTINGS",
-    "PASSED",
-    "SETTINGS",
-    "Settings",
-    "additional_tools",
-    "begins_with_settings",
-    "compaction_item",
-    "holds_settings",
-    "place",
-    "read_item",
-    "role_of",
-    "said",
-    "system",
-    "take_settings",
-    "user_message",
-    "write_body",
-]
-
 
 _ASSISTANT: Final = Role.ASSISTANT  # by plain name: see ``items``
 
@@ -81,7 +59,6 @@ MEMBERS: Final = Members.of(
 
 
 _decode_head: Final = msgspec.json.Decoder(Head).decode
-_decode_text: Final = msgspec.json.Decoder(str).decode
 
 
 def system(member: Member, history: History) -> str:
@@ -99,7 +76,7 @@ def write_body(items: Sequence[Any], system: str) -> dict[str, Any]:
 def place(items: bytes, last: Item | None, text: str) -> Insertion | None:  # noqa: ARG001 - an item of its own
     """Find where a text goes at the end of ``input``, given as JSON. Raises ``UNREADABLE``."""
     if items.lstrip().startswith(b'"'):
-        _decode_text(items)
+        decode_text(items)
         return before_quote(len(items.rstrip()), text)
     content = [{"type": "input_text", "text": text}]
     return new_item(items, {"type": "message", "role": "user", "content": content})
@@ -200,7 +177,6 @@ class _Offer(msgspec.Struct, gc=False):
     tools: msgspec.Raw = msgspec.Raw()
 
 
-_decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_type: Final = msgspec.json.Decoder(_Type).decode
 _decode_item: Final = msgspec.json.Decoder(_Item).decode
 _decode_offer: Final = msgspec.json.Decoder(_Offer).decode
@@ -234,7 +210,7 @@ def take_settings(given: msgspec.Raw) -> Settings:
     tools: list[msgspec.Raw] = []
     effort, compacts = "", False
     try:
-        for raw in _decode_items(given):
+        for raw in decode_items(given):
             kind = _decode_type(raw).type
             if kind in SETTINGS:
                 item = _decode_item(raw)

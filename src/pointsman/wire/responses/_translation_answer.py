@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
 import msgspec
+from msgspec.json import encode as _encode
 
+from pointsman.decoding import decode_typed
 from pointsman.vocabulary import ToolCall, WireFormat
+from pointsman.wire.body import Body
 from pointsman.wire.client_tools import APPLY_PATCH
 from pointsman.wire.conversation import (
     Completion,
@@ -21,43 +25,15 @@ from pointsman.wire.conversation import (
     Thinking,
     Usage,
 )
-from pointsman.wire.responses._answer import read_usage, snapshot, write_part
+from pointsman.wire.reasoning import Cleaned, Origin, OwnReasoning, Thought, head, removals, spans
+from pointsman.wire.responses import read_usage, snapshot, write_part
 from pointsman.wire.responses._translation_items import action_of, call_type, id_prefix, read_item
 
-__all__ = [
-    "TRANSLATED",
-    "Response",
-    "bare_id",
-    "call_item",
-    "message_item",
-    "parts_of",
-    "read_answer",
-    "read_usage",
-    "reasoning_item",
-    "refusal_part",
-    "status_of",
-    "stop_of",
-    "write_answer",
-    "write_usage",
-]
+#: What is repeated of no request.
+NOTHING_ASKED: Final[Mapping[str, Any]] = {}
 
 
-# What an answer in the Responses format repeats of its request.
-class Asked(msgspec.Struct, frozen=True):
-    """The members of its request that an answer repeats."""
-
-    repeated: Mapping[str, Any] = {}
-
-    @classmethod
-    def of(cls, request: Conversation) -> Asked:
-        """Read what matters of a request."""
-        return cls(_repeated(request))
-
-
-NOTHING_ASKED: Final = Asked()
-
-
-def _repeated(request: Conversation) -> dict[str, Any]:
+def repeated(request: Conversation) -> dict[str, Any]:
     """The members of its request that a response repeats, as far as the form holds them."""
     own = {
         "max_output_tokens": request.max_tokens,
@@ -72,7 +48,6 @@ def _repeated(request: Conversation) -> dict[str, Any]:
 #: How the ids of reasoning items begin that our translation wrote.
 TRANSLATED: Final = "rs_translated_"
 
-_encode: Final = msgspec.json.encode
 _PREFIXES: Final = ("resp_", "chatcmpl-", "msg_")
 
 #: Why a response is incomplete; every other reason leaves it completed.
@@ -182,8 +157,8 @@ def status_of(stop: StopReason) -> tuple[str, str | None]:
     return ("incomplete", reason) if reason else ("completed", None)
 
 
-def write_answer(completion: Completion, asked: Asked = NOTHING_ASKED) -> bytes:
-    """Return an answer; ``asked`` holds the members of its request that it needs."""
+def write_answer(completion: Completion, asked: Mapping[str, Any] = NOTHING_ASKED) -> bytes:
+    """Return an answer; ``asked``: the members of its request that it repeats."""
     bare = bare_id(completion.id)
     status, incomplete = status_of(completion.stop)
     return _encode(
@@ -194,7 +169,7 @@ def write_answer(completion: Completion, asked: Asked = NOTHING_ASKED) -> bytes:
             status=status,
             output=list(_output(completion.parts, bare)),
             usage=write_usage(completion.usage),
-            asked=asked.repeated,
+            asked=asked,
             incomplete=incomplete,
         )
     )
@@ -260,3 +235,63 @@ def call_item(suffix: str, call: ToolCall, status: str = "completed") -> dict[st
         item["namespace"] = call.namespace
     empty = "{}" if status == "completed" else ""
     return item | ({"input": call.arguments} if call.custom else {"arguments": call.arguments or empty})
+
+
+_MARK: Final = TRANSLATED.encode()
+_ENCRYPTED: Final = re.compile(rb'"encrypted_content"\s*+:\s*+"([^"]++)"')
+_ID: Final = re.compile(rb'"(rs_[^"]++)"')
+
+
+class _Part(msgspec.Struct, gc=False):
+    text: str | None = None
+
+
+class _Item(msgspec.Struct, gc=False):
+    type: str = ""
+    id: str | None = None
+    encrypted_content: str | None = None
+    summary: list[_Part] | None = None
+    content: msgspec.Raw = msgspec.Raw()
+
+
+_decode_item: Final = msgspec.json.Decoder(_Item).decode
+
+
+def _clean(body: Body, origin: Origin) -> Cleaned:
+    items = body.conversation()[0]
+    span = body.span("input")
+    if not isinstance(items, list) or span is None:
+        return Cleaned([], ())
+    read = {at: _decode_item(raw) for at, raw in enumerate(items) if decode_typed(raw).type == "reasoning"}
+    thoughts = {at: _thought(item) for at, item in read.items()}
+    among_signed = any(thought.is_signed for at, thought in thoughts.items() if not _is_ours(read[at]))
+    removed = [
+        at
+        for at, thought in thoughts.items()
+        if _is_ours(read[at]) or origin.is_foreign(thought, among_signed=among_signed)
+    ]
+    if not removed:
+        return Cleaned([], ())
+    places = spans(body.readable, items, span[0])
+    return Cleaned(list(removals(places, removed)), ("thinking_history",))
+
+
+def _is_ours(item: _Item) -> bool:
+    return (item.id or "").startswith(TRANSLATED)
+
+
+def _thought(item: _Item) -> Thought:
+    if item.encrypted_content or item.id:
+        return Thought(item.encrypted_content or item.id or "", is_signed=True)
+    words = "".join(part.text or "" for part in item.summary or ())
+    return Thought(head(words), is_signed=False)
+
+
+def _marks(block: bytes) -> Sequence[str]:
+    if b"encrypted_content" not in block and b'"rs_' not in block:
+        return ()
+    found = (*_ENCRYPTED.findall(block), *_ID.findall(block))
+    return [mark.replace(b"\\/", b"/").decode("utf-8", "replace") for mark in found]
+
+
+OWN_REASONING: Final = OwnReasoning(translated=lambda body: _MARK in body, clean=_clean, marks=_marks)

@@ -20,22 +20,7 @@ from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.client_tools import APPLY_PATCH, COMPUTER, COMPUTER_PREVIEW, LOCAL_SHELL, SHELL
 from pointsman.wire.constructs import MOST, YES, Known, unknown_members
 from pointsman.wire.conversation import Media, Message, Opaque, Part, Refusal, Result, Text, Thinking
-
-__all__ = [
-    "CALLS",
-    "OUTPUTS",
-    "action_of",
-    "arguments_of",
-    "call_type",
-    "id_prefix",
-    "is_unknown",
-    "item_type",
-    "merged",
-    "read_item",
-    "read_items",
-    "unknown_in",
-]
-
+from pointsman.wire.items import split_data_url
 
 _Members = dict[str, Any]
 
@@ -407,7 +392,7 @@ def _printed(part: _Content, outcome: _Outcome) -> Text:
 def _image(part: _Content) -> Media:
     url = part.image_url.url if isinstance(part.image_url, _Url) else part.image_url or ""
     detail = "" if part.detail in {None, "auto"} else part.detail or ""
-    media_type, data = _split_data_url(url)
+    media_type, data = split_data_url(url)
     address = "" if data else url
     return Media(
         "image", media_type=media_type, data=data, url=address, file_id=part.file_id or "", detail=detail
@@ -415,7 +400,7 @@ def _image(part: _Content) -> Media:
 
 
 def _file(part: _Content) -> Media:
-    media_type, data = _split_data_url(part.file_data or "")
+    media_type, data = split_data_url(part.file_data or "")
     if part.file_data and not data:  # base64 alone: OpenAI takes it so, and says nothing of its type
         media_type, data = "application/pdf", part.file_data
     return Media(
@@ -426,11 +411,3 @@ def _file(part: _Content) -> Media:
         file_id=part.file_id or "",
         name=part.filename or "",
     )
-
-
-def _split_data_url(url: str) -> tuple[str, str]:
-    """Return media type and base64 data of a ``data:`` URL; two empty texts for any other."""
-    head, found, data = url.partition(";base64,")
-    if not found or not head.startswith("data:"):
-        return "", ""
-    return head.removeprefix("data:").partition(";")[0], data

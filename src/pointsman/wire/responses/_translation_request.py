@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.decoding import UNREADABLE, decode_members, why_unreadable
 from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import Role
 from pointsman.wire.constructs import unknown_members
@@ -28,9 +28,6 @@ from pointsman.wire.responses._translation_items import (
     unknown_in,
 )
 
-__all__ = ["read_request"]
-
-_T = TypeVar("_T")
 _Members = dict[str, msgspec.Raw]
 
 #: Members that say what would be so without them.
@@ -79,31 +76,13 @@ class _Format(msgspec.Struct, gc=False):
     schema: msgspec.Raw = msgspec.Raw()
 
 
-def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(type_)
-
-
 _NONE: Final = msgspec.Raw(b"[]")
-_MEMBERS: Final = _decoder(_Members)
-_INPUT: Final = _decoder(list[msgspec.Raw] | str | None)
-_TEXT: Final = _decoder(str | None)
-_ITEMS: Final = _decoder(str | list[msgspec.Raw] | None)
-_BOOL: Final = _decoder(bool | None)
-_INT: Final = _decoder(int | None)
-_FLOAT: Final = _decoder(float | None)
-_OBJECT: Final = _decoder(_Members | None)
-_TOOLS: Final = _decoder(list[msgspec.Raw] | None)
-_TOOL: Final = _decoder(_Tool)
-_KNOWN_TOOL: Final = _decoder(_KnownTool)
-_TOOL_HEAD: Final = _decoder(_ToolHead)
-_CHOICE: Final = _decoder(_Choice | str | None)
-_FORMAT: Final = _decoder(_Format)
 
 
 def read_request(body: bytes) -> Conversation:
     """Read a request. Raises ``MalformedRequest`` with the member at fault."""
     try:
-        members: _Members = _MEMBERS.decode(body)
+        members: _Members = decode_members(body)
     except UNREADABLE as error:
         raise MalformedRequest(f"the request body cannot be read: {why_unreadable(error)}") from None
     found = {name: raw for name, raw in members.items() if bytes(raw) != b"null"}
@@ -113,37 +92,37 @@ def read_request(body: bytes) -> Conversation:
     choice, tools = _choice(found, tools)
     if settings.compacts and tools:
         choice = ToolChoice("none")
-    reasoning = _take(found, "reasoning", _OBJECT) or {}
-    text = _take(found, "text", _OBJECT) or {}
+    reasoning = _take(found, "reasoning", _Members | None) or {}
+    text = _take(found, "text", _Members | None) or {}
     shape = _shape(text)
     return Conversation(
-        model=_take(found, "model", _TEXT) or "",
+        model=_take(found, "model", str | None) or "",
         system=system,
         messages=messages,
         tools=tools,
         choice=choice,
-        parallel=_take(found, "parallel_tool_calls", _BOOL),
-        max_tokens=_take(found, "max_output_tokens", _INT),
-        temperature=_take(found, "temperature", _FLOAT),
-        top_p=_take(found, "top_p", _FLOAT),
-        stream=bool(_take(found, "stream", _BOOL)),
+        parallel=_take(found, "parallel_tool_calls", bool | None),
+        max_tokens=_take(found, "max_output_tokens", int | None),
+        temperature=_take(found, "temperature", float | None),
+        top_p=_take(found, "top_p", float | None),
+        stream=bool(_take(found, "stream", bool | None)),
         shape=shape,
-        effort=_take(reasoning, "effort", _TEXT, "reasoning.effort") or settings.effort,
+        effort=_take(reasoning, "effort", str | None, "reasoning.effort") or settings.effort,
         compacts=settings.compacts,
-        user=_take(found, "user", _TEXT) or "",
+        user=_take(found, "user", str | None) or "",
         options=_options(found, reasoning, text) | unknown,
     )
 
 
-def _take(members: _Members, name: str, decoder: msgspec.json.Decoder[_T], field: str = "") -> _T | None:
+def _take(members: _Members, name: str, shape: Any, field: str = "") -> Any:
     """Decode a member and take it out; None when there is none."""
     raw = members.pop(name, None)
-    return None if raw is None else _decoded(raw, decoder, field or name)
+    return None if raw is None else _decoded(raw, shape, field or name)
 
 
-def _decoded(raw: msgspec.Raw, decoder: msgspec.json.Decoder[_T], field: str) -> _T:
+def _decoded(raw: msgspec.Raw, shape: Any, field: str) -> Any:
     try:
-        return decoder.decode(raw)
+        return msgspec.json.decode(raw, type=shape)
     except UNREADABLE as error:
         raise _malformed(field, error) from None
 
@@ -167,11 +146,11 @@ def _conversation(
 
     Unknown members of the items are added to ``unknown`` by their place.
     """
-    system = _instructions(_take(found, "instructions", _ITEMS))
+    system = _instructions(_take(found, "instructions", str | list[msgspec.Raw] | None))
     settings, quick = _quick(found)
     if quick is None:
         raw = found.get("input", _NONE)
-        given = _take(found, "input", _INPUT)
+        given = _take(found, "input", list[msgspec.Raw] | str | None)
         if isinstance(given, str):
             return tuple(system), (Message(Role.USER, (Text(given),)),), settings
         messages = merged(_items(given or []))
@@ -220,21 +199,21 @@ def _items(raws: list[msgspec.Raw], member: str = "input") -> Iterator[Message]:
 
 def _tools(found: _Members, additional: Iterable[msgspec.Raw], unknown: _Members) -> Iterator[Tool]:
     """Take the tools; their members that are not known are added to ``unknown`` by their place."""
-    for at, raw in enumerate(_take(found, "tools", _TOOLS) or ()):
+    for at, raw in enumerate(_take(found, "tools", list[msgspec.Raw] | None) or ()):
         yield from _tool(raw, f"tools[{at}]", "", unknown)
     for at, raw in enumerate(additional):
         yield from _tool(raw, f"additional_tools[{at}]", "", unknown)
 
 
 def _tool(raw: msgspec.Raw, field: str, namespace: str, unknown: _Members) -> Iterator[Tool]:
-    kind = _decoded(raw, _TOOL_HEAD, field).type
+    kind = _decoded(raw, _ToolHead, field).type
     if kind not in {"function", "custom", "namespace"}:
         yield Tool(kind, kind=kind, namespace=namespace, raw=raw)
         return
     try:
-        tool: _Tool = _KNOWN_TOOL.decode(raw)
+        tool: _Tool = msgspec.json.decode(raw, type=_KnownTool)
     except UNREADABLE:
-        tool = _decoded(raw, _TOOL, field)
+        tool = _decoded(raw, _Tool, field)
         unknown |= unknown_members(raw, _Tool, "tools.")
     if kind == "namespace":
         for at, inner in enumerate(tool.tools):
@@ -254,7 +233,7 @@ def _tool(raw: msgspec.Raw, field: str, namespace: str, unknown: _Members) -> It
 
 def _choice(found: _Members, tools: tuple[Tool, ...]) -> tuple[ToolChoice | None, tuple[Tool, ...]]:
     """Take ``tool_choice``. Of the tools only the allowed ones stay, where the choice names such."""
-    choice: _Choice | str | None = _take(found, "tool_choice", _CHOICE)
+    choice: _Choice | str | None = _take(found, "tool_choice", _Choice | str | None)
     if choice is None:
         return None, tools
     if isinstance(choice, str):
@@ -282,7 +261,7 @@ def _shape(text: _Members) -> Shape | None:
     raw = text.pop("format", None)
     if raw is None:
         return None
-    form: _Format = _decoded(raw, _FORMAT, "text.format")
+    form: _Format = _decoded(raw, _Format, "text.format")
     if form.type == "json_schema":
         return Shape(form.schema, form.name, form.strict)
     if form.type == "json_object":

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-import msgspec
+from msgspec.json import encode as _encode
 from msgspec.structs import replace
 
 from pointsman.vocabulary import ToolCall
@@ -25,10 +25,9 @@ from pointsman.wire.conversation import (
     UsageReport,
 )
 from pointsman.wire.format import Fault
-from pointsman.wire.responses._answer import snapshot, write_part
+from pointsman.wire.responses import snapshot, write_part
 from pointsman.wire.responses._translation_answer import (
     NOTHING_ASKED,
-    Asked,
     bare_id,
     call_item,
     message_item,
@@ -37,8 +36,6 @@ from pointsman.wire.responses._translation_answer import (
     status_of,
     write_usage,
 )
-
-__all__ = ["StreamWriter"]
 
 
 # Items of a streamed Responses answer while they are being written.
@@ -63,14 +60,13 @@ class OpenCall(OpenItem):
         self.call = call
 
 
-_encode: Final = msgspec.json.encode
 _CODES: Final = {400: "invalid_prompt", 429: "rate_limit_exceeded"}
 
 
 class StreamWriter:
     """Writes one stream. Text and reasoning come one item after the other, calls may overlap."""
 
-    def __init__(self, model: str, asked: Asked = NOTHING_ASKED) -> None:
+    def __init__(self, model: str, asked: Mapping[str, Any] = NOTHING_ASKED) -> None:
         self._model = model
         self._asked = asked
         self._number = 0
@@ -134,7 +130,7 @@ class StreamWriter:
             created=self._created,
             status=status,
             output=self._output,
-            asked=self._asked.repeated,
+            asked=self._asked,
             **fields,
         )
 

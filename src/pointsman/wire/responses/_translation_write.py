@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any, Final
 
 import msgspec
+from msgspec.json import encode as _encode
 
 from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.client_tools import portable_tools
@@ -26,9 +27,6 @@ from pointsman.wire.conversation import (
 from pointsman.wire.models import openai_effort_of, openai_sampling, openai_user
 from pointsman.wire.responses._translation_items import action_of, call_type
 from pointsman.wire.tools import flat_name, short
-
-__all__ = ["write_request"]
-
 
 # Messages of the form as items of a Responses request.
 _OWN: Final = WireFormat.RESPONSES
@@ -174,8 +172,6 @@ def _file(media: Media) -> dict[str, Any]:
     data = f"data:{media.media_type or 'application/pdf'};base64,{media.data}"
     return {"filename": media.name or "document.pdf", "file_data": data}
 
-
-_encode: Final = msgspec.json.encode
 
 #: Members that a chat request and a Responses request have alike: they are of one provider.
 _OF_CHAT: Final = {

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import UNREADABLE, decode_items, decode_members, decode_typed
 from pointsman.vocabulary import AgentRequest, Message, Role
 from pointsman.wire import sse
 from pointsman.wire.body import Body, Edit
@@ -44,8 +44,6 @@ class _Item(msgspec.Struct, gc=False):
 
 
 _decode_item: Final = msgspec.json.Decoder(_Item).decode
-_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def referable(items: list[bytes]) -> Iterator[tuple[str, bytes]]:
@@ -68,8 +66,8 @@ def with_items(body: bytes, find: Find) -> bytes:
         return body
     named: set[str] = set()
     try:
-        members = _decode_members(body)
-        given = _decode_items(members["input"])
+        members = decode_members(body)
+        given = decode_items(members["input"])
         found = [(raw, _found(raw, find, named)) for raw in given]
     except (KeyError, *UNREADABLE):
         return body
@@ -83,8 +81,8 @@ def with_items(body: bytes, find: Find) -> bytes:
 def with_summaries(body: bytes) -> bytes:
     """Return a body with a message in place of each compaction of the gateway's; the body itself without."""
     try:
-        members = _decode_members(body)
-        given = _decode_items(members["input"])
+        members = decode_members(body)
+        given = decode_items(members["input"])
         items = [_summary(raw) or bytes(raw) for raw in given]
     except (KeyError, *UNREADABLE):
         return body
@@ -110,13 +108,6 @@ def _found(raw: msgspec.Raw, find: Find, named: set[str]) -> bytes | None:
 
 
 # A Responses request that goes on from an earlier answer, as one that holds the whole conversation.
-class _Head(msgspec.Struct, gc=False):
-    type: str = ""
-
-
-_decode_head: Final = msgspec.json.Decoder(_Head).decode
-
-
 def whole_request(body: Body, earlier: Sequence[bytes]) -> bytes:
     """Return a request with the items of earlier turns before those of ``body``, and no previous response.
 
@@ -154,7 +145,7 @@ def _own(body: Body) -> bytes:
 
 def _is_kept(item: bytes) -> bool:
     try:
-        return _decode_head(item).type != "reasoning"
+        return decode_typed(item).type != "reasoning"
     except UNREADABLE:
         return False
 

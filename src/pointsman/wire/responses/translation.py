@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from pointsman.decoding import decode_typed
 from pointsman.vocabulary import ToolCall
 from pointsman.wire import sse
 from pointsman.wire._openai_errors import error_type, status_named
@@ -30,17 +31,16 @@ from pointsman.wire.conversation import (
     ThinkingDelta,
     UsageReport,
 )
-from pointsman.wire.format import Codec
-from pointsman.wire.responses._answer import snapshot
+from pointsman.wire.format import AnswerWriters, Codec
+from pointsman.wire.responses import read_usage, snapshot
 from pointsman.wire.responses._request import compaction_item
 from pointsman.wire.responses._translation_answer import (
     NOTHING_ASKED,
-    Asked,
     Response,
     bare_id,
     parts_of,
     read_answer,
-    read_usage,
+    repeated,
     stop_of,
     write_answer,
     write_usage,
@@ -52,7 +52,7 @@ from pointsman.wire.responses._translation_write import write_request
 __all__ = ["CODEC", "CompactionWriter", "write_compaction"]
 
 
-def write_compaction(completion: Completion, asked: Asked = NOTHING_ASKED) -> bytes:
+def write_compaction(completion: Completion, asked: Mapping[str, Any] = NOTHING_ASKED) -> bytes:
     """Return a whole answer that is one compaction."""
     bare = bare_id(completion.id)
     summary = "".join(part.text for part in completion.parts if isinstance(part, Text))
@@ -64,7 +64,7 @@ def write_compaction(completion: Completion, asked: Asked = NOTHING_ASKED) -> by
             status="completed",
             output=[compaction_item(f"{bare}_0", summary)],
             usage=write_usage(completion.usage),
-            asked=asked.repeated,
+            asked=asked,
         )
     )
 
@@ -72,7 +72,7 @@ def write_compaction(completion: Completion, asked: Asked = NOTHING_ASKED) -> by
 class CompactionWriter(StreamWriter):
     """Writes one stream with the compaction as the only item, at its end."""
 
-    def __init__(self, model: str, asked: Asked = NOTHING_ASKED) -> None:
+    def __init__(self, model: str, asked: Mapping[str, Any] = NOTHING_ASKED) -> None:
         super().__init__(model, asked)
         self._summary: list[str] = []
 
@@ -128,10 +128,6 @@ class _Error(msgspec.Struct, gc=False):
     type: str | None = None
 
 
-class _Head(msgspec.Struct, gc=False):
-    type: str = ""
-
-
 class _Event(msgspec.Struct, gc=False):
     type: str = ""
     delta: str | None = None
@@ -151,7 +147,6 @@ class _Event(msgspec.Struct, gc=False):
 
 
 _decode: Final = msgspec.json.Decoder(_Event).decode
-_decode_head: Final = msgspec.json.Decoder(_Head).decode
 
 _Key = int | str
 
@@ -305,7 +300,7 @@ def _read(payload: bytes) -> _Event | None:
     try:
         return _decode(payload)
     except msgspec.ValidationError:
-        if _decode_head(payload).type in _KNOWN:
+        if decode_typed(payload).type in _KNOWN:
             raise
         return None
 
@@ -351,18 +346,11 @@ def _failed(error: _Error | str) -> Failed:
     return Failed(error.message or "the upstream reported an error", kind, status)
 
 
-def _for_request(request: Conversation) -> Codec:
-    asked = Asked.of(request)
+def _for_request(request: Conversation) -> AnswerWriters:
+    asked = repeated(request)
     if request.compacts:
-        from pointsman.wire.responses.translation import CompactionWriter, write_compaction
-
-        return CODEC._replace(
-            write_answer=partial(write_compaction, asked=asked),
-            stream_writer=partial(CompactionWriter, asked=asked),
-        )
-    return CODEC._replace(
-        write_answer=partial(write_answer, asked=asked), stream_writer=partial(StreamWriter, asked=asked)
-    )
+        return AnswerWriters(partial(write_compaction, asked=asked), partial(CompactionWriter, asked=asked))
+    return AnswerWriters(partial(write_answer, asked=asked), partial(StreamWriter, asked=asked))
 
 
 CODEC: Final = Codec(
