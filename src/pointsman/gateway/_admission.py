@@ -1,12 +1,14 @@
-"""Which connections are served when there are more than may be open."""
+"""Which connections and requests are served when there are more than may be open or in progress."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["Admission"]
+from pointsman.errors import Overloaded
+
+__all__ = ["Admission", "RequestShares"]
 
 #: Connections beyond the limit, as a share of it and at least, that are kept open to read what they ask and
 #: to answer with 503 in its format. Those beyond them are aborted.
@@ -60,3 +62,40 @@ class Admission:
 def _abort(connection: Any, connections: set[Any]) -> None:
     connections.discard(connection)  # now, not when its end is noticed: others may come before
     connection.transport.abort()
+
+
+#: The share of ``limits.requests`` that one of several callers has at most.
+_SHARE: Final = 0.75
+
+
+class RequestShares:
+    """Counts the requests in progress by caller. For one event loop."""
+
+    def __init__(self) -> None:
+        self._active: Counter[str] = Counter()
+        self._callers: dict[object, str] = {}  # by request
+
+    def enter(self, request: object, caller: str, limit: int) -> None:
+        """Count a request until it leaves.
+
+        Args:
+            request: Any object that identifies it.
+            caller: Name of the key.
+            limit: Requests in progress of all callers together.
+
+        Raises:
+            Overloaded: the caller has its share; nothing is counted.
+        """
+        if self._active[caller] >= max(int(_SHARE * limit), 1):
+            raise Overloaded(
+                "too many requests of this caller are in progress", hint="send the request again later"
+            )
+        self._active[caller] += 1
+        self._callers[request] = caller
+
+    def leave(self, request: object) -> None:
+        """A request is over."""
+        if (caller := self._callers.pop(request, None)) is not None:
+            self._active[caller] -= 1
+            if not self._active[caller]:
+                del self._active[caller]

@@ -12,18 +12,14 @@ from msgspec.structs import replace
 from pointsman.access import Spending
 from pointsman.decision.decision import Decision
 from pointsman.gateway._capability_commands import answer_switch, may_hold_command, take_commands
-from pointsman.gateway._conversations import Continuation, Conversations, with_conversation
+from pointsman.gateway._conversation_memory import Continuation, ConversationMemory, Kept
 from pointsman.gateway._idempotency import HEADER as IDEMPOTENCY_KEY
 from pointsman.gateway._idempotency import IdempotentAnswers
 from pointsman.gateway._inbound import InboundRequest
-from pointsman.gateway._kept_conversations import Kept, KeptConversations
-from pointsman.gateway._kept_items import KeptItems
-from pointsman.gateway._kept_reasoning import KeptReasoning
 from pointsman.gateway._limits import (
     check_bounded,
     decide_command,
     decide_paid,
-    limit_headers,
     permitted,
     settled,
 )
@@ -31,19 +27,18 @@ from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import answer_command, send_text
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._no_capable_model import LowerTiers, refusal
-from pointsman.gateway._owned import AnswerClaim, check_continued, check_model_request
-from pointsman.gateway._reading import read_turn
+from pointsman.gateway._owned import check_continued, check_model_request
+from pointsman.gateway._reading import AnswerKeeper, read_turn
 from pointsman.gateway._relay import Send
-from pointsman.gateway._request import DecidedRequest
-from pointsman.gateway._response_headers import Headers, response_headers
+from pointsman.gateway._request import DecidedRequest, Site
+from pointsman.gateway._response_headers import own_headers
 from pointsman.gateway.upstream import Target
-from pointsman.model_choice.chains import LOWER_TIER
 from pointsman.offload import offload
 from pointsman.vocabulary import LARGE, AgentRequest
 from pointsman.wire import Body
 from pointsman.wire.reasoning import own_reasoning
 from pointsman.wire.request import of_caller
-from pointsman.wire.responses.stored_conversation import continues, is_stored
+from pointsman.wire.responses.stored_conversation import continues
 
 __all__ = ["AgentEndpoint", "AnsweredElsewhere", "KeptBeside"]
 
@@ -63,18 +58,17 @@ class KeptBeside(Protocol):
         """Let the process that holds state under one of these names answer; False if none does."""
         ...
 
+    async def take_over(self, state: LiveState, session: str) -> None:
+        """Fetch the memory of a session from the process that has served it last."""
+        ...
+
 
 class AgentEndpoint:
     """The endpoint of each of the three formats."""
 
     def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-        self._conversations = Conversations()
-        self._reasoning = KeptReasoning()
-        self._kept = KeptConversations()
-        self._items = KeptItems()
+        self._site = Site(metrics, ConversationMemory(), LowerTiers(metrics))
         self._answers = IdempotentAnswers(metrics)
-        self._lower_tiers = LowerTiers(metrics)
         #: The other processes of this gateway; None where it is the only one.
         self.beside: KeptBeside | None = None
 
@@ -95,6 +89,8 @@ class AgentEndpoint:
             CallerError: it cannot be read, or refers to another caller's object.
         """
         inbound, agent_request, _, _ = await self._read(state, inbound)
+        if self.beside is not None:
+            await self.beside.take_over(state, agent_request.session)
         if state.command is not None and may_hold_command(inbound.body):
             _, agent_request, _ = await take_commands(inbound.body, agent_request)
         return agent_request
@@ -106,67 +102,47 @@ class AgentEndpoint:
         text = ""
         if state.command is not None:
             inbound, agent_request, text = await self._take_commands(state, inbound, agent_request)
-        wire, body, headers = inbound.wire, inbound.body, inbound.headers
+        wire, body, metrics = inbound.wire, inbound.body, self._site.metrics
         spending: Spending | None = None
         if state.access is not None:
-            agent_request, spending = permitted(state.access, agent_request, self._metrics)
+            agent_request, spending = permitted(state.access, agent_request, metrics)
             if spending is not None:
                 check_bounded(wire, body, spending)
         if text:
             return await send_text(wire, body, agent_request, text, [], send)
-        decision = await self._decide(state, agent_request, spending)
-        self._metrics.seen(decision)
+        if spending is None:
+            decision = await state.runtime.decide(agent_request)
+        else:
+            decision = await decide_paid(state, agent_request, spending, metrics)
+        metrics.seen(decision)
         if decision.refused:
             raise refusal(decision)
         targets = state.candidates(decision.chain)
-        request = self._decided(state, inbound, agent_request, decision)
-        request.spending = spending
+        keeper = None
         if wire.is_stateful:
-            self._keep_answer(state, request, agent_request, sent, kept)
-            targets = self._continue(state, request, continuation, targets)
-        overhead = time.perf_counter() - inbound.arrived
-        self._metrics.overhead.observe(overhead)
-        debug = agent_request if headers.get(b"x-pointsman-debug") == b"1" else None
-
-        def build_headers(target: Target | None) -> Headers:
-            left_out = request.left_out
-            own = response_headers(decision, target, request.attempts, overhead, headers, debug, left_out)
-            return own if spending is None else own + limit_headers(decision, spending)
-
+            keeper = self._keeper(state, agent_request, sent, body, kept)
+            targets = self._continue(state, decision, continuation, targets)
+        own = own_reasoning(wire) if state.has_several_upstreams else None
+        ledger, site = state.runtime.ledger, self._site
+        request = DecidedRequest(
+            inbound, agent_request, decision, ledger, state.pools, site, own, spending, keeper
+        )
+        overhead = request.overhead = time.perf_counter() - inbound.arrived
+        metrics.overhead.observe(overhead)
         guidance = decision.guidance
         if guidance is not None and guidance.stop and (text := guidance.stop_message):
-            return await send_text(wire, body, agent_request, text, build_headers(None), send)
+            return await send_text(wire, body, agent_request, text, own_headers(request, None), send)
         if state.shadow_model is not None:
             send = state.shadow_model.capture(request, send)
         status = 0
         try:
-            answering = state.relay(request, targets, build_headers, send)
+            answering = state.relay(request, targets, send)
             status = await (answering if spending is None else settled(answering, spending))
         finally:
-            seconds = time.perf_counter() - inbound.arrived
-            self._metrics.served(decision, request.answered_by, status, seconds)
+            answered = request.answered
+            name = "" if answered is None else answered.model.name
+            metrics.served(decision, name, status, time.perf_counter() - inbound.arrived)
         return status
-
-    def _decide(
-        self, state: LiveState, agent_request: AgentRequest, spending: Spending | None
-    ) -> Awaitable[Decision]:
-        if spending is None:
-            return state.runtime.decide(agent_request)
-        return decide_paid(state, agent_request, spending, self._metrics)
-
-    def _decided(
-        self, state: LiveState, inbound: InboundRequest, agent_request: AgentRequest, decision: Decision
-    ) -> DecidedRequest:
-        """Put a request together with its decision."""
-        own = own_reasoning(inbound.wire) if state.has_several_upstreams else None
-        request = DecidedRequest(
-            inbound, agent_request, decision, state.runtime.ledger, self._metrics, self._reasoning, own
-        )
-        request.on_answer = partial(self._lower_tiers.note, state.pools, decision)
-        for reason in decision.reasons:
-            if reason.code == LOWER_TIER:
-                request.is_lowered = True
-        return request
 
     async def _read_here(
         self, state: LiveState, inbound: InboundRequest, send: Send
@@ -181,10 +157,11 @@ class AgentEndpoint:
         if beside is not None and is_stateful:
             await self._answer_beside(beside, inbound, _ids_in(inbound), send)
         found = await self._read(state, inbound)
-        if beside is not None and (is_stateful or state.has_several_upstreams):
-            session = _of_session(found[1].session)
-            await self._answer_beside(beside, inbound, (session,), send)
-            beside.note(session)  # what is kept of it from now on is kept here
+        if beside is not None:
+            session = found[1].session
+            if is_stateful or state.has_several_upstreams:
+                await self._answer_beside(beside, inbound, (of_session(session),), send)
+            await beside.take_over(state, session)
         return found
 
     async def _answer_beside(
@@ -205,8 +182,8 @@ class AgentEndpoint:
         body, agent_request, is_alone = await take_commands(inbound.body, agent_request)
         text = ""
         if is_alone:  # decided all the same: what it says for the session is remembered and recorded
-            decision = await decide_command(state, agent_request, self._metrics)
-            self._metrics.seen(decision)
+            decision = await decide_command(state, agent_request, self._site.metrics)
+            self._site.metrics.seen(decision)
             text = answer_switch(agent_request.command, decision.capabilities)
         return replace(inbound, body=body), agent_request, text
 
@@ -218,55 +195,32 @@ class AgentEndpoint:
         if state.has_several_callers and state.server.passthrough:  # without it no caller makes such objects
             await check_model_request(state.ownership, caller, body.raw)
         if not inbound.wire.is_stateful:
-            return inbound, *await read_turn(headers, body, self._conversations, caller=caller), None
-        kept = self._kept.continued(body, time.time(), caller)
+            return inbound, *await read_turn(headers, body, self._site.memory, caller=caller), None
+        kept = self._site.memory.continued_whole(body, time.time(), caller)
         session = kept.session if kept else ""
         if kept is None and state.has_several_callers:
-            knows = partial(self._conversations.knows, caller)
+            knows = partial(self._site.memory.knows, caller)
             await check_continued(state.ownership, caller, body.member, knows)
         if kept is not None:
             inbound.grow(size := kept.size)
             body = await _beside_the_loop(size, partial(kept.whole, body))
-        turn, continuation = await read_turn(headers, body, self._conversations, session, caller)
-        held = self._items.weight(turn.session)
-        if held:
-            whole = await _beside_the_loop(held, partial(self._items.put_back, turn, body))
+        turn, continuation = await read_turn(headers, body, self._site.memory, session, caller)
+        if held := self._site.memory.items_weight(turn):
+            whole = await _beside_the_loop(held, partial(self._site.memory.put_back, turn, body))
             if whole is not body:
                 inbound.grow(max(len(whole.raw) - len(body.raw), 0))
                 body = whole
-                turn, continuation = await read_turn(headers, body, self._conversations, session, caller)
+                turn, continuation = await read_turn(headers, body, self._site.memory, session, caller)
         return replace(inbound, body=body), turn, continuation, kept
 
-    def _keep_answer(
-        self,
-        state: LiveState,
-        request: DecidedRequest,
-        agent_request: AgentRequest,
-        sent: Body,
-        kept: Kept | None,
-    ) -> None:
-        """Store the answer for requests that continue it, perhaps at another upstream."""
-
-        def keep(answer: Sequence[bytes]) -> None:
-            self._note(self._kept.keep(agent_request, sent, kept, answer))
-            self._items.keep(agent_request, request.body, answer, translated=True)
-
-        def keep_stored(target: Target, answer: Sequence[bytes]) -> None:
-            self._note(*self._conversations.keep(agent_request, request.body, target, answer))
-            if claim is not None:
-                claim.read(*answer)
-            if state.has_several_upstreams:
-                self._items.keep(agent_request, request.body, answer, translated=False)
-
-        claim = None
-        if agent_request.caller and is_stored(request.body.member):
-            claim = AnswerClaim(state.ownership, agent_request.caller, agent_request.arrived_at)
-            request.on_begin = claim.read
-        request.on_complete = keep_stored
-        request.on_translated = keep
-        request.find_item = self._items.stored(agent_request)
+    def _keeper(
+        self, state: LiveState, request: AgentRequest, sent: Body, body: Body, kept: Kept | None
+    ) -> AnswerKeeper:
+        """Return what stores the answer to a request."""
         if kept is not None:
-            self._metrics.count("continued", "known")
+            self._site.metrics.count("continued", "known")
+        memory, several = self._site.memory, state.has_several_upstreams
+        return AnswerKeeper(memory, self._note, state.ownership, request, sent, body, kept, several=several)
 
     def _note(self, *names: str) -> None:
         """Publish to the other processes which state this one holds."""
@@ -277,20 +231,30 @@ class AgentEndpoint:
     def _continue(
         self,
         state: LiveState,
-        request: DecidedRequest,
+        decision: Decision,
         continuation: Continuation | None,
         targets: list[Target],
     ) -> list[Target]:
         """Return the targets that hold the conversation a request continues."""
         if continuation is None:
             return targets
-        self._metrics.count("continued", "known" if continuation.earlier else "unknown")
-        if request.decision.tier is None:
+        self._site.metrics.count("continued", "known" if continuation.earlier else "unknown")
+        if decision.tier is None:
             return targets  # the caller named the model
-        return with_conversation(targets, state.targets.get(continuation.model))
+        return _with_conversation(targets, state.targets.get(continuation.model))
 
 
-def _of_session(session: str) -> str:
+def _with_conversation(chosen: list[Target], kept: Target | None) -> list[Target]:
+    """Return those of the chosen models at the upstream that stores the conversation; else the last one used.
+
+    Any other upstream has never seen it, and would refuse the request.
+    """
+    if kept is None:
+        return chosen
+    return [target for target in chosen if target.upstream is kept.upstream] or [kept]
+
+
+def of_session(session: str) -> str:
     """Return the name under which the holder of a session's state is registered; empty without a session."""
     return f"session {session}" if session else ""
 

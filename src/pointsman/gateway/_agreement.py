@@ -43,7 +43,7 @@ from pointsman.gateway._attempts import UpstreamResponse, ask_once, first_answer
 from pointsman.gateway._failures import Failure, failure_kind
 from pointsman.gateway._request import DecidedRequest, whole_number
 from pointsman.gateway._shadow_model import unfit
-from pointsman.gateway._usage_so_far import usage_so_far
+from pointsman.gateway._streaming import usage_so_far
 from pointsman.gateway.upstream import Target
 from pointsman.offload import offload
 from pointsman.sampling import draw

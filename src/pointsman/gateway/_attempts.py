@@ -27,8 +27,10 @@ from pointsman.errors import (
 )
 from pointsman.gateway._failures import (
     Failure,
+    backoff,
     connection_failure,
     error_body,
+    is_retryable,
     not_sent,
     pass_over,
     refused_key,
@@ -38,7 +40,6 @@ from pointsman.gateway._failures import (
     unreadable_answer,
 )
 from pointsman.gateway._request import DecidedRequest, Prepared
-from pointsman.gateway._retry import backoff, is_retryable
 from pointsman.gateway.upstream import Target
 from pointsman.offload import offload
 from pointsman.stores.ledger.port import NOT_ASKED, Attempt
@@ -202,8 +203,7 @@ async def _try_model(
     request: DecidedRequest, target: Target, *, is_last: bool = False, retries: bool = True
 ) -> UpstreamResponse | Failure:
     upstream, breaker = target.upstream, target.upstream.breaker
-    is_held = bool(upstream.holds)
-    if (is_held or breaker.is_alert) and not is_last and (why := pass_over(target, request.session)):
+    if (upstream.holds or breaker.is_alert) and not is_last and (why := pass_over(target, request.session)):
         return why
     began, sent = time.monotonic(), request.attempts
     is_held = bool(upstream.holds)

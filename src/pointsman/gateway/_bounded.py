@@ -11,7 +11,7 @@ from pointsman.vocabulary import DAY
 
 __all__ = ["TTL", "Bounded"]
 
-#: Seconds that such values are kept, whatever time to live `[sessions]` gives its sessions.
+#: Seconds that values are kept by default, whatever time to live `[sessions]` gives its sessions.
 TTL: Final = DAY
 
 
@@ -23,7 +23,7 @@ class _Weighed(Protocol):
 
     @property
     def at(self) -> float:
-        """When it was made or changed, in seconds since the epoch."""
+        """When it was made or changed, in seconds."""
         ...
 
 
@@ -31,19 +31,27 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value", bound=_Weighed)
 
 
-def _owner_in_key(key: Any, _: object) -> str:
+def _owner_in(key: Any) -> str:
     return owner_of(key) if isinstance(key, str) else ""
 
 
-class Bounded(Generic[Key, Value]):
-    """Values by key; of the owner that holds the most, the one unused longest makes room."""
+def _no_more(_: object) -> None:
+    """Nothing refers to a value that was removed."""
 
-    def __init__(self, size: int, owner: Callable[[Key, Value], str] = _owner_in_key) -> None:
-        """Store up to ``size`` bytes. ``owner``: the owner of a value; by default that of its key."""
+
+class Bounded(Generic[Key, Value]):
+    """Values by key; of the owner that holds the most, the one unused longest makes room.
+
+    The owner of a value is in its key, before the first slash.
+    """
+
+    def __init__(self, size: int, ttl: float = TTL, gone: Callable[[Value], None] = _no_more) -> None:
+        """Store up to ``size`` bytes. ``gone``: called with each value that is evicted or has expired."""
         self._values: OrderedDict[Key, Value] = OrderedDict()
         self.size: Final = size
+        self._ttl: Final = ttl
         self._left = size
-        self._owner = owner
+        self._gone = gone
         self._by_owner = ByOwner[Key]()
 
     def __len__(self) -> int:
@@ -63,20 +71,15 @@ class Bounded(Generic[Key, Value]):
         return self._values.get(key)
 
     def find(self, key: Key, now: float) -> Value | None:
-        """Return a value and note its use; None if it is absent. An expired value is removed.
-
-        Args:
-            key: Of the value.
-            now: Seconds since the epoch.
-        """
+        """Return a value and note its use; None if it is absent. An expired value is removed."""
         found = self._values.get(key)
         if found is None:
             return None
-        if now - found.at > TTL:
-            self.take(key)
+        if now - found.at > self._ttl:
+            self._remove(key)
             return None
         self._values.move_to_end(key)
-        self._by_owner.used(self._owner(key, found), key)
+        self._by_owner.used(_owner_in(key), key)
         return found
 
     def take(self, key: Key) -> Value | None:
@@ -84,19 +87,22 @@ class Bounded(Generic[Key, Value]):
         found = self._values.pop(key, None)
         if found is not None:
             self._left += found.weight
-            self._by_owner.take(self._owner(key, found), key)
+            self._by_owner.take(_owner_in(key), key)
         return found
 
-    def put(self, key: Key, value: Value) -> list[Value]:
-        """Store a value, replacing that of the same key; return those evicted."""
+    def put(self, key: Key, value: Value) -> None:
+        """Store a value, replacing that of the same key; remove values over the bound and expired ones."""
         self.take(key)
         self._values[key] = value
         self._left -= value.weight
-        self._by_owner.put(self._owner(key, value), key, value.weight)
-        gone: list[Value] = []
+        self._by_owner.put(_owner_in(key), key, value.weight)
         while self._left < 0:
             first = self._by_owner.first_to_go()
-            oldest = self.take(next(iter(self._values)) if first is None else first)
-            if oldest is not None:
-                gone.append(oldest)
-        return gone
+            self._remove(next(iter(self._values)) if first is None else first)
+        while self._values and value.at - self._values[oldest := next(iter(self._values))].at > self._ttl:
+            self._remove(oldest)
+
+    def _remove(self, key: Key) -> None:
+        found = self.take(key)
+        if found is not None:
+            self._gone(found)

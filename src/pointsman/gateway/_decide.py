@@ -11,8 +11,7 @@ import msgspec
 
 from pointsman.access import Spending
 from pointsman.decision.decision import Decision
-from pointsman.diagnostics.explained import explain_request
-from pointsman.diagnostics.prices import Served, served_by
+from pointsman.diagnostics.explained import Served, explain_request, served_by
 from pointsman.errors import MalformedRequest
 from pointsman.gateway._agent_endpoint import AgentEndpoint
 from pointsman.gateway._inbound import InboundRequest, check_no_query

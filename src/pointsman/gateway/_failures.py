@@ -1,7 +1,10 @@
-"""Failed tries: what each means for the caller, the next try and the next model; several as one error."""
+"""Failed tries: what each means for the caller, the next try, its pause, the next model; several as one."""
 
 from __future__ import annotations
 
+import email.utils
+import math
+import random
 import time
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
@@ -21,28 +24,83 @@ from pointsman.errors import (
     UpstreamTooLarge,
     UpstreamUnavailable,
 )
-from pointsman.gateway._retry import is_credentials_error, is_retryable, retry_after
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.stores.ledger.port import NOT_ASKED
 from pointsman.upstreams.port import Exchange, Headers
 from pointsman.wire import Fault, Format
-from pointsman.wire.masking import masked
+from pointsman.wire.sse import masked
 from pointsman.wire.translate import Translated
 
 __all__ = [
     "Failure",
     "Tried",
+    "backoff",
     "connection_failure",
     "error_body",
     "failure_kind",
+    "is_credentials_error",
+    "is_retryable",
     "not_sent",
     "pass_over",
     "refused_key",
     "refuses_our_key",
+    "retry_after",
     "status_failure",
     "together",
     "unreadable_answer",
 ]
+
+#: First pause and longest pause in seconds: those of the OpenAI and Anthropic SDKs.
+_FIRST: Final = 0.5
+_LONGEST: Final = 8.0
+
+#: Below 500, what may pass by itself: request timeout, conflict (a lock), too early, too many requests.
+_TRANSIENT: Final = frozenset({408, 409, 425, 429})
+#: The upstream refused the gateway's own key or account; nothing the caller sends can change that.
+_CREDENTIALS: Final = frozenset({401, 402, 403})
+
+
+def is_retryable(status: int) -> bool:
+    """Whether the same request may succeed a little later."""
+    return status >= 500 or status in _TRANSIENT
+
+
+def is_credentials_error(status: int) -> bool:
+    """Whether the operator's key, not the caller's request, was refused."""
+    return status in _CREDENTIALS
+
+
+def backoff(tries: int) -> float:
+    """Return seconds to wait after ``tries`` failures in a row.
+
+    Exponential, with a random half, so that requests which failed together do not come back together.
+    """
+    pause: float = min(_FIRST * 2 ** (tries - 1), _LONGEST)
+    return pause * random.uniform(0.5, 1.0)
+
+
+def retry_after(headers: Headers) -> float | None:
+    """Return the seconds an upstream asks to wait; None when it does not say.
+
+    ``retry-after-ms`` is OpenAI's; ``retry-after`` holds seconds or a date (RFC 9110, section 10.2.3).
+    """
+    try:
+        seconds = _asked(dict(headers))
+    except (ValueError, OverflowError):
+        return None
+    return max(seconds, 0.0) if seconds is not None and math.isfinite(seconds) else None
+
+
+def _asked(headers: Mapping[bytes, bytes]) -> float | None:
+    if milliseconds := headers.get(b"retry-after-ms"):
+        return float(milliseconds) / 1000
+    value = headers.get(b"retry-after", b"").decode("latin-1").strip()
+    if not value:
+        return None
+    if value.replace(".", "", 1).isdigit():
+        return float(value)
+    return email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+
 
 #: Bytes of an error that are read: several pages.
 _MAX_ERROR: Final = 1 << 20
@@ -206,7 +264,7 @@ def status_failure(attempt: Tried, exchange: Exchange, body: bytes, status: int 
 
 def refuses_our_key(upstream: Upstream, status: int) -> bool:
     """Whether the operator's key was refused: a credential of the caller's own is the caller's business."""
-    return is_credentials_error(status) and not upstream.forwards_auth
+    return is_credentials_error(status) and not upstream.spec.forward_auth
 
 
 def refused_key(upstream: Upstream, status: int) -> Fault:

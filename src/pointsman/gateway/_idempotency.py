@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from pointsman.errors import IdempotencyKeyBusy, IdempotencyKeyReused
+from pointsman.gateway._bounded import Bounded
 from pointsman.gateway._inbound import InboundRequest
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._relay import Send, send_pieces
@@ -44,13 +44,13 @@ _PER_PART: Final = 80
 class _Entry:
     """The first request of a key, and its answer as far as it has come."""
 
-    __slots__ = ("body", "coming", "ended", "expires", "headers", "held", "is_whole", "parts", "size",
+    __slots__ = ("at", "body", "coming", "ended", "headers", "held", "is_whole", "parts", "size",
                  "status", "waiting", "weight")  # fmt: skip
 
     def __init__(self, body: bytes) -> None:
         self.body = body
         self.ended = asyncio.Event()
-        self.expires = 0.0
+        self.at = 0.0  # when it was kept
         self.status = 0
         self.headers: Headers = []
         self.parts: list[bytes] = []
@@ -77,12 +77,11 @@ class IdempotentAnswers:
     """
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
-        self.bytes_kept = 0  # of answers that have ended
         self.bytes_coming = 0  # of those in progress
         self._metrics = metrics
         self._clock = clock
         self._running: dict[bytes, _Entry] = {}
-        self._kept: OrderedDict[bytes, _Entry] = OrderedDict()  # the oldest first
+        self._kept: Bounded[bytes, _Entry] = Bounded(_TOTAL, _KEPT)
 
     async def answer(
         self, inbound: InboundRequest, send: Send, handle: Callable[[Send], Awaitable[int]]
@@ -94,13 +93,13 @@ class IdempotentAnswers:
             IdempotencyKeyBusy: too many requests wait for the earlier one.
         """
         key = _identity(inbound)
-        while (entry := self._running.get(key) or self._found(key)) is not None:
+        while (entry := self._running.get(key) or self._kept.find(key, self._clock())) is not None:
             if entry.body != inbound.body.raw:
                 raise IdempotencyKeyReused(
                     "this Idempotency-Key was used for another request",
                     hint="send a new key with a new request",
                 )
-            if key in self._kept:
+            if key not in self._running:
                 return await self._replay(entry, send)
             await _wait(entry)
         return await self._first(key, inbound, send, handle)
@@ -146,21 +145,8 @@ class IdempotentAnswers:
         if not entry.is_good(wire) or entry.weight > _TOTAL:
             return
         entry.parts = [b"".join(entry.parts)]
-        entry.expires = self._clock() + _KEPT
-        self._kept[key] = entry
-        self.bytes_kept += entry.weight
-        while self.bytes_kept > _TOTAL or next(iter(self._kept.values())).expires <= self._clock():
-            self._forget(next(iter(self._kept)))
-
-    def _found(self, key: bytes) -> _Entry | None:
-        entry = self._kept.get(key)
-        if entry is not None and entry.expires <= self._clock():
-            self._forget(key)
-            return None
-        return entry
-
-    def _forget(self, key: bytes) -> None:
-        self.bytes_kept -= self._kept.pop(key).weight
+        entry.at = self._clock()
+        self._kept.put(key, entry)
 
     async def _replay(self, entry: _Entry, send: Send) -> int:
         self._metrics.count("replayed")

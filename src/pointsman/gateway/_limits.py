@@ -9,7 +9,6 @@ import msgspec
 
 from pointsman.access import Access, Grant, PaidQuestions, Spending
 from pointsman.decision.decision import Decision
-from pointsman.decision.permission import LOW_BUDGET, OVER_TIER
 from pointsman.errors import (
     Forbidden,
     LimitReached,
@@ -21,12 +20,11 @@ from pointsman.errors import (
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._request import whole_number
-from pointsman.gateway.upstream import header_value
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body, Format
 
 __all__ = ["check_bounded", "check_changer", "check_counted", "check_passed", "check_reader",
-           "decide_command", "decide_paid", "limit_headers", "permitted", "seen_by", "settled",
+           "decide_command", "decide_paid", "permitted", "seen_by", "settled",
            "with_permission"]  # fmt: skip
 
 
@@ -219,15 +217,6 @@ def seen_by(access: Access | None, caller: str) -> str:
     """Return the key with the decisions that a key may read: itself, or empty for all (viewer and admin)."""
     grant = access.grants.get(caller) if access is not None else None
     return caller if grant is None or grant.role == "caller" else ""
-
-
-def limit_headers(decision: Decision, spending: Spending) -> list[tuple[bytes, bytes]]:
-    """Return the rest of the limits, and why a lower tier serves than the prompt asks for."""
-    sent = spending.headers()
-    for reason in decision.reasons:
-        if reason.code in {OVER_TIER, LOW_BUDGET}:
-            sent.append((b"x-pointsman-tier-lowered", header_value(f"{reason.code}: {reason.detail}")))
-    return sent
 
 
 async def settled(answering: Awaitable[int], spending: Spending) -> int:

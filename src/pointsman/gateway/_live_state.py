@@ -22,7 +22,7 @@ from pointsman.gateway._inbound import named_keys
 from pointsman.gateway._relay import Relay, relay
 from pointsman.gateway._shadow_model import ShadowModel, ShadowUsage
 from pointsman.gateway.upstream import Target, Upstream, connected, targets
-from pointsman.model_choice.pools import Pool
+from pointsman.model_choice.chains import Pool
 from pointsman.runtime import Payer
 from pointsman.shadow_policy import ShadowPolicy
 from pointsman.stores.ledger.port import Ledger

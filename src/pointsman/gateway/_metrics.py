@@ -28,7 +28,7 @@ from pointsman.gateway.metric_table import METRICS, OF_MODELS
 from pointsman.guidance import GuidanceDecision
 from pointsman.stores.ledger.port import Attempt
 from pointsman.vocabulary import ModelSpec
-from pointsman.wire.trace_context import traceparent_of
+from pointsman.wire.project import traceparent_of
 
 __all__ = ["Metrics"]
 

@@ -13,8 +13,7 @@ from pointsman.errors import ModelNotAllowed, NoCapableModel
 from pointsman.gateway._failures import Failure
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway.upstream import Target
-from pointsman.model_choice.chains import LOWER_TIER
-from pointsman.model_choice.pools import Pool
+from pointsman.model_choice.chains import LOWER_TIER, Pool
 from pointsman.vocabulary import Stage, Tier
 
 __all__ = ["LowerTiers", "refusal"]

@@ -22,7 +22,14 @@ from pointsman.errors import (
     StaleConnection,
     UpstreamError,
 )
-from pointsman.gateway._failures import failure_kind, refused_key, refuses_our_key
+from pointsman.gateway._failures import (
+    backoff,
+    failure_kind,
+    is_retryable,
+    refused_key,
+    refuses_our_key,
+    retry_after,
+)
 from pointsman.gateway._inbound import (
     BodyReservation,
     CallerLeft,
@@ -38,16 +45,14 @@ from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._owned import MadeObject, check_path, check_references, check_type, makes_object
 from pointsman.gateway._passing import PassedBody, passed_path, with_model_id
 from pointsman.gateway._relay import Send, send_pieces
-from pointsman.gateway._request import upstream_headers
 from pointsman.gateway._response_headers import downstream_headers, request_id
-from pointsman.gateway._retry import backoff, is_retryable, retry_after
-from pointsman.gateway.upstream import Upstream, header_value
+from pointsman.gateway.upstream import Upstream, header_value, upstream_headers
 from pointsman.offload import offload
 from pointsman.stores.ledger.port import PassedRequest
 from pointsman.upstreams.port import Call, Exchange, Headers, read_at_most
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Fault, Format
-from pointsman.wire.masking import masked
+from pointsman.wire.sse import masked
 
 __all__ = ["Inbound", "Passthrough"]
 
@@ -177,7 +182,7 @@ class Passthrough:
         send: Send,
     ) -> int:
         method, caller = inbound.scope["method"], inbound.caller
-        is_apart = state.has_several_callers and not upstream.forwards_auth
+        is_apart = state.has_several_callers and not upstream.spec.forward_auth
         if is_apart:
             await check_path(state.ownership, caller, method, path)
             if method not in _IDEMPOTENT and _has_body(inbound.headers):
@@ -243,10 +248,10 @@ async def _call(
 
 def _headers_up(state: LiveState, upstream: Upstream, inbound: Inbound) -> list[tuple[bytes, bytes]]:
     all_headers: Headers = inbound.scope["headers"]
-    sent = upstream_headers(all_headers, upstream.taken, inbound.caller)
+    sent = upstream_headers(all_headers, upstream.relayed.taken, inbound.caller)
     sent += [pair for pair in all_headers if pair[0] == b"content-type"]
     sent += [pair for pair in upstream.headers[inbound.wire.format] if pair[0] != b"content-type"]
-    if upstream.forwards_auth:
+    if upstream.spec.forward_auth:
         sent += caller_credentials(all_headers, state.server.keys)
     return sent
 
@@ -354,7 +359,7 @@ def _own_headers(inbound: Inbound, upstream: Upstream, exchanged: _Exchanged) ->
 def _headers_down(
     inbound: Inbound, upstream: Upstream, exchange: Exchange, exchanged: _Exchanged
 ) -> list[tuple[bytes, bytes]]:
-    sent = downstream_headers(exchange.headers, upstream.secrets, upstream.returned)
+    sent = downstream_headers(exchange.headers, upstream.secrets, upstream.relayed.returned)
     sent += _own_headers(inbound, upstream, exchanged)
     # Only who asked once more knows whether that helped; the upstream's advice is for who asked once.
     kept = (b"x-should-retry",) if inbound.scope["method"] not in _IDEMPOTENT else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import httptools
@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pointsman.gateway._admission import Admission
 from pointsman.gateway._refused import Refused, SampledLog, asked_format, unreadable
-from pointsman.gateway._response_cycle import ResponseCycle
+from pointsman.gateway._response_cycle import ResponseCycle, joined
 from pointsman.remembering import remembered
 
 __all__ = ["bounded_protocol", "close_slow", "close_unread"]
@@ -66,6 +66,24 @@ def _read_target(url: bytes) -> Mapping[str, Any]:
 _target_of: Final = remembered(_read_target, _TARGETS, _LONGEST_TARGET)
 
 
+class _Arriving(NamedTuple):
+    """The beginning of a head, while its end has not come."""
+
+    size: int  # in bytes
+    tail: bytes  # the last three of them: the end of the head may begin there
+
+
+class _Unread(NamedTuple):
+    """The part of an answer that a caller has not taken."""
+
+    size: int  # bytes that waited when it was last seen reading
+    looks: int  # since then
+
+
+_NOTHING: Final = _Arriving(0, b"")
+_ALL_READ: Final = _Unread(0, 0)
+
+
 class _Bounded(HttpToolsProtocol):
     header_bytes: int
     note: SampledLog
@@ -75,14 +93,10 @@ class _Bounded(HttpToolsProtocol):
     _is_body = False  # some of what came last
     _size = 0  # bytes that came since a head ended or a part of a body came, and with it: no head is larger
     _is_offer = False  # the request whose head came last asks for another protocol
-    _method = ""  # of that request
-    _unfinished = 0  # bytes of a head, or of what stands behind a body, that has not ended
-    _tail = b""  # the last three of them: the end of the head may begin there
+    _arriving = _NOTHING  # the head that has not ended, or the end of a body
     _seen: Any = None  # the request at the last look
-    _is_refused = False
-    _to_discard = _LINGER_BYTES
-    _unread = 0  # bytes that waited for the caller when it was last seen reading
-    idle_looks = 0  # since then
+    _to_discard: int | None = None  # bytes that a refused caller may still send; None: it is not refused
+    unread_since = _ALL_READ
     _constant: Mapping[str, Any]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's own
@@ -96,6 +110,7 @@ class _Bounded(HttpToolsProtocol):
             "scheme": self.scheme,
             "root_path": "",
         }
+        self.default_lines = joined(self.server_state.default_headers)  # no date: they do not change
         self.admission.opened(self, self.connections)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -106,14 +121,16 @@ class _Bounded(HttpToolsProtocol):
     def is_idle(self) -> bool:
         """Whether every request of it has been answered, and the answers have been taken."""
         request: Any = self.cycle
-        over = request is not None and request.response_complete and not self._unfinished
+        over = request is not None and request.response_complete and not self._arriving.size
         return over and not self.transport.get_write_buffer_size()
 
     def data_received(self, data: bytes) -> None:
-        if self._is_refused:
-            self._discard(len(data))
+        if self._to_discard is not None:
+            self._to_discard -= len(data)
+            if self._to_discard < 0:
+                self.transport.abort()
             return
-        size = self._unfinished + len(data)
+        size = self._arriving.size + len(data)
         if size > self.header_bytes and self._is_head_too_long(data):
             self._refuse(self._too_long(), data)
             return
@@ -125,12 +142,12 @@ class _Bounded(HttpToolsProtocol):
         except (httptools.HttpParserUpgrade, httptools.HttpParserError) as stopped:
             self._parse_on(data, stopped)
         if self._is_body or self.cycle is not before:
-            self._unfinished, self._tail, self._size = 0, b"", len(data)
+            self._arriving, self._size = _NOTHING, len(data)
             return
-        if not self._unfinished:
+        if not self._arriving.size:
             self.looks = 0
-        self._unfinished, self._tail = size, (self._tail + data[-3:])[-3:]
-        if size > self.header_bytes and not self._is_refused:
+        self._arriving = _Arriving(size, (self._arriving.tail + data[-3:])[-3:])
+        if size > self.header_bytes and self._to_discard is None:
             self._refuse(self._too_long())
 
     def _is_head_too_long(self, data: bytes) -> bool:
@@ -138,8 +155,9 @@ class _Bounded(HttpToolsProtocol):
         request: Any = self.cycle
         if request is not None and request.more_body:
             return False  # it is a body, or was one when the answer to it began
-        end = (self._tail + data[: self.header_bytes + 4]).find(b"\r\n\r\n")
-        return end < 0 or self._unfinished - len(self._tail) + end + 4 > self.header_bytes
+        size, tail = self._arriving
+        end = (tail + data[: self.header_bytes + 4]).find(b"\r\n\r\n")
+        return end < 0 or size - len(tail) + end + 4 > self.header_bytes
 
     def _parse_on(self, data: bytes, stopped: Exception) -> None:
         """Resume at data at which the parser has stopped: an offer of another protocol, or an error."""
@@ -177,9 +195,10 @@ class _Bounded(HttpToolsProtocol):
         if before is None and not self.admission.may_ask(self, self.connections):
             raise Refused(503, "overloaded", "too many connections are open", b"retry-after: 1")
         self._is_offer = False
-        method = self._method = parser.get_method().decode("ascii")
+        method = parser.get_method().decode("ascii")
         if parser.should_upgrade():
-            self._is_offer = self._should_upgrade()
+            self._check_offer(method)
+            self._is_offer = True
             return
         known, version = dict(headers), parser.get_http_version()
         self.expect_100_continue = b"expect" in known and known[b"expect"].lower() == b"100-continue"
@@ -231,19 +250,18 @@ class _Bounded(HttpToolsProtocol):
         if self.flow.read_paused:
             self.flow.resume_reading()
 
-    def _should_upgrade(self) -> bool:
-        """Called when a request wants another protocol. True: its head is read, then ``_without_upgrade``.
+    def _check_offer(self, method: str) -> None:
+        """Check a request that wants another protocol: its head is read, then ``_without_upgrade``.
 
         Raises:
             Refused: it wants a tunnel or a WebSocket, which is no offer: a server cannot pass it over. Codex
                 falls back from WebSockets at once after a 426, and after seven attempts on a 404.
         """
-        if self._method == "CONNECT":
+        if method == "CONNECT":
             message = "CONNECT is not served: this is no proxy; agents POST to /v1/chat/completions"
             raise Refused(405, "method_not_allowed", message, b"allow: GET, HEAD, POST")
         if any(name == b"upgrade" and value.lower() == b"websocket" for name, value in self.headers):
             raise Refused(426, "upgrade_required", "WebSockets are not served: send a POST to the same path")
-        return True
 
     def _without_upgrade(self) -> bytes:
         """Return the head just read without the offer of another protocol, which a server is free to ignore.
@@ -251,9 +269,10 @@ class _Bounded(HttpToolsProtocol):
         Every Java program with the JDK's client offers HTTP/2 like this, and the parser drops the body of
         such a request (uvicorn issue 2722). A new parser reads it, and the data behind it after that.
         """
+        method = self.parser.get_method()
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
-        head = [self._method.encode(), b" ", self.url, b" HTTP/1.1\r\n"]
+        head = [method, b" ", self.url, b" HTTP/1.1\r\n"]
         for name, value in self.headers:
             if name not in _UPGRADE:
                 head += (name, b": ", value, b"\r\n")
@@ -267,7 +286,7 @@ class _Bounded(HttpToolsProtocol):
 
         ``data`` has come and was not parsed.
         """
-        self._is_refused = True
+        self._to_discard = _LINGER_BYTES
         self.note(f"refused a connection: {why}")
         request: Any = self.cycle
         if request is not None and not request.response_complete:
@@ -284,11 +303,6 @@ class _Bounded(HttpToolsProtocol):
         self.transport.write_eof()
         self.loop.call_later(_LINGER, self.transport.abort)
 
-    def _discard(self, size: int) -> None:
-        self._to_discard -= size
-        if self._to_discard < 0:
-            self.transport.abort()
-
     def close_if_slow(self) -> None:
         """Close the connection when a head or a body has been arriving for too long, with 408."""
         request: Any = self.cycle
@@ -302,25 +316,25 @@ class _Bounded(HttpToolsProtocol):
         self.looks += 1
         if not over:
             self._end_if(_WITHOUT_BODY, "the body of the request did not arrive in time")
-        elif request is None or self._unfinished:
+        elif request is None or self._arriving.size:
             self._end_if(_WITHOUT_HEAD, "the headers of the request did not arrive in time")
         else:
             self._end_if(_WITHOUT_REQUEST, "")
 
     def _end_if(self, looks: int, why: str) -> None:
         """End the connection after so many looks; with 408 when some of a request has arrived."""
-        if self.looks < looks or self._is_refused:
+        if self.looks < looks or self._to_discard is not None:
             return
         request: Any = self.cycle
         if self.transport.get_write_buffer_size():
             self.transport.abort()  # to close waits until the caller has taken the rest of its answer
-        elif self._unfinished or (request is not None and not request.response_complete):
+        elif self._arriving.size or (request is not None and not request.response_complete):
             self._refuse(Refused(408, "request_timeout", why))
         else:
             self.transport.close()
 
     def pause_writing(self) -> None:
-        self._unread = self.idle_looks = 0
+        self.unread_since = _ALL_READ
         super().pause_writing()
 
     def unread(self) -> int:
@@ -329,10 +343,11 @@ class _Bounded(HttpToolsProtocol):
         size: int = self.transport.get_write_buffer_size()
         if request is not None and not request.response_complete:
             size += request.expected_content_length  # what the application holds of a whole answer
-        if self._unread - size >= _LEAST_TAKEN or size > self._unread:
-            self._unread, self.idle_looks = size, 0
+        before, looks = self.unread_since
+        if before - size >= _LEAST_TAKEN or size > before:
+            self.unread_since = _Unread(size, 0)
         else:
-            self.idle_looks += 1
+            self.unread_since = _Unread(before, looks + 1)
         return size
 
 
@@ -372,9 +387,9 @@ async def close_unread(connections: Iterable[Any], seconds: Callable[[], float])
         await asyncio.sleep(_UNREAD_EVERY)
         waiting = {one: one.unread() for one in list(connections) if one.flow.write_paused}
         held = sum(waiting.values())
-        for one in sorted(waiting, key=lambda one: -one.idle_looks):
-            is_over = one.idle_looks * _UNREAD_EVERY >= seconds()
-            if not is_over and (held <= _MOST_UNREAD or one.idle_looks < _UNREAD_LOOKS):
+        for one in sorted(waiting, key=lambda one: -one.unread_since.looks):
+            is_over = one.unread_since.looks * _UNREAD_EVERY >= seconds()
+            if not is_over and (held <= _MOST_UNREAD or one.unread_since.looks < _UNREAD_LOOKS):
                 break
             held -= waiting[one]
             one.note("a caller took too little of its answer for too long and was cut off")

@@ -5,26 +5,28 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from pointsman.access import Ownership
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import MalformedRequest
-from pointsman.gateway._conversations import Continuation, Conversations
+from pointsman.gateway._conversation_memory import Continuation, ConversationMemory, Kept
+from pointsman.gateway._owned import AnswerClaim
+from pointsman.gateway.upstream import Target
 from pointsman.offload import offload
 from pointsman.vocabulary import LARGE, OF_SUBAGENT, AgentRequest
 from pointsman.wire import Body
 from pointsman.wire.agent_role import read_role
 from pointsman.wire.clients import CLIENTS
-from pointsman.wire.project import client_of, project_key, read_project
+from pointsman.wire.project import client_of, project_key, read_project, read_traceparent
 from pointsman.wire.request import of_caller, read_request, session_fingerprint
-from pointsman.wire.responses.stored_conversation import StoredConversation
-from pointsman.wire.trace_context import read_traceparent
+from pointsman.wire.responses.stored_conversation import StoredConversation, is_stored
 
-__all__ = ["named_session", "read_turn"]
+__all__ = ["AnswerKeeper", "named_session", "read_turn"]
 
 #: In order of trust. Codex sends the three after Claude Code's, under either spelling.
 _HEADERS: Final = (
@@ -61,7 +63,7 @@ _decode_metadata: Final = msgspec.json.Decoder(_Metadata).decode
 async def read_turn(
     headers: Mapping[bytes, bytes],
     body: Body,
-    conversations: Conversations,
+    memory: ConversationMemory,
     known: str = "",
     caller: str = "",
 ) -> tuple[AgentRequest, Continuation | None]:
@@ -70,7 +72,7 @@ async def read_turn(
     Args:
         headers: The caller's, by name.
         body: The request.
-        conversations: Those that a provider stores.
+        memory: Knows the conversations that a provider stores.
         known: The session it belongs to unless it names one itself; empty: not known.
         caller: Name of the key it came with.
 
@@ -82,7 +84,7 @@ async def read_turn(
             "the request names no model", hint='the model "auto" lets the gateway choose', param="model"
         )
     now, size = time.time(), len(body.raw)
-    continuation = conversations.continued(body, now, caller) if body.wire.is_stateful else None
+    continuation = memory.continued(body, now, caller) if body.wire.is_stateful else None
     if session := named_session(headers, body):
         session = of_caller(caller, session)
     else:
@@ -109,21 +111,84 @@ def _request(
     client, system = client_of(headers.get(b"user-agent", b"")), request.system
     is_agent = not _AGENTS.isdisjoint(headers) or client.startswith(_PROGRAMS)
     is_agent = is_agent or system.startswith(_WITHOUT_HEADERS)
-    more: dict[str, Any] = {"client": client}
-    role = None
+    role, purpose, mark = None, None, ""
     if is_agent or (system and not request.tools):
         role, purpose, mark = read_role(headers, request, body, is_agent=is_agent)
-        if role is not None:
-            more |= {"role": role, "purpose": purpose, "role_mark": mark}
+    project = name = ""
     if is_agent or role is not None:
-        more["project"], more["project_name"] = read_project(request, caller, client)
+        project, name = read_project(request, caller, client)
     elif caller or client:
-        more["project"] = project_key(caller, "", client)
-    if (traceparent := headers.get(b"traceparent")) is not None:
-        more["traceparent"] = read_traceparent(traceparent)
-    if not session:
-        more["session"] = of_caller(caller, session_fingerprint(request))
-    return msgspec.structs.replace(request, **more)
+        project = project_key(caller, "", client)
+    return msgspec.structs.replace(
+        request,
+        client=client,
+        role=role,
+        purpose=purpose,
+        role_mark=mark,
+        project=project,
+        project_name=name,
+        traceparent=read_traceparent(headers[b"traceparent"]) if b"traceparent" in headers else "",
+        session=session or of_caller(caller, session_fingerprint(request)),
+    )
+
+
+class AnswerKeeper:
+    """Stores the answer to a request for requests that continue it, perhaps at another upstream."""
+
+    def __init__(
+        self,
+        memory: ConversationMemory,
+        note: Callable[..., None],
+        ownership: Ownership,
+        request: AgentRequest,
+        sent: Body,
+        body: Body,
+        kept: Kept | None,
+        *,
+        several: bool,
+    ) -> None:
+        """Prepare to store.
+
+        Args:
+            memory: Where it is stored.
+            note: Is called with the names under which it is.
+            ownership: Records the caller of an answer that a provider stores.
+            request: The request.
+            sent: Its body, as the caller sent it.
+            body: Its body with the conversation or items that it refers to.
+            kept: The translated conversation that it continues.
+            several: There are several upstreams.
+        """
+        self._memory = memory
+        self._note = note
+        self._request = request
+        self._sent = sent
+        self._body = body
+        self._kept = kept
+        self._several = several
+        self._claim: AnswerClaim | None = None
+        if request.caller and is_stored(body.member):
+            self._claim = AnswerClaim(ownership, request.caller, request.arrived_at)
+        #: Finds an item that the request may name by its id, and that another upstream stores.
+        self.find_item = memory.stored_items(request)
+
+    def begun(self, first: bytes) -> None:
+        """Read the beginning of an answer, or all of it, before it is sent; not of a translated one."""
+        if self._claim is not None:
+            self._claim.read(first)
+
+    def completed(self, target: Target, answer: Sequence[bytes]) -> None:
+        """Store an answer that has been sent: the whole body or the last events of a stream."""
+        self._note(*self._memory.keep_response(self._request, self._body, target, answer))
+        if self._claim is not None:
+            self._claim.read(*answer)
+        if self._several:
+            self._memory.keep_items(self._request, self._body, answer, translated=False)
+
+    def translated(self, answer: Sequence[bytes]) -> None:
+        """Store a translated answer, as it goes to the caller."""
+        self._note(self._memory.keep_whole(self._request, self._sent, self._kept, answer))
+        self._memory.keep_items(self._request, self._body, answer, translated=True)
 
 
 def named_session(headers: Mapping[bytes, bytes], body: Body) -> str:

@@ -16,16 +16,22 @@ from msgspec.structs import replace
 from pointsman.errors import Overloaded, UpstreamBusy, UpstreamError, UpstreamTimeout
 from pointsman.gateway._attempts import RunningAttempt, UpstreamResponse, event_sent, hold_event
 from pointsman.gateway._failures import Failure, failure_kind
-from pointsman.gateway._keep_alive import NO_KEEP_ALIVE, KeepAlive, NoKeepAlive
 from pointsman.gateway._request import DecidedRequest
-from pointsman.gateway._response_headers import Headers, downstream_headers
-from pointsman.gateway._translating import KEPT, Translating, translating
-from pointsman.gateway._usage_so_far import usage_so_far
+from pointsman.gateway._response_headers import Headers, answer_lines, downstream_headers, own_headers
+from pointsman.gateway._streaming import (
+    KEPT,
+    NO_KEEP_ALIVE,
+    KeepAlive,
+    NoKeepAlive,
+    Translating,
+    translating,
+    usage_so_far,
+)
 from pointsman.gateway.upstream import Target, header_value
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Ending, Fault, Usage, sse
 from pointsman.wire.format import Format
-from pointsman.wire.masking import masked, masked_events
+from pointsman.wire.sse import masked, masked_events
 from pointsman.wire.translate import translate_error
 
 __all__ = ["Ask", "Headers", "Relay", "Send", "relay", "send_body", "send_pieces"]
@@ -36,18 +42,12 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 #: Gets the answer to a request from targets, in order of preference.
 Ask: TypeAlias = Callable[[DecidedRequest, Sequence[Target]], Awaitable[UpstreamResponse | Failure]]
 #: ``relay`` with whom to ask and how long to be silent.
-Relay: TypeAlias = Callable[
-    [DecidedRequest, Sequence[Target], Callable[[Target | None], Headers], Send], Awaitable[int]
-]
+Relay: TypeAlias = Callable[[DecidedRequest, Sequence[Target], Send], Awaitable[int]]
 
 _JSON: Final = (b"content-type", b"application/json")
 #: Bytes given to the server at once: what it holds for a caller before it lets the sender wait.
 _PIECE: Final = 64 << 10
 _CHANGES: Final = 1_000  # characters of what was changed in a translated request
-
-
-#: Instead of ``ResponseCycle.piece``: refuses every part.
-_NO_PIECE: Final = frozenset[bytes]().__contains__
 
 
 class _Message(msgspec.Struct, frozen=True, gc=False):
@@ -66,7 +66,6 @@ def relay(
     keep_alive: float,
     request: DecidedRequest,
     targets: Sequence[Target],
-    build_headers: Callable[[Target | None], Headers],
     send: Send,
 ) -> Awaitable[int]:
     """Answer a request, and return the status sent. No coroutine itself: every event would go through it.
@@ -76,12 +75,11 @@ def relay(
         keep_alive: Seconds of silence after which a stream gets a mark that clients ignore; 0: never.
         request: The request.
         targets: The models to ask, in order.
-        build_headers: Returns the gateway's headers, once it is known which model answered.
         send: Sends to the caller (ASGI).
     """
     if keep_alive and request.streams:
-        return _relay_kept_alive(ask, keep_alive, request, targets, build_headers, send)
-    return _answer(request, ask(request, targets), build_headers, send)
+        return _relay_kept_alive(ask, keep_alive, request, targets, send)
+    return _answer(request, ask(request, targets), send)
 
 
 async def _relay_kept_alive(
@@ -89,11 +87,10 @@ async def _relay_kept_alive(
     keep_alive: float,
     request: DecidedRequest,
     targets: Sequence[Target],
-    build_headers: Callable[[Target | None], Headers],
     send: Send,
 ) -> int:
     """Relay a stream, with marks while the upstream is silent."""
-    alive = KeepAlive(send, request.wire.keep_alive, keep_alive, partial(build_headers, None))
+    alive = KeepAlive(send, request.wire.keep_alive, keep_alive, partial(own_headers, request, None))
     try:
         try:
             result = await ask(request, targets)
@@ -110,7 +107,7 @@ async def _relay_kept_alive(
                 result.exchange.close()
             raise
         if not has_begun:
-            return await _answer(request, _known(result), build_headers, send, alive)
+            return await _answer(request, _known(result), send, alive)
         return await _go_on(request, result, send, alive)
     finally:
         alive.close()
@@ -127,7 +124,7 @@ async def _go_on(
         result = Failure(fault, "malformed", result.attempt.target.upstream)
     if isinstance(result, Failure):
         return await _fail_begun(request, result, send)
-    return await _answer(request, _known(result), lambda _: [], send, alive)
+    return await _answer(request, _known(result), send, alive)
 
 
 async def _known(result: UpstreamResponse | Failure) -> UpstreamResponse | Failure:
@@ -137,54 +134,54 @@ async def _known(result: UpstreamResponse | Failure) -> UpstreamResponse | Failu
 async def _answer(
     request: DecidedRequest,
     asking: Awaitable[UpstreamResponse | Failure],
-    build_headers: Callable[[Target | None], Headers],
     send: Send,
     alive: KeepAlive | NoKeepAlive = NO_KEEP_ALIVE,
 ) -> int:
     result = await asking
     if isinstance(result, Failure):
-        return await _fail(request, result, build_headers(None), send)
-    attempt = result.attempt
-    request.answered_by = attempt.target.model.name
-    if (request.left_out or request.is_lowered) and request.on_answer is not None:
-        request.on_answer(attempt.target, request.left_out)
-    sent = _headers(request, result, build_headers)
-    status = result.exchange.status
-    if attempt.translated is None and request.on_begin is not None:
-        request.on_begin(result.first)
+        return await _fail(request, result, own_headers(request, None), send)
+    attempt, status = result.attempt, result.exchange.status
+    target = request.answered = attempt.target
+    if request.left_out or request.decision.reasons:
+        request.note_lower(target)
+    keeper = request.keeper if attempt.translated is None else None
+    if keeper is not None:
+        keeper.begun(result.first)
     if result.is_stream:
-        if not alive.has_begun:
-            await _begin(request, result, sent, send)
+        await _begin(request, result, send, alive)
         await _stream(request, result, send, alive)
-    else:
-        error = ""
-        if result.turn is not None:
-            request.keep_translated(attempt.target, result.turn, (result.first,))
-        elif (watch := request.watch(attempt.target)) is not None:
-            watch(result.first)
-        try:
-            await send_body(send, status, sent, result.first)
-        except asyncio.CancelledError:
-            error = "disconnect"
-            raise
-        finally:
-            attempt.finish(status, error, result.usage)
-        if attempt.translated is None and request.on_complete is not None:
-            request.on_complete(attempt.target, (result.first,))
+        return status
+    body, error = result.first, ""
+    if result.turn is not None:
+        request.keep_translated(target, result.turn, (body,))
+    elif (watch := request.watch(target)) is not None:
+        watch(body)
+    lines = b"" if attempt.changes else answer_lines(request, target, result.exchange.headers)
+    try:
+        if not (lines and len(body) <= _PIECE and getattr(send, "whole_lines", _not)(status, lines, body)):
+            await send_body(send, status, _headers(request, result), body)
+    except asyncio.CancelledError:
+        error = "disconnect"
+        raise
+    finally:
+        attempt.finish(status, error, result.usage)
+    if keeper is not None:
+        keeper.completed(target, (body,))
     return status
 
 
-def _headers(
-    request: DecidedRequest,
-    answer: UpstreamResponse,
-    build_headers: Callable[[Target | None], Headers],
-) -> Headers:
+def _not(*_: object) -> bool:
+    """Do nothing, where a shortcut of ``ResponseCycle`` is missing."""
+    return False
+
+
+def _headers(request: DecidedRequest, answer: UpstreamResponse) -> Headers:
     """Return the headers of an answer: the upstream's and the gateway's own."""
     attempt, upstream = answer.attempt, answer.attempt.target.upstream
-    sent = downstream_headers(answer.exchange.headers, upstream.secrets, upstream.returned)
+    sent = downstream_headers(answer.exchange.headers, upstream.secrets, upstream.relayed.returned)
     if request.spending is not None:  # the upstream's limits are the operator's; these are the caller's
         sent = [pair for pair in sent if not pair[0].startswith(b"x-ratelimit-")]
-    sent += build_headers(attempt.target)
+    sent += own_headers(request, attempt.target)
     if attempt.changes:
         sent.append((b"x-pointsman-translated", header_value(attempt.changes, _CHANGES)))
     return sent
@@ -249,10 +246,15 @@ def _left(request: DecidedRequest, answer: UpstreamResponse, last: Sequence[byte
     attempt.finish(status, "disconnect", usage, estimated=is_estimated)
 
 
-async def _begin(request: DecidedRequest, answer: UpstreamResponse, sent: Headers, send: Send) -> None:
-    """Send the head of a stream."""
+async def _begin(
+    request: DecidedRequest, answer: UpstreamResponse, send: Send, alive: KeepAlive | NoKeepAlive
+) -> None:
+    """Send the head of a stream, unless a mark has done so."""
+    if alive.has_begun:
+        return
+    status, sent = answer.exchange.status, _headers(request, answer)
     try:
-        await send({"type": "http.response.start", "status": answer.exchange.status, "headers": sent})
+        await send({"type": "http.response.start", "status": status, "headers": sent})
     except asyncio.CancelledError:
         _left(request, answer, (), 0)
         answer.exchange.close()
@@ -267,7 +269,7 @@ async def _stream(
     block, splitter = answer.first, answer.splitter or sse.Splitter()
     error: UpstreamError | None = None
     quiet = 0.0  # since when only comments and parts of an event have come, in seconds of a steady clock
-    keep, receive, split, piece = last.append, exchange.next, splitter.feed, getattr(send, "piece", _NO_PIECE)
+    keep, receive, split, piece = last.append, exchange.next, splitter.feed, getattr(send, "piece", _not)
     secrets = attempt.target.upstream.secrets
     translation = translating(attempt.translated, partial(request.keep_translated, attempt.target), secrets)
     read = translation.feed if translation else request.watch(attempt.target)
@@ -400,8 +402,8 @@ async def _end(
     if len(closing) > _PIECE:
         closing = await _send_all_but_last(send, closing)
     await send({"type": "http.response.body", "body": closing})
-    if whole and request.on_complete is not None:
-        request.on_complete(attempt.target, (*blocks, pending))
+    if whole and request.keeper is not None:
+        request.keeper.completed(attempt.target, (*blocks, pending))
 
 
 async def _fail(request: DecidedRequest, failure: Failure, sent: Headers, send: Send) -> int:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import compress
-from operator import itemgetter
 from secrets import token_hex
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -17,18 +14,20 @@ from pointsman.access import Hold, Spending
 from pointsman.decision.decision import Decision
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import PreviousResponseNotFound, Unauthorized
+from pointsman.gateway._conversation_memory import ConversationMemory, Watch
 from pointsman.gateway._failures import Failure
 from pointsman.gateway._inbound import BodyReservation, InboundRequest, caller_credentials
 from pointsman.gateway._injections import injections, kept_tools
-from pointsman.gateway._kept_reasoning import KeptReasoning, Watch
 from pointsman.gateway._metrics import Metrics
-from pointsman.gateway.upstream import Target, Upstream
+from pointsman.gateway._no_capable_model import LowerTiers
+from pointsman.gateway._reading import AnswerKeeper
+from pointsman.gateway.upstream import Target, Upstream, upstream_headers, without_providers
+from pointsman.model_choice.chains import Pool
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN, tokens_with_images
 from pointsman.offload import offload
 from pointsman.stores.ledger.port import Attempt, Shadow, Writes
 from pointsman.upstreams.port import Call, Headers
-from pointsman.upstreams.relayed_headers import HeaderNames, goes_up
-from pointsman.vocabulary import LARGE, AgentRequest, ModelSpec, Parameters
+from pointsman.vocabulary import LARGE, AgentRequest, ModelSpec, Parameters, Tier
 from pointsman.wire import FORMATS, Body, Format, Usage
 from pointsman.wire.body import Edit, Span
 from pointsman.wire.reasoning import Cleaned, OwnReasoning, SignedTurn
@@ -38,57 +37,15 @@ from pointsman.wire.translate import Translated, translate_request, upstream_for
 __all__ = [
     "DecidedRequest",
     "Prepared",
+    "Site",
     "model_edit",
-    "upstream_headers",
     "whole_number",
-    "without_providers",
 ]
 
 #: Output tokens that are reserved at most, whatever a request says: more than any answer has.
 _MOST_TOKENS: Final = 1_000_000_000
 
-_CONNECTION: Final = b"connection"
-_IDEMPOTENCY_KEY: Final = b"idempotency-key"
-_name: Final = itemgetter(0)
-#: How the names of headers begin that have a meaning to one provider alone.
-_PROVIDERS: Final = (b"anthropic-", b"openai-", b"chatgpt-")
-
-
-def upstream_headers(
-    sent: Headers, taken: HeaderNames | None = None, caller: str = ""
-) -> list[tuple[bytes, bytes]]:
-    """Return the headers of a caller that go to an upstream, which may be configured to take others.
-
-    Args:
-        sent: The caller's, names in lower case.
-        taken: Other headers that the upstream takes.
-        caller: Name of the key it came with. An upstream knows all callers by one key, and would send one the
-            answer to another's request of the same ``Idempotency-Key``: it gets a digest of both.
-    """
-    relayed = list(compress(sent, map(goes_up, map(_name, sent))))
-    if taken is not None:
-        relayed = [pair for pair in sent if goes_up(pair[0]) or pair[0] in taken]
-    if _CONNECTION in map(_name, sent):
-        relayed = _without_hops(sent, relayed)
-    if caller and _IDEMPOTENCY_KEY in map(_name, relayed):
-        for place, (name, value) in enumerate(relayed):
-            if name == _IDEMPOTENCY_KEY:
-                whose = b"%b/%b" % (caller.encode(), value)  # names of callers hold no slash
-                relayed[place] = name, hashlib.blake2b(whose, digest_size=16).hexdigest().encode()
-    return relayed
-
-
-def _without_hops(sent: Headers, relayed: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the headers without those that ``Connection`` names: they are of this connection alone."""
-    # Most say keep-alive, and are not looked at further.
-    named = [value for name, value in sent if name == _CONNECTION and value != b"keep-alive"]
-    hops = {each.strip().lower() for value in named for each in value.split(b",")}
-    return [pair for pair in relayed if pair[0] not in hops] if hops else relayed
-
-
-def without_providers(sent: Headers) -> list[tuple[bytes, bytes]]:
-    """Return the headers that go to a provider of another format too."""
-    return [pair for pair in sent if not pair[0].startswith(_PROVIDERS)]
+_RETRIED: Final = b"x-stainless-retry-count"
 
 
 def model_edit(body: Body, place: Span | None, model: bytes) -> Edit:
@@ -142,6 +99,14 @@ def _limited(given: Parameters | None, limit: int) -> Parameters:
     return msgspec.structs.replace(given, max_tokens=limit, thinking_budget=budget if fits else None)
 
 
+class Site(NamedTuple):
+    """What the requests of a gateway share, whatever the configuration."""
+
+    metrics: Metrics
+    memory: ConversationMemory
+    lower_tiers: LowerTiers
+
+
 class DecidedRequest:
     """A request and its decision: builds the call for whichever model is tried, and records attempts.
 
@@ -151,20 +116,9 @@ class DecidedRequest:
 
     attempts = 0  # tries of an upstream
     rows = 0  # the same, and the models that were not asked
-    answered_by = ""  # configured name of the model, once one does
+    answered: Target | None = None  # the model, once one does
+    overhead = 0.0  # seconds from its arrival to the first try
     left_out: tuple[tuple[Target, Failure], ...] = ()  # in the order of asking
-    is_lowered = False  # no model of its tier or above can serve it
-    spending: Spending | None = None  # the limits of its key; None: it has none
-    #: Called once it is known who answers, where models were left out or a lower tier was to serve.
-    on_answer: Callable[[Target, Sequence[tuple[Target, Failure]]], None] | None = None
-    #: Called with the beginning of an answer, or all of it, before it is sent; not with a translated one.
-    on_begin: Callable[[bytes], None] | None = None
-    #: Called when all has been sent: with who answered, and the whole body or the last events of a stream.
-    on_complete: Callable[[Target, Sequence[bytes]], None] | None = None
-    #: The same of a translated answer, as it went to the caller.
-    on_translated: Callable[[Sequence[bytes]], None] | None = None
-    #: Finds an item that the request may name by its id, and that another upstream stores.
-    find_item: Callable[[str], bytes | None] | None = None
     _given_to: str | None = None  # name of the upstream that is sent the caller's own credential
     _translated: tuple[Target, Prepared] | None = None  # the latest: it is sent again on a retry
     _edits: Sequence[Edit] = ()
@@ -175,29 +129,38 @@ class DecidedRequest:
         turn: AgentRequest,
         decision: Decision,
         ledger: Writes,
-        metrics: Metrics,
-        reasoning: KeptReasoning,
+        pools: Mapping[Tier, Pool],
+        site: Site,
         own: OwnReasoning | None = None,
+        spending: Spending | None = None,
+        keeper: AnswerKeeper | None = None,
     ) -> None:
-        """Take in a decided request; ``own`` where its session may have been at another upstream before."""
-        wire, body, query = inbound.wire, inbound.body, inbound.query
+        """Take in a decided request.
+
+        Args:
+            inbound: The request.
+            turn: As it was read.
+            decision: Of it.
+            ledger: Where its attempts are written.
+            pools: The models of each tier.
+            site: What it shares with other requests.
+            own: If its session may have been at another upstream before.
+            spending: The limits of its key; None: it has none.
+            keeper: Stores its answer for requests that continue it; None: nothing does.
+        """
+        wire, body = inbound.wire, inbound.body
         self.wire = wire
         self.body = body
         self.decision = decision
-        self.metrics = metrics
+        self.spending = spending
+        self.keeper = keeper
         self.streams = body.is_true("stream")  # it asks for a stream
-        # The SDKs count their own retries here. One owner of retries: if the client is at it, we are not.
-        retried = b"x-stainless-retry-count"
-        self.client_is_retrying = retried in inbound.headers and inbound.headers[retried] != b"0"
-        self._inbound = inbound
+        self.inbound = inbound
         self._ledger = ledger
-        self._turn = turn
-        self._reasoning = reasoning
+        self._pools = pools
+        self._site = site
+        self.turn = turn
         self._own = own
-        self._path = wire.path + b"?" + query if query else wire.path
-        self._headers = upstream_headers(inbound.all_headers, caller=inbound.caller)
-        self._model = body.span("model")
-        self._is_changed = own is not None or bool(decision.parameters) or len(body.raw) > LARGE
         if decision.injections or decision.standing:
             self._edits = injections(wire, body, decision)
         selected = decision.capabilities
@@ -207,45 +170,55 @@ class DecidedRequest:
     @property
     def session(self) -> str:
         """The session of the request."""
-        return self._turn.session
+        return self.turn.session
 
     @property
     def caller(self) -> str:
         """The name of the key it came with; empty if no key is required."""
-        return self._turn.caller
+        return self.turn.caller
+
+    @property
+    def client_is_retrying(self) -> bool:
+        """Whether the client tries again by itself, as its SDK counts: one owner of retries is enough."""
+        return self.inbound.headers.get(_RETRIED, b"0") != b"0"
+
+    @property
+    def metrics(self) -> Metrics:
+        """The metrics of the gateway."""
+        return self._site.metrics
+
+    def note_lower(self, target: Target) -> None:
+        """Note the model that answers, where it may be of a lower tier than the one decided."""
+        self._site.lower_tiers.note(self._pools, self.decision, target, self.left_out)
 
     def unchanged(self, target: Target) -> Prepared | None:
         """Return the request with the model's name and the injections, and else as sent.
 
         None if it needs more changes or checks, or the body is large: see ``prepare``.
         """
-        upstream, format_ = target.upstream, self.wire.format
-        if (
-            self._is_changed
-            or format_ not in target.model.formats
-            or target.model.max_output_tokens is not None
-            or upstream.forwards_auth
-        ):
+        wire, body = self.wire, self.body
+        if wire.format not in target.as_sent or self._own is not None or self.decision.parameters:
             return None
-        if (place := self._model) is not None and not self._edits:
-            view = memoryview(self.body.raw)
-            body = b"".join((view[: place[0]], target.id, view[place[1] :]))
+        if len(body.raw) > LARGE:
+            return None
+        if (place := body.span("model")) is not None and not self._edits:
+            view = memoryview(body.raw)
+            changed = b"".join((view[: place[0]], target.id, view[place[1] :]))
         else:
-            body = self.body.edited([model_edit(self.body, place, target.id), *self._edits])
-        return Prepared(
-            Call(self._path, self._sent(upstream), body, b"POST", None, self.streams), self.wire, None, ""
-        )
+            changed = body.edited([model_edit(body, place, target.id), *self._edits])
+        return Prepared(self._call(target.upstream, changed), wire, None, "")
 
-    def _sent(self, upstream: Upstream) -> list[tuple[bytes, bytes]]:
-        """Return the headers for an upstream of the caller's format."""
-        wire, inbound = self.wire, self._inbound
-        relayed = self._headers
-        if upstream.taken is not None:
-            relayed = upstream_headers(inbound.all_headers, upstream.taken, inbound.caller)
-        sent = relayed + upstream.headers[wire.format]
+    def _call(self, upstream: Upstream, body: bytes, credential: Headers = ()) -> Call:
+        """Return the call of an upstream of the caller's format; ``credential`` is the caller's own."""
+        wire, inbound = self.wire, self.inbound
+        sent = upstream_headers(inbound.all_headers, upstream.relayed.taken, inbound.caller)
+        sent += upstream.headers[wire.format]
         if wire.model_call is not None and (required := wire.model_call.headers):
             sent += [pair for pair in required if pair[0] not in inbound.headers]
-        return sent
+        if credential:
+            sent += credential
+        path = wire.path + b"?" + inbound.query if inbound.query else wire.path
+        return Call(path, sent, body, b"POST", None, self.streams)
 
     async def prepare(self, target: Target) -> Prepared:
         """Return the request as this model's upstream gets it.
@@ -254,7 +227,7 @@ class DecidedRequest:
             CallerError: the upstream speaks another format, into which the request cannot be translated.
             Unauthorized: the upstream takes the caller's own credential, and there is none.
         """
-        edits = [model_edit(self.body, self._model, target.id), *self._edits]
+        edits = [model_edit(self.body, self.body.span("model"), target.id), *self._edits]
         wire, upstream = self.wire, target.upstream
         is_native = wire.format in target.model.formats
         given: Parameters | None = None
@@ -276,11 +249,9 @@ class DecidedRequest:
                 body = await self._with_parameters(body, given, translated=not is_native)
         if not is_native:
             return await self._translate(target, body, given, changed)
-        sent = self._sent(upstream)
-        if upstream.forwards_auth:
-            sent += self._credentials(target)
+        credential = self._credentials(target) if upstream.spec.forward_auth else ()
         changes = f"{wire.format}->{wire.format}; changed={','.join(changed)}" if changed else ""
-        return Prepared(Call(self._path, sent, body, b"POST", None, self.streams), wire, None, changes)
+        return Prepared(self._call(upstream, body, credential), wire, None, changes)
 
     def _output_limit(self, model: ModelSpec, *, is_native: bool) -> int | None:
         """The output limit of a model, if the caller asks for more and did not choose the model.
@@ -296,8 +267,8 @@ class DecidedRequest:
 
     async def _cleaned(self, own: OwnReasoning, target: Target) -> Cleaned | None:
         """Return the edits that leave the target's own reasoning alone; None where all of it is."""
-        turn, upstream = self._turn, target.upstream
-        origin = self._reasoning.origin(own, turn.session, upstream.spec, self.body, turn.arrived_at)
+        turn, upstream = self.turn, target.upstream
+        origin = self._site.memory.origin(own, turn.session, upstream.spec, self.body, turn.arrived_at)
         if origin is None:
             return None
         work, size = partial(own.clean, self.body, origin), len(self.body.raw)
@@ -333,33 +304,33 @@ class DecidedRequest:
 
     def _input_tokens(self) -> int:
         """An estimate of the input: a quarter of the bytes, where no images make them say little."""
-        if "vision" in self._turn.features:
-            return tokens_with_images(self._turn)
+        if "vision" in self.turn.features:
+            return tokens_with_images(self.turn)
         return len(self.body.raw) // BYTES_PER_TOKEN + 1
 
     def settle(self, hold: Hold, error: str, usage: Usage, *, estimated: bool = False) -> None:
         """Settle the reservation of an attempt, and count its cost."""
         cost = hold.finish(error, usage, estimated=estimated)
         if cost:
-            self.metrics.count("spent", self._turn.caller, self._turn.team, by=cost)
+            self._site.metrics.count("spent", self.turn.caller, self.turn.team, by=cost)
 
     def count_limit(self, kind: str) -> None:
         """Count a refusal by a limit of the caller."""
-        self.metrics.count("limited", self._turn.caller, self._turn.team, kind)
+        self._site.metrics.count("limited", self.turn.caller, self.turn.team, kind)
 
     @property
     def reservation(self) -> BodyReservation | None:
         """The counter of its body, and of a large answer to it; None: not counted."""
-        return self._inbound.reservation
+        return self.inbound.reservation
 
     def watch(self, target: Target) -> Watch | None:
         """Return a reader of the reasoning in an answer relayed as it is; None if it holds none."""
-        own, turn = self._own, self._turn
+        own, turn = self._own, self.turn
         if own is None:
             return None
         if own.asked and own.asked not in self.body and not self.decision.parameters:
             return None  # it was not to think
-        return self._reasoning.watch(own, turn.session, target.upstream.spec.name, turn.arrived_at)
+        return self._site.memory.watch(own, turn.session, target.upstream.spec.name, turn.arrived_at)
 
     def _credentials(self, target: Target) -> Headers:
         """The caller's own credential, for one upstream that speaks a format of the same provider's.
@@ -375,10 +346,10 @@ class DecidedRequest:
                 hint="it goes to one upstream, which takes the key in the way of the caller's format",
             )
         self._given_to = name
-        return caller_credentials(self._inbound.all_headers, self._inbound.keys)
+        return caller_credentials(self.inbound.all_headers, self.inbound.keys)
 
     async def _with_parameters(self, body: bytes, given: Parameters, *, translated: bool) -> bytes:
-        from pointsman.wire.parameters import with_parameters
+        from pointsman.wire.models import with_parameters
 
         work = partial(with_parameters, self.wire.format, body, given, translated=translated)
         return work() if len(body) <= LARGE else await offload(len(body), work)
@@ -392,13 +363,13 @@ class DecidedRequest:
         if self.wire.is_stateful and (name := previous_response(self.body.member)):
             message = f"Previous response with id '{name}' not found."  # in OpenAI's words
             raise PreviousResponseNotFound(message, param="previous_response_id")
-        if self.find_item is not None:
-            body = with_items(body, self.find_item)
+        if self.keeper is not None and (find := self.keeper.find_item) is not None:
+            body = with_items(body, find)
         wire = FORMATS[upstream_format(self.wire.format, target.model.formats)]
         now = int(time.time())
         budget = given.thinking_budget if given else None
-        turn, upstream = self._turn, target.upstream.spec.name
-        recall = self._reasoning.recall(turn.session, upstream, turn.arrived_at)
+        turn, upstream = self.turn, target.upstream.spec.name
+        recall = self._site.memory.recall(turn.session, upstream, turn.arrived_at)
         strict = upstream if target.upstream.spec.unknown == "refuse" else ""
         work = partial(translate_request, self.wire.format, wire.format, body, recall, now, budget, strict)
         translated = work() if len(body) <= LARGE else await offload(len(body), work)
@@ -407,12 +378,14 @@ class DecidedRequest:
             translated = translated._replace(unique=token_hex(16))
         if changed:
             translated = translated._replace(changed=translated.changed + changed)
-        inbound = self._inbound
-        sent = without_providers(upstream_headers(inbound.all_headers, target.upstream.taken, inbound.caller))
+        inbound = self.inbound
+        sent = without_providers(
+            upstream_headers(inbound.all_headers, target.upstream.relayed.taken, inbound.caller)
+        )
         if wire.model_call:
             sent += wire.model_call.headers
         sent += target.upstream.headers[wire.format]
-        if target.upstream.forwards_auth:
+        if target.upstream.spec.forward_auth:
             sent += self._credentials(target)
         call = Call(wire.path, sent, translated.body, streams=self.streams)
         prepared = Prepared(call, wire, translated, str(translated))
@@ -421,15 +394,15 @@ class DecidedRequest:
 
     def keep_translated(self, target: Target, turn: SignedTurn, answer: Sequence[bytes]) -> None:
         """Store a translated answer: its reasoning for its upstream, and items the caller may refer to."""
-        asked = self._turn
-        self._reasoning.keep(asked.session, target.upstream.spec.name, turn, asked.arrived_at)
-        if self.on_translated is not None:
-            self.on_translated(answer)
+        asked = self.turn
+        self._site.memory.keep_turn(asked.session, target.upstream.spec.name, turn, asked.arrived_at)
+        if self.keeper is not None:
+            self.keeper.translated(answer)
 
     def record(self, attempt: Attempt) -> None:
         """Write an attempt down, and count it."""
         self._ledger.append(attempt)
-        self.metrics.seen(attempt)
+        self._site.metrics.seen(attempt)
 
     def record_beside(self, entry: Shadow) -> None:
         """Record a result other than the answer: of a shadow model, or of a comparison of answers."""

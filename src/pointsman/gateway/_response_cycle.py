@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from pointsman.upstreams.relayed_headers import is_well_formed
+
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application, ASGIReceiveEvent, ASGISendEvent, HTTPScope
 
-__all__ = ["ResponseCycle"]
+__all__ = ["ResponseCycle", "joined"]
 
 log = logging.getLogger("uvicorn.error")
 
-#: Lines of headers, names in lower case. One search tells what uvicorn asks of each name and value by itself.
-_HEADERS: Final = re.compile(rb"(?:[a-z0-9!#$%&'*+.^_`|~-]++: [^\x00-\x08\x0a-\x1f\x7f]*+\r\n)*+")
 #: Headers that change how the connection goes on.
 _FRAMING: Final = frozenset({b"connection", b"transfer-encoding"})
 _WITH_BODY: Final = STATUS_LINE.keys() - {204, 304}
 _BODY: Final = "http.response.body"
 _as_line: Final = b"%b: %b\r\n".__mod__
+
+
+def joined(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Return headers as lines."""
+    return b"".join(map(_as_line, headers))
 
 
 def _ended() -> None:
@@ -34,8 +38,8 @@ def _ended() -> None:
 class ResponseCycle(RequestResponseCycle):
     """A request and its answer, at a fifth of the steps that uvicorn takes for the same bytes.
 
-    It is the ``send`` of the application (ASGI), and has three shortcuts: ``take_body``, ``whole``
-    and ``piece``. Each does nothing if uvicorn's steps are needed.
+    It is the ``send`` of the application (ASGI), and has four shortcuts: ``take_body``, ``whole``,
+    ``whole_lines`` and ``piece``. Each does nothing if uvicorn's steps are needed.
 
     The head of the answer to a POST is sent with the first bytes of its body: apart they are two system
     calls, and wake the caller twice. uvicorn writes answers that close or pause a connection or have no body
@@ -59,8 +63,8 @@ class ResponseCycle(RequestResponseCycle):
         self.scope = scope
         self.transport = protocol.transport
         self.flow = protocol.flow
-        self.default_headers = protocol.server_state.default_headers
         self.on_response = protocol.on_response_complete
+        self._protocol: Any = protocol
         self.keep_alive = keep_alive
         self.waiting_for_100_continue = protocol.expect_100_continue
 
@@ -86,6 +90,12 @@ class ResponseCycle(RequestResponseCycle):
             self.transport.close()
         else:
             await self.send_500_response()
+
+    @property
+    def default_headers(self) -> list[tuple[bytes, bytes]]:  # type: ignore[override]  # uvicorn reads it
+        """Headers of every answer."""
+        found: list[tuple[bytes, bytes]] = self._protocol.server_state.default_headers
+        return found
 
     @property
     def message_event(self) -> ResponseCycle:  # type: ignore[override]  # uvicorn sets it, and nothing else
@@ -132,6 +142,28 @@ class ResponseCycle(RequestResponseCycle):
             return False
         self.transport.write(head + body)
         self._complete()
+        return True
+
+    def whole_lines(self, status: int, lines: bytes, body: bytes) -> bool:
+        """Do as ``whole`` for the answer to a POST, with its headers as well-formed lines."""
+        if (
+            not self.keep_alive
+            or self.flow.write_paused
+            or self.disconnected
+            or self.response_started
+            or status not in _WITH_BODY
+        ):
+            return False
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        self.transport.write(
+            b"%b%b%bcontent-length: %d\r\n\r\n%b"
+            % (STATUS_LINE[status], self._protocol.default_lines, lines, len(body), body)
+        )
+        self.response_complete = self._is_changed = True
+        if self._waiting is not None:
+            self._waiting.set()
+        self.on_response()
         return True
 
     def piece(self, body: bytes) -> bool:
@@ -196,8 +228,8 @@ class ResponseCycle(RequestResponseCycle):
         known = dict(headers)
         if self.scope["method"] == "HEAD" or status not in _WITH_BODY or not _FRAMING.isdisjoint(known):
             return b""
-        lines = b"".join(map(_as_line, headers))
-        if not _HEADERS.fullmatch(lines) or lines.count(b"\n") != len(headers) or b":" in b"".join(known):
+        lines = joined(headers)
+        if not is_well_formed(lines, len(headers)) or b":" in b"".join(known):
             return b""
         length = known.get(b"content-length")
         self.response_started = True

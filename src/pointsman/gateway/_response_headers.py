@@ -7,14 +7,19 @@ from itertools import compress
 from operator import itemgetter
 from typing import Final, TypeAlias
 
+from pointsman.access import Spending
 from pointsman.decision.decision import Decision
+from pointsman.decision.permission import LOW_BUDGET, OVER_TIER
 from pointsman.gateway._failures import Failure
-from pointsman.gateway.upstream import Target, header_value
+from pointsman.gateway._request import DecidedRequest
+from pointsman.gateway.upstream import HeadPlan, Target, Upstream, header_value
 from pointsman.upstreams import port
-from pointsman.upstreams.relayed_headers import HeaderNames, name_down
+from pointsman.upstreams.relayed_headers import HeaderNames, is_well_formed, name_down
 from pointsman.vocabulary import AgentRequest
 
-__all__ = ["Headers", "downstream_headers", "request_id", "response_headers"]
+__all__ = [
+    "Headers", "answer_lines", "downstream_headers", "own_headers", "request_id", "response_headers",
+]  # fmt: skip
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
@@ -24,6 +29,89 @@ _value: Final = itemgetter(1)
 _TYPE: Final = b"content-type"
 _SELECTED: Final = 1_000  # characters of the names of capabilities in a header
 _REQUEST_ID: Final = 128  # characters of a caller's request id that are kept
+_CONNECTION: Final = b"connection"
+#: The gateway's own headers of an answer; those from a debug header on are built one by one.
+_OWN: Final = (
+    b"x-pointsman-tier: %b\r\nx-pointsman-decision-id: %b\r\nx-pointsman-overhead-ms: %.2f\r\n"
+    b"x-pointsman-attempts: %d\r\nx-pointsman-model: %b\r\nx-request-id: %b\r\n"
+)
+#: Headers without which the head of an answer is one format: how the connection and the body end.
+_FRAMING: Final = frozenset({_CONNECTION, b"transfer-encoding", b"content-length"})
+#: Combinations of names of which the format is remembered, for each upstream: it sends the same few.
+_MOST_PLANS: Final = 64
+
+
+def answer_lines(request: DecidedRequest, target: Target, sent: port.Headers) -> bytes:
+    """Return the lines of an answer's head: the upstream's headers and the gateway's, as the two below.
+
+    Empty where the headers have to be looked at one by one.
+    """
+    upstream, headers = target.upstream, request.inbound.headers
+    names = tuple(map(_name, sent))
+    plan = upstream.plans.get(names) or _plan(upstream, names)
+    if not plan.lines or b"x-pointsman-debug" in headers:
+        return b""
+    if plan.is_kept_alive and dict(sent)[_CONNECTION] != b"keep-alive":
+        return b""  # it names headers of this connection
+    decision = request.decision
+    tier, named = decision.tier, decision.id.encode()
+    lines = plan.lines % (
+        *compress(map(_value, sent), plan.relayed),
+        tier.tier.encode() if tier else b"none",
+        named,
+        request.overhead * 1e3,
+        request.attempts,
+        target.shown,
+        request_id(headers) or named if b"x-request-id" in headers else named,
+    )
+    total = plan.total
+    if request.spending is not None:
+        limits = _limit_headers(decision, request.spending)
+        lines += b"".join(b"%b: %b\r\n" % pair for pair in limits)
+        total += len(limits)
+    for secret in upstream.secrets:
+        if secret in lines:
+            return b""
+    return lines if is_well_formed(lines, total) else b""
+
+
+def _plan(upstream: Upstream, names: tuple[bytes, ...]) -> HeadPlan:
+    """Plan the heads of answers with headers of these names, and remember the plan."""
+    renamed = [name_down(name) for name in names]
+    passed = [name for name in renamed if name]
+    own = upstream.relayed.returned is not None and any(name in upstream.relayed.returned for name in names)
+    is_plain = (
+        not own
+        and names.count(_CONNECTION) < 2
+        and passed.count(_TYPE) < 2
+        and _FRAMING.isdisjoint(passed)
+        and not any(b":" in name or b"%" in name for name in passed)
+    )
+    lines = b"".join(b"%b: %%b\r\n" % name for name in passed) + _OWN if is_plain else b""
+    if len(upstream.plans) >= _MOST_PLANS:
+        upstream.plans.clear()
+    plan = HeadPlan(lines, tuple(map(bool, renamed)), len(passed) + _OWN.count(b"\n"), _CONNECTION in names)
+    upstream.plans[names] = plan
+    return plan
+
+
+def own_headers(request: DecidedRequest, target: Target | None) -> Headers:
+    """Build the gateway's headers of an answer; with limits those too, and why a lower tier serves."""
+    headers, spending = request.inbound.headers, request.spending
+    debug = request.turn if headers.get(b"x-pointsman-debug") == b"1" else None
+    own = response_headers(
+        request.decision, target, request.attempts, request.overhead, headers, debug, request.left_out
+    )
+    return own if spending is None else own + _limit_headers(request.decision, spending)
+
+
+def _limit_headers(decision: Decision, spending: Spending) -> Headers:
+    """Return the rest of the limits, and why a lower tier serves than the prompt asks for."""
+    sent = spending.headers()
+    for reason in decision.reasons:
+        if reason.code in {OVER_TIER, LOW_BUDGET}:
+            sent.append((b"x-pointsman-tier-lowered", header_value(f"{reason.code}: {reason.detail}")))
+    return sent
 
 
 def downstream_headers(

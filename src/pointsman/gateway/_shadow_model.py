@@ -257,7 +257,7 @@ def _sampled(decision: Decision, spec: ShadowSpec) -> bool:
 
 def unfit(request: DecidedRequest, target: Target) -> str:
     """Why a request cannot be sent to this model too; empty when it can."""
-    if target.upstream.forwards_auth:
+    if target.upstream.spec.forward_auth:
         return "credential"  # the caller's is not for requests that the caller did not send
     sent = request.decision.input
     if (permission := sent.permission) is not None:

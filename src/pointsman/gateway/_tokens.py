@@ -18,8 +18,8 @@ from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._owned import check_references
 from pointsman.gateway._relay import Send, send_body
-from pointsman.gateway._request import model_edit, upstream_headers, without_providers
-from pointsman.gateway.upstream import Target
+from pointsman.gateway._request import model_edit
+from pointsman.gateway.upstream import Target, upstream_headers, without_providers
 from pointsman.offload import offload
 from pointsman.upstreams.port import Call
 from pointsman.upstreams.port import send as send_call
@@ -96,7 +96,7 @@ async def _ask(target: Target, inbound: InboundRequest) -> bytes:
     query, body = inbound.query, inbound.body
     path = inbound.wire.token_path + b"?" + query if query else inbound.wire.token_path
     edit = model_edit(body, body.span("model"), target.id)
-    sent = upstream_headers(inbound.all_headers, target.upstream.taken, inbound.caller)
+    sent = upstream_headers(inbound.all_headers, target.upstream.relayed.taken, inbound.caller)
     return await _send(target, inbound, inbound.wire.format, Call(path, sent, body.edited([edit])))
 
 
@@ -111,7 +111,9 @@ async def _ask_translated(target: Target, inbound: InboundRequest) -> bytes:
         log.info("tokens are estimated: %s", error.message)
         return b""
     members = {name: raw for name, raw in _decode_members(translated.body).items() if name in _COUNTED}
-    sent = without_providers(upstream_headers(inbound.all_headers, target.upstream.taken, inbound.caller))
+    sent = without_providers(
+        upstream_headers(inbound.all_headers, target.upstream.relayed.taken, inbound.caller)
+    )
     call = Call(_PATH, sent, msgspec.json.encode(members))
     counted = await _send(target, inbound, WireFormat.RESPONSES, call)
     try:
@@ -124,11 +126,11 @@ async def _send(target: Target, inbound: InboundRequest, wire: WireFormat, call:
     """Return the answer of an upstream; empty unless it is a count. One without any is not asked again."""
     upstream = target.upstream
     sent = [*call.headers, *upstream.headers[wire]]
-    if upstream.forwards_auth and FORMATS[wire].auth != inbound.wire.auth:
+    if upstream.spec.forward_auth and FORMATS[wire].auth != inbound.wire.auth:
         log.info("tokens are estimated: the caller's credential is for another provider")
         return b""
     try:
-        if upstream.forwards_auth:
+        if upstream.spec.forward_auth:
             sent += caller_credentials(inbound.all_headers, inbound.keys)
         exchange = await send_call(upstream.client, msgspec.structs.replace(call, headers=sent))
         try:
@@ -139,6 +141,6 @@ async def _send(target: Target, inbound: InboundRequest, wire: WireFormat, call:
         log.info("tokens are estimated: %s", error.message)
         return b""
     # With the caller's own credential the status may be about the caller's account.
-    if exchange.status in _ABSENT and not upstream.forwards_auth:
+    if exchange.status in _ABSENT and not upstream.spec.forward_auth:
         upstream.uncounted[target.id] = time.monotonic() + _ASKED_AGAIN
     return counted if exchange.status == 200 else b""

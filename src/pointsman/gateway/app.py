@@ -13,6 +13,7 @@ from typing import Any, Final
 from prometheus_client.core import Metric
 
 from pointsman.errors import CallerError, MethodNotAllowed, Overloaded
+from pointsman.gateway._admission import RequestShares
 from pointsman.gateway._agent_endpoint import AgentEndpoint, AnsweredElsewhere
 from pointsman.gateway._console import Beside, ConsoleMount
 from pointsman.gateway._decide import DECISION_PATHS, DecisionEndpoint
@@ -35,7 +36,6 @@ from pointsman.gateway._passing import is_passed
 from pointsman.gateway._passthrough import Inbound, Passthrough
 from pointsman.gateway._relay import Send
 from pointsman.gateway._routes import OPEN_PATHS, Readiness, build_routes
-from pointsman.gateway._shares import RequestShares
 from pointsman.gateway._tokens import count_tokens
 from pointsman.stores.ledger import Ledger, QueuedLedger
 from pointsman.vocabulary import ModelSpec
@@ -177,7 +177,7 @@ class Gateway:
         watch: DisconnectWatch | None = None
         self.active += 1
         try:
-            caller = self._admit(state, reservation, passed_caller if handler is None else headers)
+            caller = self._admit(state, reservation, None if handler is None else headers, passed_caller)
             if handler is None:
                 watch = DisconnectWatch(receive)
                 ended = partial(self._watches.begin, watch)
@@ -226,14 +226,14 @@ class Gateway:
             if watch is not None:
                 self._watches.end(watch)
 
-    def _admit(self, state: LiveState, request: object, caller: str | Mapping[bytes, bytes]) -> str:
-        """Return the name of the caller, which headers may hold; refuse what there is no room for."""
+    def _admit(
+        self, state: LiveState, request: object, headers: Mapping[bytes, bytes] | None, name: str
+    ) -> str:
+        """Return the name of the caller, by headers if it is not known; refuse what there is no room for."""
         if self.active > state.server.limits.requests:
             raise Overloaded("too many requests are in progress", hint="send the request again later")
-        if isinstance(caller, str):
-            name = caller
-        else:
-            name = authorise(caller, state.server, state.callers)
+        if headers is not None:
+            name = authorise(headers, state.server, state.callers)
             if state.access is not None:
                 state.access.admit(name)
         if state.has_several_callers:

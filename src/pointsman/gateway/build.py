@@ -13,7 +13,7 @@ from pointsman.access import Access, Budgets, build_access, open_budgets, store_
 from pointsman.config import Config, DomainsSpec, GuidanceSpec, SessionsSpec, ShadowSpec, TiersSpec
 from pointsman.config.shapes import LedgerSpec, demo_ledger
 from pointsman.decision.engine import Engine
-from pointsman.diagnostics.router import answer_in_band
+from pointsman.diagnostics import answer_in_band
 from pointsman.errors import ConfigError
 from pointsman.factory import (
     build_ask,
@@ -27,7 +27,7 @@ from pointsman.factory import (
 )
 from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.model_calls import Questions, build_questions
-from pointsman.model_choice.shortfalls import shortfalls
+from pointsman.model_choice.chains import shortfalls
 from pointsman.runtime import Runtime
 from pointsman.shadow_policy import ShadowPolicy
 from pointsman.stores.ledger import Ledger, QueuedLedger
@@ -146,7 +146,7 @@ class Builder:
             return None
         if before is not None:
             return before.with_engine(engine)
-        return ShadowPolicy(engine, ledger, open_sessions(SessionsSpec(), self._worker, "shadow"))
+        return ShadowPolicy(engine, ledger, open_sessions(SessionsSpec()))
 
     def _access(self, config: Config) -> Access | None:
         """Return what keys may do; the counters of the first configuration with limits stay."""

@@ -17,7 +17,8 @@ from pointsman.gateway._passing import is_passed
 from pointsman.gateway._relay import Send
 from pointsman.gateway.app import Gateway
 from pointsman.stores.ledger.port import Attempt
-from pointsman.wire.trace_context import read_traceparent
+from pointsman.telemetry import ServedRequest
+from pointsman.wire.project import read_traceparent
 
 __all__ = ["RequestLog", "ServedRequest", "current_request"]
 
@@ -28,34 +29,6 @@ _KEPT: Final = 4 << 10
 _NOT_TOLD: Final = (b"/console", b"/health", b"/metrics")
 #: Agents count the tokens of each request beforehand.
 _COUNTS: Final = (b"/count_tokens", b"/input_tokens")
-
-
-class ServedRequest:
-    """One request, filled while it is served."""
-
-    __slots__ = ("attempts", "decision", "ended_at", "first_byte", "method", "path", "refusal", "status",
-                 "total", "traceparent")  # fmt: skip
-
-    def __init__(self, method: str, path: bytes) -> None:
-        self.method = method
-        self.path = path
-        self.decision: Decision | None = None
-        self.attempts: list[Attempt] = []
-        self.status = 0  # 0: the caller left before one was sent
-        self.refusal = b""  # the beginning of the body of an error
-        self.ended_at = 0.0  # seconds since the epoch
-        self.first_byte: float | None = None  # seconds from its arrival to the first byte sent
-        self.total = 0.0  # seconds from its arrival to its end
-        self.traceparent = ""  # the caller's span (``wire.trace_context``)
-
-    @property
-    def is_told(self) -> bool:
-        """Whether a person wants to hear of it: it was decided or passed on, or it failed."""
-        if self.path.startswith(_NOT_TOLD):
-            return False
-        if self.decision is not None or self.status >= _FAILED:
-            return True
-        return is_passed(self.path) and not self.path.endswith(_COUNTS)
 
 
 _current: Final[ContextVar[ServedRequest | None]] = ContextVar("served_request", default=None)
@@ -92,10 +65,19 @@ class RequestLog:
             await self._gateway(scope, receive, noting)
         finally:
             _current.reset(before)
-            if served.is_told:
+            if _is_told(served):
                 served.ended_at, served.total = time.time(), time.perf_counter() - started
                 served.traceparent = _traceparent(served.decision, scope)
                 self._tell(served)
+
+
+def _is_told(served: ServedRequest) -> bool:
+    """Whether a person wants to hear of a request: it was decided or passed on, or it failed."""
+    if served.path.startswith(_NOT_TOLD):
+        return False
+    if served.decision is not None or served.status >= _FAILED:
+        return True
+    return is_passed(served.path) and not served.path.endswith(_COUNTS)
 
 
 def current_request() -> ServedRequest | None:

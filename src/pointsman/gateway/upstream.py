@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping
+from itertools import compress
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import msgspec
 
 from pointsman.gateway._circuit_breaker import CircuitBreaker
 from pointsman.gateway._trouble import Trouble
-from pointsman.upstreams.port import UpstreamClient, UpstreamSpec, credentials
-from pointsman.upstreams.relayed_headers import HeaderNames
+from pointsman.upstreams.port import Headers, UpstreamClient, UpstreamSpec
+from pointsman.upstreams.relayed_headers import HeaderNames, credentials, goes_up
 from pointsman.vocabulary import ModelSpec, WireFormat
 
-__all__ = ["Target", "Upstream", "connected", "header_value", "targets"]
+__all__ = [
+    "HeadPlan", "Target", "Upstream", "connected", "header_value", "targets", "upstream_headers",
+    "without_providers",
+]  # fmt: skip
 
 #: Retries that may be in progress at once: a share of the requests that wait, and a few at least, as in
 #: Envoy's retry budget. Three retries of every request would be four times the load on what fails from load.
@@ -32,6 +38,28 @@ _RATE_LIMITED: Final = 429
 _LIMITED: Final = 3
 _LONGEST_UNSAID: Final = 8.0
 
+_CONNECTION: Final = b"connection"
+_IDEMPOTENCY_KEY: Final = b"idempotency-key"
+_name: Final = itemgetter(0)
+#: How the names of headers begin that have a meaning to one provider alone.
+_PROVIDERS: Final = (b"anthropic-", b"openai-", b"chatgpt-")
+
+
+class HeadPlan(NamedTuple):
+    """How the head of an answer is made from an upstream's headers of certain names."""
+
+    lines: bytes  # a format of all values; empty: there is none
+    relayed: tuple[bool, ...]  # which of the upstream's values it takes
+    total: int  # of lines
+    is_kept_alive: bool  # ``Connection`` is one of the names
+
+
+class RelayedHeaders(NamedTuple):
+    """Headers that an upstream is configured to relay, besides those of every upstream; None: no others."""
+
+    taken: HeaderNames | None  # of callers
+    returned: HeaderNames | None  # of its answers
+
 
 class Upstream:
     """One configured provider. Lives as long as its part of the configuration stays the same."""
@@ -43,26 +71,31 @@ class Upstream:
         self.trouble = Trouble(spec.name)
         self.has_several_callers = False  # set with every state, a reload may change it
         self.secrets = spec.secrets
-        self.forwards_auth = spec.forward_auth
-        #: Headers of callers that it takes, and of its own that it returns, besides those of every upstream.
-        self.taken = HeaderNames.taken(spec.pass_headers, forward_auth=spec.forward_auth) or None
-        self.returned = HeaderNames(name.encode() for name in spec.return_headers) or None
+        self.relayed = RelayedHeaders(
+            HeaderNames.taken(spec.pass_headers, forward_auth=spec.forward_auth) or None,
+            HeaderNames(name.encode() for name in spec.return_headers) or None,
+        )
         #: Models whose tokens it does not count, by id, and until when: seconds of ``time.monotonic``.
         self.uncounted: dict[bytes, float] = {}
-        #: Seconds in which a stream must bring an event with data; comments alone are no progress.
-        self.longest_quiet = max(_LONGEST_QUIET, spec.timeouts.first_byte or 0.0)
         #: Requests that wait for the beginning of a response, and how many of these are retries.
         self.waiting = self.retrying = 0
         #: Until when it asked for no request (``Retry-After``), in seconds of ``time.monotonic``: by model,
         #: or for all of them under "".
         self.holds: dict[str, float] = {}
         self._next_probe = 0.0  # during a hold
+        #: Heads of answers by the names of the upstream's headers.
+        self.plans: dict[tuple[bytes, ...], HeadPlan] = {}
         #: Rate limits in a row that said no time, by model.
         self.limited: dict[str, int] = {}
         #: The headers that every request of a format carries.
         self.headers = {
             wire: [(b"content-type", b"application/json"), *credentials(spec, wire)] for wire in WireFormat
         }
+
+    @property
+    def longest_quiet(self) -> float:
+        """Seconds in which a stream must bring an event with data; comments alone are no progress."""
+        return max(_LONGEST_QUIET, self.spec.timeouts.first_byte or 0.0)
 
     @property
     def may_retry(self) -> bool:
@@ -89,7 +122,7 @@ class Upstream:
 
         With the caller's own credential the limit is the caller's, and no other has to wait.
         """
-        if not self.forwards_auth:
+        if not self.spec.forward_auth:
             now = time.monotonic()
             if not self.holds:
                 self._next_probe = now + _PROBE
@@ -149,6 +182,44 @@ class Target(NamedTuple):
     upstream: Upstream
     id: bytes  # what the upstream calls it, as JSON
     shown: bytes  # its name as a header's value
+    as_sent: frozenset[WireFormat] = frozenset()  # formats of requests of which only the model's name changes
+
+
+def upstream_headers(
+    sent: Headers, taken: HeaderNames | None = None, caller: str = ""
+) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a caller that go to an upstream, which may be configured to take others.
+
+    Args:
+        sent: The caller's, names in lower case.
+        taken: Other headers that the upstream takes.
+        caller: Name of the key it came with. An upstream knows all callers by one key, and would send one the
+            answer to another's request of the same ``Idempotency-Key``: it gets a digest of both.
+    """
+    relayed = list(compress(sent, map(goes_up, map(_name, sent))))
+    if taken is not None:
+        relayed = [pair for pair in sent if goes_up(pair[0]) or pair[0] in taken]
+    if _CONNECTION in map(_name, sent):
+        relayed = _without_hops(sent, relayed)
+    if caller and _IDEMPOTENCY_KEY in map(_name, relayed):
+        for place, (name, value) in enumerate(relayed):
+            if name == _IDEMPOTENCY_KEY:
+                whose = b"%b/%b" % (caller.encode(), value)  # names of callers hold no slash
+                relayed[place] = name, hashlib.blake2b(whose, digest_size=16).hexdigest().encode()
+    return relayed
+
+
+def _without_hops(sent: Headers, relayed: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the headers without those that ``Connection`` names: they are of this connection alone."""
+    # Most say keep-alive, and are not looked at further.
+    named = [value for name, value in sent if name == _CONNECTION and value != b"keep-alive"]
+    hops = {each.strip().lower() for value in named for each in value.split(b",")}
+    return [pair for pair in relayed if pair[0] not in hops] if hops else relayed
+
+
+def without_providers(sent: Headers) -> list[tuple[bytes, bytes]]:
+    """Return the headers that go to a provider of another format too."""
+    return [pair for pair in sent if not pair[0].startswith(_PROVIDERS)]
 
 
 def connected(
@@ -166,12 +237,13 @@ def connected(
 
 def targets(models: Mapping[str, ModelSpec], upstreams: Mapping[str, Upstream]) -> dict[str, Target]:
     """Return every model with its upstream."""
-    return {
-        name: Target(
-            model, upstreams[model.upstream], msgspec.json.encode(model.id), header_value(model.name)
-        )
-        for name, model in models.items()
-    }
+    return {name: _target(model, upstreams[model.upstream]) for name, model in models.items()}
+
+
+def _target(model: ModelSpec, upstream: Upstream) -> Target:
+    is_changed = model.max_output_tokens is not None or upstream.spec.forward_auth
+    as_sent: frozenset[WireFormat] = frozenset() if is_changed else frozenset(model.formats)
+    return Target(model, upstream, msgspec.json.encode(model.id), header_value(model.name), as_sent)
 
 
 def header_value(text: str, limit: int = 200) -> bytes:

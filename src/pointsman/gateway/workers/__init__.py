@@ -1,7 +1,7 @@
 """Several processes that serve one address: their supervisor, and their requests to one another.
 
-Sessions and the ledger are shared through files (``stores``); the state of a single process is reached by
-passing a request on to it (docs/decisions/0176, 0177).
+The ledger is shared through its file (``stores``). The memory of a session is fetched from the worker that
+served it last; other state of one process is reached by passing a request on to it (docs/decisions/0176).
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ from pointsman.gateway._local_replies import send_refusal
 from pointsman.gateway._relay import Send
 from pointsman.gateway._routes import Readiness
 from pointsman.gateway.app import Gateway
+from pointsman.gateway.workers._figures import Family, Published, added_up, families_of, lasting, read
 from pointsman.gateway.workers._forward import TOKEN, Head, WorkerGone
-from pointsman.gateway.workers._peers import FORWARDED, Peers, Published, read, socket_of
-from pointsman.gateway.workers._sums import Family, added_up, families_of, lasting
+from pointsman.gateway.workers._peers import FORWARDED, Peers, memories_of, socket_of
 from pointsman.stores.ledger.port import Ledger
 from pointsman.wire import guess_wire
 
@@ -144,9 +144,12 @@ class WorkerApp:
 
     async def _of_worker(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve what another worker sends: a request of a caller's, or one of its own."""
+        found = b""
         match scope["raw_path"]:
             case b"/-/flush":
                 await asyncio.to_thread(_flush, self._gateway.state.runtime.ledger)
+            case b"/-/session":
+                found = memories_of(self._gateway.state, await _whole(receive))
             case b"/-/publish":
                 self.publish()
             case _:
@@ -155,8 +158,8 @@ class WorkerApp:
                 ]
                 await self._app(scope, receive, send)
                 return
-        await send({"type": "http.response.start", "status": 204, "headers": []})
-        await send({"type": "http.response.body", "body": b""})
+        await send({"type": "http.response.start", "status": 200 if found else 204, "headers": []})
+        await send({"type": "http.response.body", "body": found})
 
     async def _all_metrics(self) -> Sequence[Metric]:
         """Return the metrics of all workers as those of one gateway."""
@@ -164,6 +167,16 @@ class WorkerApp:
         self.publish()
         told = self._peers.published()
         return added_up([each.metrics for each in told.values()], self._gateway.metrics.families())
+
+
+async def _whole(receive: Receive) -> bytes:
+    """Return the body of a request between workers."""
+    parts, more = [], True
+    while more:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        more = message.get("more_body", False)
+    return b"".join(parts)
 
 
 def _flush(ledger: Ledger) -> None:

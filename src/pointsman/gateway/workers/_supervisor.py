@@ -22,8 +22,7 @@ from typing import Any, Final
 
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.gateway.metric_table import METRICS
-from pointsman.gateway.workers._peers import SUPERVISOR, Published, publish, read
-from pointsman.gateway.workers._sums import Family, lasting
+from pointsman.gateway.workers._figures import SUPERVISOR, Family, Published, lasting, publish, read
 from pointsman.stores.workers import Worker
 
 __all__ = ["Supervisor", "WorkerLink"]

@@ -1,4 +1,4 @@
-"""Metrics of several workers as those of one gateway.
+"""What each worker publishes of itself, and the metrics of several workers as those of one gateway.
 
 Counters and histograms add up. Gauges add up too, but for those that say whether or when something is so:
 of them the largest holds. A worker that has ended leaves its counters and histograms to its successor.
@@ -7,12 +7,14 @@ of them the largest holds. A worker that has ended leaves its counters and histo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Final
 
+import msgspec
 from prometheus_client.core import Metric
 from prometheus_client.samples import Exemplar, Timestamp
 
-__all__ = ["Family", "added_up", "families_of", "lasting"]
+__all__ = ["SUPERVISOR", "Family", "Published", "added_up", "families_of", "lasting", "publish", "read"]
 
 #: Name, help, type, and samples: name, labels, value.
 Family = tuple[str, str, str, list[tuple[str, dict[str, str], float]]]
@@ -23,7 +25,25 @@ _LARGEST: Final = frozenset({
 })  # fmt: skip
 _ADDED_UP: Final = frozenset({"counter", "histogram"})
 
+#: The supervisor publishes as this one.
+SUPERVISOR: Final = 0
+
 _Key = tuple[str, tuple[tuple[str, str], ...]]
+
+
+class Published(msgspec.Struct, frozen=True):
+    """What a worker tells of itself: into a file, every second and when another one asks."""
+
+    metrics: list[Family] = []
+    active: int = 0  # requests in progress
+    open_circuits: tuple[str, ...] = ()  # names of upstreams
+    faults: dict[str, str] = {}  # current error per failing store
+    overhead: tuple[int, ...] = ()  # requests by bucket of ``overhead_seconds``
+    asked_at: float | None = None  # when readiness was last asked for, in seconds of ``time.monotonic``
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(Published).decode
 
 
 def families_of(metrics: Iterable[Metric]) -> list[Family]:
@@ -70,3 +90,18 @@ def _add(metric: Metric, key: _Key, value: float, exemplar: Exemplar | None) -> 
 
 def _key(sample: str, labels: dict[str, str]) -> _Key:
     return sample, tuple(labels.items())
+
+
+def publish(folder: Path, number: int, mine: Published) -> None:
+    """Write what a worker tells of itself, in one piece."""
+    fresh = folder / f"{number}.fresh"
+    fresh.write_bytes(_encode(mine))
+    fresh.replace(folder / f"{number}.json")
+
+
+def read(folder: Path, number: int) -> Published | None:
+    """Return what a worker has told; None where it has told nothing yet."""
+    try:
+        return _decode((folder / f"{number}.json").read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return None

@@ -1,0 +1,265 @@
+"""Streams while they are relayed: keep-alive marks, translation, and the usage known so far.
+
+Marks are sent while an upstream is silent: proxies close an idle connection. Before the first event the
+response itself is begun then, so that a later failure of all models is an error event of the stream instead
+of an error status. Retries and fallback work as before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from pointsman.decoding import UNREADABLE
+from pointsman.errors import UpstreamError
+from pointsman.model_choice.fitness import BYTES_PER_TOKEN
+from pointsman.vocabulary import LARGE
+from pointsman.wire import Ending, Format, Usage, sse
+from pointsman.wire.reasoning import SignedTurn
+from pointsman.wire.translate import StreamTranslation, Translated
+
+__all__ = [
+    "KEPT",
+    "NO_KEEP_ALIVE",
+    "KeepAlive",
+    "NoKeepAlive",
+    "OnWhole",
+    "Translating",
+    "translating",
+    "usage_so_far",
+]
+
+#: Blocks kept from the end of a stream: its closing mark, its usage, its last content, and one to spare.
+KEPT: Final = 4
+
+
+#: Takes a whole answer: its reasoning as only the upstream can check it, its first block and the last few.
+OnWhole = Callable[[SignedTurn, Sequence[bytes]], None]
+
+
+class Translating:
+    """Translates the blocks of one stream."""
+
+    def __init__(self, request: Translated, on_whole: OnWhole, secrets: Sequence[bytes] = ()) -> None:
+        """``on_whole`` is called before the closing marks go out: the caller may then continue at once."""
+        self._stream = StreamTranslation(request, secrets)
+        self._on_whole: OnWhole | None = on_whole
+        self._first = b""
+        self._last: deque[bytes] = deque(maxlen=KEPT)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the closing marks of the caller's format have been written."""
+        return self._stream.is_whole
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the upstream reported an error."""
+        return self._stream.has_failed
+
+    @property
+    def blocks(self) -> list[bytes]:
+        """The first block that went out, and the last few."""
+        return [self._first, *self._last]
+
+    def feed(self, block: bytes) -> bytes:
+        """Return the translation of a block of whole events; may be empty.
+
+        Raises:
+            UpstreamError: an event cannot be read.
+        """
+        try:
+            return self._keep(self._stream.feed(block))
+        except UNREADABLE:
+            raise UpstreamError("the upstream sent an event that cannot be read") from None
+
+    def end(self, pending: bytes) -> bytes:
+        """Return the rest to send when the upstream has ended the stream well.
+
+        Args:
+            pending: A last event without the blank line after it.
+
+        Raises:
+            UpstreamError: it cannot be read.
+        """
+        closing = self.feed(pending + b"\n\n") if pending.strip() else b""
+        return closing + self.feed(b"")
+
+    def _keep(self, block: bytes) -> bytes:
+        if block:
+            self._first = self._first or block
+            self._last.append(block)
+        if self._on_whole is not None and (turn := self._stream.turn()) is not None:
+            self._on_whole(turn, self.blocks)
+            self._on_whole = None
+        return block
+
+
+def translating(
+    request: Translated | None, on_whole: OnWhole, secrets: Sequence[bytes] = ()
+) -> Translating | None:
+    """Return what translates a stream, errors without ``secrets``; None for one that is relayed as it is."""
+    return None if request is None else Translating(request, on_whole, secrets)
+
+
+_Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_STREAM: Final = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+]
+
+
+class KeepAlive:
+    """Sends a mark whenever a stream has sent nothing for some seconds, and only between whole events."""
+
+    __slots__ = ("_headers", "_idle", "_loop", "_mark", "_period", "_send", "_timer", "has_begun", "has_sent",
+                 "is_waiting", "sending")  # fmt: skip
+
+    def __init__(
+        self, send: _Send, mark: bytes, seconds: float, headers: Callable[[], list[tuple[bytes, bytes]]]
+    ) -> None:
+        """Begin to watch.
+
+        Args:
+            send: Sends to the caller (ASGI).
+            mark: To send: a comment or an event that clients ignore.
+            seconds: Of silence after which it is sent, at most; half of that at least.
+            headers: Returns the gateway's headers, if the response begins before an upstream answers.
+        """
+        self._send = send
+        self._mark = mark
+        self._headers = headers
+        self._period = seconds / 2
+        self._idle = 0
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(self._period, self._tick)
+        self.has_begun = False  # the response has begun
+        self.has_sent = False  # since the last look
+        self.is_waiting = True  # for the upstream: no event is being sent
+        self.sending: asyncio.Task[None] | None = None
+
+    def _tick(self) -> None:
+        self._timer = self._loop.call_later(self._period, self._tick)
+        if self.has_sent or not self.is_waiting:
+            self.has_sent, self._idle = False, 0
+            return
+        self._idle += 1
+        if self._idle > 1 and self.sending is None:
+            self._idle = 0
+            self.sending = self._loop.create_task(self._beat())
+
+    async def _beat(self) -> None:
+        if not self.has_begun:
+            self.has_begun = True
+            headers = [*_STREAM, *self._headers()]
+            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._send({"type": "http.response.body", "body": self._mark, "more_body": True})
+        self.sending = None
+
+    def go_on(self) -> None:
+        """Send marks again, now that the response has begun."""
+        self.has_begun = self.is_waiting = True
+
+    async def hold(self) -> None:
+        """Send no mark until ``go_on``."""
+        self.is_waiting = False
+        if self.sending is not None:
+            await self.sending
+
+    async def answered(self) -> bool:
+        """Hold marks back until the stream resumes; return whether the response has begun."""
+        await self.hold()
+        return self.has_begun
+
+    def close(self) -> None:
+        """Send no more."""
+        self._timer.cancel()
+        if self.sending is not None:
+            self.sending.cancel()
+
+
+class NoKeepAlive:
+    """A ``KeepAlive`` that is switched off: sends nothing. One for all streams."""
+
+    has_begun = False
+    has_sent = False
+
+    def go_on(self) -> None:
+        """Nothing was held."""
+
+    async def hold(self) -> None:
+        """Nothing is sent."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+NO_KEEP_ALIVE: Final = NoKeepAlive()
+
+
+#: Members of events that hold what a model writes, in all formats.
+_TEXTS: Final = frozenset(
+    [
+        "arguments",
+        "content",
+        "delta",
+        "partial_json",
+        "reasoning",
+        "reasoning_content",
+        "refusal",
+        "text",
+        "thinking",
+    ]
+)
+#: Events of Responses that say again what came before.
+_REPEATS: Final = (".done", ".completed", ".incomplete")
+
+
+def usage_so_far(wire: Format, request: int, blocks: Sequence[bytes], size: int) -> tuple[Usage, bool]:
+    """Return the usage of a stream that is not read to its end, and whether any of it is an estimate.
+
+    Args:
+        wire: The upstream's format.
+        request: Bytes of the request's body, which are counted as input if the upstream did not report it.
+        blocks: The first block of whole events and the last few.
+        size: Bytes of all blocks. Most providers send one token in an event, some gather more text: the
+            larger of both counts. Events are taken to be of one size.
+    """
+    end = wire.end(blocks)
+    told = end.usage
+    if told.input is not None and told.output is not None and end.ending in {Ending.COMPLETE, Ending.SAID}:
+        return told, False
+    known = b"".join(blocks)
+    payloads = [data for event in sse.events(known) if (data := sse.data(event))]
+    written = max(len(payloads), sum(map(_text_bytes, payloads)) // BYTES_PER_TOKEN)
+    sent = round(size * written / len(known)) if known else 0
+    output = max(told.output or 0, sent)
+    return Usage(request // BYTES_PER_TOKEN if told.input is None else told.input, told.cached, output), True
+
+
+def _text_bytes(data: bytes) -> int:
+    """Bytes that a model wrote in one event: all text of it under a name that holds such."""
+    if len(data) > LARGE:
+        return len(data)
+    try:
+        event = msgspec.json.decode(data)
+        if isinstance(event, dict) and str(event.get("type")).endswith(_REPEATS):
+            return 0
+        return _written(event, is_text=False)
+    except UNREADABLE:
+        return 0
+
+
+def _written(value: object, *, is_text: bool) -> int:
+    if isinstance(value, str):
+        return len(value.encode("utf-8", "surrogatepass")) if is_text else 0
+    if isinstance(value, list):
+        return sum(_written(each, is_text=is_text) for each in value)
+    if isinstance(value, dict):
+        return sum(_written(each, is_text=name in _TEXTS) for name, each in value.items())
+    return 0
