@@ -64,6 +64,8 @@ class BatchWriter(Generic[T]):
         self._stuck = False  # a batch waits for another attempt
         self._tally: Final = Tally(name, f"{size:,} entries at most{', then in a file' if spill else ''}")
         self._overflow: Final = Overflow(spill, self._queue, self._limits, self._tally) if spill else None
+        #: Entries in the queue up to which another is put there and nothing else is to be looked at.
+        self._room = max((size + 1) // 2 - 1, 0) if spill else size
 
     @property
     def written(self) -> int:
@@ -94,6 +96,16 @@ class BatchWriter(Generic[T]):
 
     def put(self, entry: T) -> bool:
         """Queue an entry; False when it is lost. Never blocks and never raises."""
+        queue = self._queue
+        if len(queue) >= self._room:
+            return self._put_late(entry)
+        queue.append(entry)
+        if self._idle:
+            self._rouse()
+        return True
+
+    def _put_late(self, entry: T) -> bool:
+        """Queue an entry when the queue is half full, full or closed."""
         size = self._limits.size
         if self._closed or len(self._queue) >= size:
             self._tally.lose(1)
@@ -131,7 +143,7 @@ class BatchWriter(Generic[T]):
             False when it is still at it after ``timeout`` seconds; by default longer than SQLite waits.
         """
         with self._lock:
-            self._closed = True
+            self._closed, self._room = True, 0
             if self._overflow:
                 self._overflow.end(time.monotonic() + timeout / 2)
             thread, self._thread = self._thread, None

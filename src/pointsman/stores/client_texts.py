@@ -7,12 +7,13 @@ same.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from itertools import chain
 from typing import Final, NamedTuple
 
 import msgspec
 
+from pointsman.remembering import Bounded
 from pointsman.text.extract import Extracted
 from pointsman.text.wrappers import edge_lines, may_repeat
 from pointsman.vocabulary import AgentRequest, AgentRole
@@ -42,7 +43,7 @@ class ClientTexts:
     """Repeated lines of the clients of this process, bounded by number of clients, messages and lines."""
 
     def __init__(self) -> None:
-        self.clients: OrderedDict[tuple[str, str, str], _Learned] = OrderedDict()
+        self.clients = Bounded[tuple[str, str, str], _Learned](_CLIENTS)
 
     def with_repeated(self, request: AgentRequest) -> AgentRequest:
         """Return a request with the lines that its client is known to repeat."""
@@ -69,10 +70,7 @@ class ClientTexts:
         messages = (*messages, (place, lines))[-_MESSAGES:]
         counts = Counter(chain.from_iterable(lines for _, lines in messages))
         repeated = frozenset(line for line, count in counts.items() if count >= _OFTEN)
-        self.clients[key] = _Learned(messages, repeated)
-        self.clients.move_to_end(key)
-        if len(self.clients) > _CLIENTS:
-            self.clients.popitem(last=False)
+        self.clients.keep(key, _Learned(messages, repeated))
 
 
 def _is_agents(request: AgentRequest) -> bool:

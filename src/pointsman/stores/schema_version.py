@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol, runtime_checkable
 
 from pointsman.errors import StoreUnavailable
 
-__all__ = ["HasSchema", "Schema", "SchemaState", "meta_of"]
+__all__ = ["Schema", "SchemaState", "meta_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,34 +95,3 @@ def _version() -> str:
         return version("pointsman")
     except PackageNotFoundError:  # from a folder that is not installed
         return "of unknown version"
-
-
-@runtime_checkable
-class HasSchema(Protocol):
-    """A store with a schema that can be inspected and migrated."""
-
-    @property
-    def schema(self) -> Schema:
-        """The schema of this program."""
-        ...
-
-    @property
-    def where(self) -> str:
-        """The file or the database."""
-        ...
-
-    def schema_state(self) -> SchemaState:
-        """Return the schema that the store has. Nothing is changed.
-
-        Raises:
-            StoreUnavailable: It cannot be read, or a later version changed it.
-        """
-        ...
-
-    def migrate(self) -> SchemaState:
-        """Bring the store to this program's schema; return the one that was there before.
-
-        Raises:
-            StoreUnavailable: It cannot be written, or a later version changed it.
-        """
-        ...

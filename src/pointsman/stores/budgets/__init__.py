@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pointsman.stores.budgets._memory import MemoryBudgets
 from pointsman.stores.budgets._postgres import PostgresBook
 from pointsman.stores.budgets._sqlite import SqliteBook, SqliteBudgets
 from pointsman.stores.budgets._valkey import ValkeyBudgets
@@ -11,6 +10,7 @@ from pointsman.stores.budgets.port import (
     Book,
     BudgetStore,
     Claim,
+    MemoryBudgets,
     Reserved,
     Settlement,
     Spent,

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from pointsman.errors import StoreUnavailable
-from pointsman.stores.budgets._file import MILLION, share_of
-from pointsman.stores.budgets.port import KEPT_WINDOWS, SHARE_SECONDS, Spent, series
+from pointsman.stores.budgets.port import KEPT_WINDOWS, MILLION, SHARE_SECONDS, Spent, series, share_of
 
 if TYPE_CHECKING:
     from pointsman.stores.ledger.postgres import Connection

@@ -15,7 +15,7 @@ from pointsman.errors import StoreUnavailable
 from pointsman.stores.batch_writer import BATCH, BatchWriter
 from pointsman.stores.ledger._spill import SpillFile
 from pointsman.stores.ledger.outcome_reports import Admission, unknown
-from pointsman.stores.ledger.port import MAX_POLICY, MAX_TEXT, Entry, Outcome, PolicyText, PromptText
+from pointsman.stores.ledger.port import MAX_POLICY, MAX_TEXT, Attempt, Entry, Outcome, PolicyText, PromptText
 from pointsman.stores.ledger.redact import LONGEST
 
 __all__ = ["HeldEntries", "QueuedLedger", "policies_used"]
@@ -154,6 +154,9 @@ class QueuedLedger(ABC):
 
     def append(self, entry: Entry, /) -> None:
         """Queue one entry; encoding and writing happen in the thread."""
+        if type(entry) is Attempt:
+            self._writer.put(entry)
+            return
         if type(entry) is Decision:
             if self._policy is not None:
                 self._put_policy(self._policy, entry.policy)

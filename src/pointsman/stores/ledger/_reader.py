@@ -5,27 +5,27 @@ from __future__ import annotations
 import math
 import sys
 from abc import abstractmethod
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
+
+import msgspec
 
 from pointsman.decision.decision import Decision
-from pointsman.stores.ledger._decoders import (
+from pointsman.prices import Prices
+from pointsman.stores.ledger._bodies import (
     ATTEMPT,
     OUTCOME,
+    READERS,
     SHADOW,
     TEXT,
-    grouped,
-    read_attempt,
     read_decision,
-    read_outcome,
     read_passed,
     read_run_entry,
-    read_shadow,
 )
 from pointsman.stores.ledger._queued import QueuedLedger
-from pointsman.stores.ledger._statements import Statements
+from pointsman.stores.ledger._schema import Statements
+from pointsman.stores.ledger._summaries import SummarySearch, spenders_in
 from pointsman.stores.ledger.port import (
     Attempt,
     Outcome,
@@ -36,7 +36,17 @@ from pointsman.stores.ledger.port import (
     RunEntry,
     Shadow,
 )
-from pointsman.stores.ledger.reading import belongs
+from pointsman.stores.ledger.reading import (
+    MOST_ROWS,
+    NO_PRICES,
+    DecisionFilter,
+    DecisionRow,
+    Page,
+    Position,
+    Spender,
+    Totals,
+    belongs,
+)
 from pointsman.vocabulary import OF_SUBAGENT
 
 __all__ = ["PAGE", "StoredLedger"]
@@ -47,17 +57,11 @@ PAGE: Final = 500
 Rows = list[tuple[Any, ...]]
 
 
-class _Belonging(NamedTuple):
-    attempts: tuple[Attempt, ...]
-    outcomes: tuple[Outcome, ...]
-    text: str | None
-    shadows: tuple[Shadow, ...]
-
-
 class StoredLedger(QueuedLedger):
-    """The reading side of the port, but for summaries, by the statements of an engine."""
+    """The reading side of the port, by the statements of an engine."""
 
     _statements: ClassVar[Statements]
+    _search: ClassVar[SummarySearch]
 
     @abstractmethod
     def _query(self, query: str, *values: object, is_short: bool = False) -> Rows:
@@ -66,6 +70,10 @@ class StoredLedger(QueuedLedger):
         Raises:
             StoreUnavailable: the store cannot be read.
         """
+
+    @abstractmethod
+    def _summary_rows(self, query: str, values: Sequence[object] | Mapping[str, object], /) -> Rows:
+        """Return rows of a query about summaries, within a time. Raises as ``_query``."""
 
     def _clean(self, text: str) -> str:
         """Return a text as the engine can hold it."""
@@ -88,19 +96,20 @@ class StoredLedger(QueuedLedger):
 
     def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
         """Return a decision's attempts in order."""
-        return self._belonging([decision_id])[decision_id].attempts
+        return tuple(self._belonging([decision_id])[decision_id][ATTEMPT])
 
     def outcomes(self, decision_id: str, /) -> tuple[Outcome, ...]:
         """Return a decision's outcomes in order of arrival."""
-        return self._belonging([decision_id])[decision_id].outcomes
+        return tuple(self._belonging([decision_id])[decision_id][OUTCOME])
 
     def shadows(self, decision_id: str, /) -> tuple[Shadow, ...]:
         """Return the shadow decisions, shadow answers and comparisons of a decision, in order of arrival."""
-        return self._belonging([decision_id])[decision_id].shadows
+        return tuple(self._belonging([decision_id])[decision_id][SHADOW])
 
     def text(self, decision_id: str, /) -> str | None:
         """Return the stored text of a decision."""
-        return self._belonging([decision_id])[decision_id].text
+        texts = self._belonging([decision_id])[decision_id][TEXT]
+        return texts[-1] if texts else None
 
     def policies(self) -> tuple[PolicyUse, ...]:
         """Return the policies that decided, the one that did so last first."""
@@ -147,15 +156,13 @@ class StoredLedger(QueuedLedger):
         beyond = (-math.inf if since is None else since, -1)
         found = self._decisions(limit, session, beyond, newest_first=False)
         while page := list(islice(found, PAGE)):
-            belonging = self._belonging([decision.id for decision in page])
-            yield from (Record(decision, *belonging[decision.id]) for decision in page)
+            yield from self._with_entries(page)
 
     def records_of(self, decisions: Sequence[str]) -> dict[str, Record]:
         """Return decisions with all that belongs to them, by their ids; those that are there."""
         rows = self._query(self._statements.decisions, self._several(map(self._clean, decisions)))
         found = [read_decision(*row) for row in rows]
-        belonging = self._belonging([decision.id for decision in found])
-        return {each.id: Record(each, *belonging[each.id]) for each in found}
+        return {record.decision.id: record for record in self._with_entries(found)}
 
     def passed(self, *, limit: int | None = 100, newest_first: bool = True) -> Iterator[PassedRequest]:
         """Yield requests that were passed on as they came, newest first; all when ``limit`` is None."""
@@ -189,27 +196,67 @@ class StoredLedger(QueuedLedger):
             found = self._runs([run for run, _ in page])
             yield from (found[run] for run, _ in page)
 
+    def search(
+        self,
+        wanted: DecisionFilter,
+        *,
+        before: Position | None = None,
+        limit: int = 100,
+        models: Mapping[str, Prices] = NO_PRICES,
+    ) -> Page:
+        """Return a page of the decisions that meet a filter, the newest first."""
+        limit = max(0, min(limit, MOST_ROWS))
+        rows: list[DecisionRow] = []
+        for since, until in self._periods(wanted, before):
+            part = msgspec.structs.replace(wanted, since=since, until=until)
+            term = self._search.search_of(part, before, limit + 1 - len(rows), models)
+            rows += map(self._search.row_in, self._summary_rows(*term))
+            if len(rows) > limit:
+                break
+        shown = tuple(rows[:limit])
+        return Page(shown, (shown[-1].at, shown[-1].id) if shown and len(rows) > limit else None)
+
+    def _periods(
+        self,
+        wanted: DecisionFilter,
+        before: Position | None,  # noqa: ARG002 - for engines that know more
+    ) -> list[tuple[float | None, float | None]]:
+        """Return times in which rows may meet a filter, the latest first; what lies between holds none."""
+        return [(wanted.since, wanted.until)]
+
+    def session(self, session: str, /) -> tuple[DecisionRow, ...]:
+        """Return the decisions of a session and its sub-agents, the oldest first."""
+        found = self._summary_rows(*self._search.session_of(session, MOST_ROWS))
+        return tuple(map(self._search.row_in, found))
+
+    def spenders(self, *, since: float, until: float) -> Mapping[Spender, Totals]:
+        """Return the sums of a period for each spender."""
+        return spenders_in(self._summary_rows(self._search.spenders, (since, until, since, until)))
+
+    def unsummarized(self) -> int:
+        """Return 0: every decision is written with its summary."""
+        return 0
+
     def count(self) -> int:
         """Return how many decisions there are."""
         rows = self._query("SELECT count(*) FROM decisions")
         return int(rows[0][0]) if rows else 0
 
-    def _belonging(self, decisions: Sequence[str]) -> dict[str, _Belonging]:
-        """Return the entries of decisions, by their ids as they were given."""
-        kinds: defaultdict[int, list[tuple[str, bytes]]] = defaultdict(list)
+    def _with_entries(self, decisions: Sequence[Decision]) -> Iterator[Record]:
+        """Yield decisions with all that belongs to them."""
+        belonging = self._belonging([decision.id for decision in decisions])
+        for decision in decisions:
+            attempts, outcomes, shadows, texts = belonging[decision.id]
+            text = texts[-1] if texts else None
+            yield Record(decision, tuple(attempts), tuple(outcomes), text, tuple(shadows))
+
+    def _belonging(self, decisions: Sequence[str]) -> dict[str, tuple[list[Any], ...]]:
+        """Return the entries of decisions by their ids as they were given: a list for each kind."""
         ids = {self._clean(each): each for each in decisions}
+        found: dict[str, tuple[list[Any], ...]] = {each: ([], [], [], []) for each in decisions}
         for kind, decision, body in self._query(self._statements.entries, self._several(ids)):
-            kinds[kind].append((ids[decision], body))
-        attempts = grouped(kinds[ATTEMPT], read_attempt)
-        outcomes = grouped(kinds[OUTCOME], read_outcome)
-        shadows = grouped(kinds[SHADOW], read_shadow)
-        texts = {decision: body.decode() for decision, body in kinds[TEXT]}  # the last one
-        return {
-            each: _Belonging(
-                tuple(attempts[each]), tuple(outcomes[each]), texts.get(each), tuple(shadows[each])
-            )
-            for each in decisions
-        }
+            found[ids[decision]][kind].append(READERS[kind](body))
+        return found
 
     def _runs(self, runs: Sequence[str]) -> dict[str, tuple[RunEntry, ...]]:
         """Return runs by their ids; of two entries of one number the last."""

@@ -6,18 +6,17 @@ import logging
 import math
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from pointsman.stores.ledger.reading import Reason
 from pointsman.vocabulary import DAY
 
-__all__ = ["NONE_REMOVED", "SWEEP", "Reason", "Removed", "Retention"]
+if TYPE_CHECKING:
+    from pointsman.stores.ledger._summarizer import Summarizer
 
 log = logging.getLogger(__name__)
 
-#: Why something was removed: it is older than ``keep_days``, or there is more than ``max_mb``.
-Reason: TypeAlias = Literal["age", "size"]
 #: How many decisions, and other entries that belong to none, were removed.
 Removed: TypeAlias = dict[Reason, int]
 NONE_REMOVED: Final[Mapping[Reason, int]] = {"age": 0, "size": 0}
@@ -99,18 +98,6 @@ _FORGET_POLICIES: Final = (
 )
 
 
-class KeepsSums(Protocol):
-    """Adds up decisions before they are removed: the ``Summarizer`` of a SQLite ledger."""
-
-    def summarize_some(self, connection: sqlite3.Connection, /) -> bool:
-        """Summarise some decisions of an earlier version; whether there were any."""
-        ...
-
-    def keeping(self, connection: sqlite3.Connection, until: float, /) -> AbstractContextManager[None]:
-        """Preserve the sums of decisions that arrived until then while these are removed."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Retention:
     """Bounds; None is no bound."""
@@ -136,7 +123,7 @@ class Retention:
         now: float,
         removed: Removed,
         where: str,
-        summarizer: KeepsSums,
+        summarizer: Summarizer,
     ) -> Iterator[None]:
         """Remove the entries over a bound, with a pause wherever other work may come between.
 
@@ -182,7 +169,7 @@ class Retention:
         log.warning("the ledger %s: removed the sums of a day: %s", where, why)
 
     def _pieces(
-        self, connection: sqlite3.Connection, now: float, removed: Removed, summarizer: KeepsSums
+        self, connection: sqlite3.Connection, now: float, removed: Removed, summarizer: Summarizer
     ) -> Iterator[None]:
         until = -math.inf
         if self.keep_days is not None:
@@ -234,7 +221,7 @@ def _delete(
 
 
 def _forget(
-    connection: sqlite3.Connection, until: float, removed: Removed, reason: Reason, summarizer: KeepsSums
+    connection: sqlite3.Connection, until: float, removed: Removed, reason: Reason, summarizer: Summarizer
 ) -> Iterator[None]:
     """Remove decisions that arrived until then, the oldest first, and preserve their sums."""
     while (last := connection.execute(_LAST, (until, STEP)).fetchone()[0]) is not None:

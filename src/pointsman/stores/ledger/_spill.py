@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -14,11 +15,33 @@ from typing import Final
 import msgspec
 
 from pointsman.decision.decision import TextMode
-from pointsman.stores.ledger._line_files import lock_file, write_all
-from pointsman.stores.ledger._line_rows import entry_in, kept_entry, line_of
+from pointsman.stores.ledger._bodies import entry_in, kept_entry, line_of
 from pointsman.stores.ledger.port import Entry
 
-__all__ = ["SpillFile"]
+if sys.platform == "win32":
+
+    def lock_file(fd: int, *, wait: bool = True) -> bool:  # noqa: ARG001 - one process writes there
+        """Return True: nothing is locked there."""
+        return True
+
+    def unlock_file(fd: int) -> None:
+        """Do nothing: nothing is locked there."""
+
+else:
+    import fcntl
+
+    def lock_file(fd: int, *, wait: bool = True) -> bool:
+        """Lock a file until it is closed or unlocked; False if another has it and ``wait`` is False."""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            return False
+        return True
+
+    def unlock_file(fd: int) -> None:
+        """Let others lock a file that stays open."""
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
 
 log = logging.getLogger(__name__)
 
@@ -243,6 +266,13 @@ class SpillFile:
         _note(self._fd, _HEADER)
         os.ftruncate(self._fd, _HEADER)
         self.close()
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of it, in as many pieces as the system takes."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
 
 
 def _note(fd: int, written: int) -> None:

@@ -1,4 +1,4 @@
-"""The ledger in one SQLite file: appended from a thread, read while it is written."""
+"""The ledger in one SQLite file: appended from a thread, read while it is written; and the one in memory."""
 
 from __future__ import annotations
 
@@ -8,23 +8,29 @@ import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
-from pointsman.prices import Prices
 from pointsman.stores._sqlite_file import SqliteFile, insert
-from pointsman.stores.ledger._decoders import encode, packed
-from pointsman.stores.ledger._earlier import SHAPE
-from pointsman.stores.ledger._queued import policies_used
-from pointsman.stores.ledger._reader import StoredLedger
-from pointsman.stores.ledger._retention import NONE_REMOVED, SWEEP, Reason, Removed, Retention
-from pointsman.stores.ledger._schema import ledger_file
+from pointsman.stores.ledger._bodies import SHAPE, encode, packed
+from pointsman.stores.ledger._queued import HeldEntries, policies_used
+from pointsman.stores.ledger._reader import Rows, StoredLedger
+from pointsman.stores.ledger._retention import NONE_REMOVED, SWEEP, Removed, Retention
+from pointsman.stores.ledger._schema import (
+    INSERT,
+    POLICY_USED,
+    SQLITE,
+    Statements,
+    ledger_file,
+    ledger_in_memory,
+)
 from pointsman.stores.ledger._spill import SpillFile
-from pointsman.stores.ledger._sqlite_reading import SummaryReader
-from pointsman.stores.ledger._statements import INSERT, POLICY_USED, SQLITE, Statements
+from pointsman.stores.ledger._summaries import EARLIER_LEFT, SEARCH, STATE, totals_in
 from pointsman.stores.ledger._summarizer import Summarizer
+from pointsman.stores.ledger._sums import hour_of, hours_of, totals_of_period
 from pointsman.stores.ledger.port import (
     Attempt,
     ComparedAnswers,
@@ -38,21 +44,14 @@ from pointsman.stores.ledger.port import (
     ShadowAnswer,
     ShadowDecision,
 )
-from pointsman.stores.ledger.reading import (
-    NO_PRICES,
-    DecisionFilter,
-    DecisionRow,
-    Page,
-    Position,
-    Spender,
-    Totals,
-)
+from pointsman.stores.ledger.reading import HOUR, DecisionFilter, Position, Reason, Totals
 from pointsman.stores.ledger.redact import kept_decision, kept_step, kept_text
 from pointsman.stores.schema_version import Schema, SchemaState
 
-__all__ = ["SqliteLedger"]
-
 log = logging.getLogger(__name__)
+
+#: Seconds after which a search is ended. A million rows are read in one or two.
+SECONDS: Final = 5.0
 
 #: Share of the bound of size by which the data may exceed it while a piece is removed with each batch. Beyond
 #: it nothing is written until enough is removed: new entries wait in the queue.
@@ -73,6 +72,7 @@ class SqliteLedger(StoredLedger):
     """
 
     _statements = Statements(SQLITE)
+    _search = SEARCH
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class SqliteLedger(StoredLedger):
         self._swept_at = -math.inf
         self._removal: Iterator[None] | None = None  # of entries over the bounds, piece by piece
         self._summarizer: Final = Summarizer()
-        self._summaries: Final = SummaryReader(file or ledger_file(path), self.flush)
+        self._searched: Final = file or ledger_file(path)  # requests do not wait for a search
         self._row_mode: TextMode = text  # of texts in rows
         super().__init__(queue=queue, text=text, spill=spill)
 
@@ -132,32 +132,15 @@ class SqliteLedger(StoredLedger):
             raise StoreUnavailable(f"cannot migrate the ledger {self._file.path}: {error}") from error
         return before
 
-    def search(
-        self,
-        wanted: DecisionFilter,
-        *,
-        before: Position | None = None,
-        limit: int = 100,
-        models: Mapping[str, Prices] = NO_PRICES,
-    ) -> Page:
-        """Return a page of the decisions that meet a filter, the newest first."""
-        return self._summaries.search(wanted, before, limit, models)
-
-    def session(self, session: str, /) -> tuple[DecisionRow, ...]:
-        """Return the decisions of a session and its sub-agents, the oldest first."""
-        return self._summaries.session(session)
-
     def totals(self, *, since: float = -math.inf, until: float = math.inf, zone: int = 0) -> Totals:
         """Return the sums of a period, by days of a zone."""
-        return self._summaries.totals(since, until, zone)
-
-    def spenders(self, *, since: float, until: float) -> Mapping[Spender, Totals]:
-        """Return the sums of a period for each spender."""
-        return self._summaries.spenders(since, until)
+        period = totals_of_period(hour_of(since), hour_of(until, math.ceil), zone)
+        return totals_in(self._summary_rows(*period))
 
     def unsummarized(self) -> int:
         """Return how many decisions of an earlier version have no summary yet."""
-        return self._summaries.unsummarized()
+        state = self._summary_rows(STATE, ())
+        return int(self._summary_rows(EARLIER_LEFT, state[0])[0][0]) if state else 0
 
     def share(self, flush_others: Callable[[], None]) -> None:
         """Write the same file as other processes do. Call it before the first entry."""
@@ -168,11 +151,30 @@ class SqliteLedger(StoredLedger):
         """Write what waits and release the file; what cannot be written is counted as lost."""
         if self._writer.close():
             self._file.close()
-        self._summaries.close()
+        self._searched.close()
 
     def _query(self, query: str, *values: object, is_short: bool = False) -> list[tuple[Any, ...]]:  # noqa: ARG002 - a file answers at once
         self.flush()
         return self._read_now(query, *values)
+
+    def _summary_rows(self, query: str, values: Sequence[object] | Mapping[str, object], /) -> Rows:
+        self.flush()
+        if not self._searched.is_made:
+            return []  # nothing was ever appended
+        return self._searched.read(query, *values, seconds=SECONDS)
+
+    def _periods(
+        self, wanted: DecisionFilter, before: Position | None
+    ) -> list[tuple[float | None, float | None]]:
+        found = None if wanted.session else hours_of(wanted)  # a session's rows are few, and found at once
+        if found is None:
+            return super()._periods(wanted, before)
+        latest = math.inf if before is None else before[0] / HOUR
+        hours = [hour for [hour] in self._summary_rows(*found) if hour <= latest]
+        runs = [[*run] for _, run in groupby(enumerate(hours), lambda each: each[0] + each[1])]
+        since = -math.inf if wanted.since is None else wanted.since
+        until = math.inf if wanted.until is None else wanted.until
+        return [(max(since, run[-1][1] * HOUR), min(until, (run[0][1] + 1) * HOUR)) for run in runs]
 
     def _several(self, ids: Iterable[str]) -> str:
         return encode(list(ids)).decode()
@@ -272,3 +274,60 @@ class SqliteLedger(StoredLedger):
                 "the summaries of the ledger %s cannot be brought up to date: %s", self._file.path, error
             )
         return False
+
+
+#: Entries of one decision, and rows that belong to one, that are stored on average: a decision, its words,
+#: two attempts.
+_PER_DECISION: Final = 4
+
+#: Most rows of each table, in decisions. Entries of a decision are removed with it; the rest has this bound.
+_BOUNDS: Final = (
+    ("decisions", 1), ("passed", 1), ("runs", 1), ("owners", 1), ("attempts", _PER_DECISION),
+    ("outcomes", _PER_DECISION), ("texts", _PER_DECISION), ("shadows", _PER_DECISION),
+)  # fmt: skip
+
+
+class MemoryLedger(SqliteLedger):
+    """Stores the newest ``size`` decisions with their entries, in a SQLite database in memory.
+
+    Entries become rows with the next read. Of the entries of decisions that are not there the newest rows
+    are stored, in case the decision follows.
+
+    Args:
+        size: Decisions.
+        text: The stored form of prompts.
+        queue: Entries that may wait to be written elsewhere before they come here.
+    """
+
+    def __init__(self, *, size: int = 10_000, text: TextMode = "off", queue: int = 0) -> None:
+        file = ledger_in_memory()
+        queue = max(queue, _PER_DECISION * size)
+        super().__init__(Path(":memory:"), queue=queue, text=text, retention=Retention(None, None), file=file)
+        self._size: Final = size
+        self._held: Final = HeldEntries(
+            self._write_held, size=_PER_DECISION * size, lock=file.lock, dropped=self._count_dropped
+        )
+        self._writer = self._held
+
+    @property
+    def where(self) -> str:
+        """In memory."""
+        return "memory"
+
+    def _write_held(self, batch: Sequence[Entry]) -> int:
+        """Make rows of a batch, and remove the rows beyond the bounds."""
+        try:
+            refused = SqliteLedger._write_rows(self, batch)
+        finally:
+            self._admission.written(entry.id for entry in batch if type(entry) is Decision)
+        connection = self._file.writer()
+        for table, share in _BOUNDS:
+            oldest = f"DELETE FROM {table} WHERE rowid <= (SELECT max(rowid) FROM {table}) - ?"  # noqa: S608 - tables above
+            count = connection.execute(oldest, (share * self._size,)).rowcount
+            self._removed["size"] += count if table == "decisions" else 0
+        return refused
+
+    def _count_dropped(self, entry: Entry) -> None:
+        if type(entry) is Decision:
+            self._admission.written((entry.id,))
+            self._removed["size"] += 1

@@ -1,4 +1,4 @@
-"""The tables of summaries in a SQLite ledger, and the search of both engines: their SQL and their rows.
+"""The tables of summaries in a SQLite ledger; search and sums of both engines: their SQL and their rows.
 
 ``summaries`` has a row a decision, in order of time; the sums of rows are in ``_sums``. ``unsummarized``
 is the position from which on decisions of an earlier version have no row yet.
@@ -7,40 +7,43 @@ is the position from which on decisions of an earlier version have no row yet.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
 import msgspec
 from msgspec.structs import astuple
 
 from pointsman.prices import Prices
-from pointsman.stores.ledger._sums import RESULT_NUMBERS, RESULTS
-from pointsman.stores.ledger.reading import DecisionFilter, DecisionRow, Part, Position
-from pointsman.stores.ledger.turns import HOUR, Before, beside_of
+from pointsman.stores.ledger.reading import (
+    HOUR,
+    DecisionFilter,
+    DecisionRow,
+    Part,
+    PartTotals,
+    Position,
+    Result,
+    Spender,
+    Totals,
+    TurnTotals,
+    beside_of,
+)
+from pointsman.stores.ledger.turns import Before
 from pointsman.vocabulary import OF_SUBAGENT
 
-__all__ = [
-    "AFTER",
-    "BEGIN",
-    "CHANGE",
-    "EARLIER_LEFT",
-    "HOUR_OF",
-    "MIGRATION",
-    "NEWEST",
-    "REPLACE",
-    "STATE",
-    "STORED",
-    "SearchDialect",
-    "SummarySearch",
-    "encoded",
-    "row_in",
-    "search_of",
-    "session_of",
-]  # fmt: skip
+RESULTS: Final[tuple[Result, ...]] = get_args(Result)
+RESULT_NUMBERS: Final = {result: number for number, result in enumerate(RESULTS)}
+
+KEYS: Final = "tier, model, result, own, gap, asked, beside, kind, part_model"
+#: Of a part, ``turns`` are the parts, and all but the tokens is 0.
+SUMS: Final = TurnTotals.__struct_fields__[8:]
+
+#: Values of a row before its sums: the hour, and what its turns have in common.
+_KEYED: Final = 2 + KEYS.count(",")
 
 #: Columns of a summary that are fields of a row, in their order, and those that are not.
-_FIELDS: Final = DecisionRow.__struct_fields__[: DecisionRow.__struct_fields__.index("cost")]
-_COLUMNS: Final = (*_FIELDS, "hour", "beside", "before", "tried")
+FIELDS: Final = DecisionRow.__struct_fields__[: DecisionRow.__struct_fields__.index("cost")]
+_COLUMNS: Final = (*FIELDS, "hour", "beside", "before", "tried")
 _NAMES: Final = ", ".join(_COLUMNS)
 
 _INTO: Final = f"INTO summaries ({_NAMES}) VALUES {{rows}}"
@@ -54,7 +57,7 @@ REPLACE: Final = f"INSERT OR REPLACE {_INTO}"
 #: Place of the hour in the values of a row.
 HOUR_OF: Final = _COLUMNS.index("hour")
 #: One decision's, with the turn before it.
-STORED: Final = f"SELECT before, hour, {', '.join(_FIELDS)} FROM summaries WHERE at = ? AND id = ?"  # noqa: S608 - as above
+STORED: Final = f"SELECT before, hour, {', '.join(FIELDS)} FROM summaries WHERE at = ? AND id = ?"  # noqa: S608 - as above
 #: Up to where decisions of an earlier version have summaries, and which the last of them is.
 STATE: Final = "SELECT at, number, until FROM unsummarized"
 EARLIER_LEFT: Final = "SELECT count(*) FROM decisions WHERE (arrived_at, number) > (?, ?) AND number <= ?"
@@ -115,44 +118,48 @@ _parts: Final = msgspec.json.Decoder(tuple[Part, ...]).decode
 _EMPTY: Final = "[]"
 #: Most seconds since the epoch.
 _LATEST: Final = 1e12
-#: Fields between those that are converted.
-_BETWEEN: Final = _FIELDS.index("parts") - _FIELDS.index("stuck")
+#: Places of the fields that are converted; all after the parts are no fields.
+_AT, _RESULT, _DOMAINS, _SIGNALS, _PARTS = map(FIELDS.index, ("at", "result", "domains", "signals", "parts"))
 
 
-def encoded(row: DecisionRow, before: Before | None, tried: str | None) -> tuple[object, ...]:
+def encoded(row: DecisionRow, before: Before | None, tried: str | None) -> Sequence[object]:
     """The values of a row for ``BEGIN``; ``tried`` as of ``Before``."""
-    name, at, session, caller, role, project, folder, client, tier, model, result, status, attempts, *rest = (
-        astuple(row)
-    )
-    domains, signals, *rest = rest
-    at = 0.0 if math.isnan(at) else max(-_LATEST, min(at, _LATEST))
-    parts = row.parts
-    return (
-        name, at, session, caller, role, project, folder, client, tier, model, RESULT_NUMBERS[result], status,
-        attempts, _lines(domains), _lines(signals), *rest[:_BETWEEN],
+    values: list[object] = list(astuple(row))
+    at, parts = row.at, row.parts
+    if not abs(at) <= _LATEST:
+        values[_AT] = at = 0.0 if math.isnan(at) else math.copysign(_LATEST, at)
+    values[_RESULT] = RESULT_NUMBERS[row.result]
+    values[_DOMAINS] = _lines(row.domains)
+    values[_SIGNALS] = _lines(row.signals)
+    values[_PARTS:] = (
         _json(parts).decode() if parts else _EMPTY, int(at // HOUR), beside_of(parts) if parts else "",
         _json(before).decode() if before else "", tried,
     )  # fmt: skip
-
-
-def row_in(values: Sequence[Any]) -> DecisionRow:
-    """The row of the values that ``search_of`` reads."""
-    found = dict(zip(_FIELDS, values, strict=True))
-    for flag in (*_FLAGS, "switched", "asked"):
-        found[flag] = bool(found[flag])
-    found["result"] = RESULTS[found["result"]]
-    for several in ("domains", "signals"):
-        found[several] = tuple(filter(None, found[several].split("\n")))
-    found["parts"] = _parts(found["parts"]) if found["parts"] != _EMPTY else ()
-    return DecisionRow(**found)
+    return values
 
 
 def _lines(values: Sequence[str]) -> str:
     """A line each, an empty one at both ends: each is found between two line ends."""
-    return f"\n{chr(10).join(values)}\n" if values else ""
+    return "\n" + "\n".join(values) + "\n" if values else ""
 
 
 _COUNTED: Final = RESULT_NUMBERS["counted"]
+_ANSWERED: Final = f"CASE result WHEN {RESULT_NUMBERS['no_answer']} THEN '' ELSE model END AS model"
+_SPENDER: Final = ", ".join(Spender._fields)
+_NAMED: Final = ", ".join(FIELDS)
+#: What a row adds to each of ``SUMS`` that is no column of it.
+_ADDENDS: Final = {
+    "turns": "1",
+    "assumed": f"CASE WHEN result = {_COUNTED} AND reused > cached THEN 1 ELSE 0 END",
+    "switches": "CASE WHEN switched THEN 1 ELSE 0 END",
+    "added": f"CASE result WHEN {_COUNTED} THEN added ELSE 0 END",
+} | {flag: f"CASE WHEN {flag} THEN 1 ELSE 0 END" for flag in ("stuck", "downgraded", "abstained")}
+_SUMS_OF_TURNS: Final = ", ".join(
+    f"CAST(sum({_ADDENDS.get(name, name)}) AS {'float8' if name == 'judging' else 'bigint'}) AS {name}"
+    for name in SUMS
+)
+#: Of a part, ``turns`` are the parts, and all but the tokens is 0.
+_NO_MORE: Final = ", ".join(["0"] * (len(SUMS) - 4))
 _PER: Final = 1_000_000
 #: A condition with ``?`` for its values, and these.
 Term: TypeAlias = tuple[str, list[object]]
@@ -168,19 +175,62 @@ class SearchDialect(NamedTuple):
     words: str  # that the text of a row's decision has a part
     of_session: str  # the rows of a session: itself, and from a name until before another
     clean: Callable[[str], str]  # a text as the engine can hold it
+    several: Callable[[Any], Iterable[str]]  # the values of a list that was read
+    each_part: str  # the parts of a row, as a table ``part``
+    member: str  # of a part, by its place
 
 
 class SummarySearch:
-    """Makes the statements of searches.
+    """Makes the statements of searches, and of sums of rows, and reads the rows found.
 
     Args:
         dialect: Of the engine.
-        columns: That are read, separated by commas.
     """
 
-    def __init__(self, dialect: SearchDialect, columns: str) -> None:
+    def __init__(self, dialect: SearchDialect) -> None:
         self._dialect: Final = dialect
-        self._columns: Final = columns
+        within = "at >= ? AND at < ?"
+        turns = self._turns(f"summaries WHERE {within}")
+        parts = f"{self._parts('summaries')} AND {within}"
+        #: The sums of a period for each spender, neither by hour nor by tier; its bounds twice.
+        self.spenders: Final = (
+            f"SELECT {_SPENDER}, 0, '', {turns} GROUP BY 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13 "
+            f"UNION ALL SELECT {_SPENDER}, 0, '', {parts} GROUP BY 1, 2, 3, 4, 5, 8, 9, 12, 13, 14, 15"
+        ).replace("?", dialect.place)
+
+    def rollup(self, source: str) -> str:
+        """Return the statement of the sums of rows by ``KEYS`` and hour.
+
+        Args:
+            source: The rows, under the name ``summaries``.
+        """
+        hour = "summaries.hour AS hour, tier"
+        return (
+            f"SELECT {hour}, {self._turns(source)} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 "
+            f"UNION ALL SELECT {hour}, {self._parts(source)} GROUP BY 1, 2, 3, 4, 7, 8, 9, 10"
+        )
+
+    def _turns(self, source: str) -> str:
+        keys = f"{_ANSWERED}, result, own, gap, asked, beside, '' AS kind, '' AS part_model"
+        return f"{keys}, {_SUMS_OF_TURNS} FROM {source}"
+
+    def _parts(self, source: str) -> str:
+        kind, model, *tokens = (self._dialect.member.format(place) for place in range(5))
+        keys = f"{_ANSWERED}, result, '', CAST(0 AS smallint), asked, beside, {kind}, {model}"
+        sums = ", ".join(f"CAST(sum(CAST({each} AS bigint)) AS bigint)" for each in tokens)
+        source = f"{source}, {self._dialect.each_part}"
+        return f"{keys}, count(*), {sums}, {_NO_MORE} FROM {source} WHERE beside != ''"
+
+    def row_in(self, values: Sequence[Any]) -> DecisionRow:
+        """Return the row of the values that ``search_of`` reads."""
+        found = dict(zip(FIELDS, values, strict=True))
+        for flag in (*_FLAGS, "switched", "asked"):
+            found[flag] = bool(found[flag])
+        found["result"] = RESULTS[found["result"]]
+        for several in ("domains", "signals"):
+            found[several] = tuple(self._dialect.several(found[several]))
+        found["parts"] = _parts(found["parts"]) if found["parts"] != _EMPTY else ()
+        return DecisionRow(**found)
 
     def search_of(
         self, wanted: DecisionFilter, before: Position | None, limit: int, models: Mapping[str, Prices]
@@ -200,7 +250,7 @@ class SummarySearch:
         return self._statement(source, "ORDER BY at, id LIMIT ?"), [*values, limit]
 
     def _statement(self, source: str, rest: str) -> str:
-        statement = f"SELECT {self._columns} FROM {source} {rest}"  # noqa: S608 - words of ours
+        statement = f"SELECT {_NAMED} FROM {source} {rest}"  # noqa: S608 - words of ours
         return statement.replace("?", self._dialect.place)
 
     def _in_session(self, session: str) -> Term:
@@ -263,7 +313,7 @@ class SummarySearch:
 _OF_SESSION: Final = (
     "SELECT at AS of_at, id AS of_id FROM summaries INDEXED BY summaries_by_session WHERE session"
 )
-_SEARCH: Final = SummarySearch(
+SEARCH: Final = SummarySearch(
     SearchDialect(
         place="?",
         flags=("{} = 0", "{} = 1"),
@@ -274,8 +324,34 @@ _SEARCH: Final = SummarySearch(
         of_session=f"({_OF_SESSION} = ? UNION ALL {_OF_SESSION} >= ? AND session < ? AND role = 'subagent') "
         "CROSS JOIN summaries ON at = of_at AND id = of_id",
         clean=str,
-    ),
-    ", ".join(_FIELDS),
+        several=lambda lines: filter(None, lines.split("\n")),
+        each_part="json_each(parts) AS part",
+        member="json_extract(part.value, '$[{}]')",
+    )
 )
-search_of: Final = _SEARCH.search_of
-session_of: Final = _SEARCH.session_of
+
+
+def totals_in(*rows_of: Iterable[Sequence[Any]]) -> Totals:
+    """Return the totals in rows of hour, ``KEYS`` and ``SUMS``: those of one hour and group are added up."""
+    found: dict[tuple[Any, ...], Sequence[Any]] = {}
+    for row in chain.from_iterable(rows_of):
+        key, sums = tuple(row[:_KEYED]), row[_KEYED:]
+        known = found.get(key)
+        found[key] = sums if known is None else [a + b for a, b in zip(known, sums, strict=True)]
+    turns, parts = [], []
+    for (hour, tier, model, result, own, gap, asked, beside, kind, of), sums in found.items():
+        said = RESULTS[result]
+        if kind:
+            part = (hour, tier, model, said, bool(asked), beside, kind, of)
+            parts.append(PartTotals(*part, *sums[1:4]))
+        else:
+            turns.append(TurnTotals(hour, tier, model, said, own, gap, bool(asked), beside, *sums))
+    return Totals(tuple(turns), tuple(parts))
+
+
+def spenders_in(rows: Iterable[Sequence[Any]]) -> dict[Spender, Totals]:
+    """Return the totals of each spender in the rows of ``SummarySearch.spenders``."""
+    found: dict[Spender, list[Sequence[Any]]] = {}
+    for row in rows:
+        found.setdefault(Spender(*row[: len(Spender._fields)]), []).append(row[len(Spender._fields) :])
+    return {spender: totals_in(of) for spender, of in found.items()}

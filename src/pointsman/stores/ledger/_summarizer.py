@@ -15,27 +15,24 @@ import msgspec
 from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
 from pointsman.stores._sqlite_file import insert
-from pointsman.stores.ledger._decoders import READERS, encode, read_decision
-from pointsman.stores.ledger._hour_values import hour_of
-from pointsman.stores.ledger._other_writers import next_turns, previous_turns, reported
-from pointsman.stores.ledger._statements import SQLITE, Statements
+from pointsman.stores.ledger._bodies import READERS, TEXT, encode, read_decision
+from pointsman.stores.ledger._schema import SQLITE, Statements
 from pointsman.stores.ledger._summaries import (
+    AFTER,
     BEGIN,
     CHANGE,
     HOUR_OF,
     NEWEST,
     REPLACE,
+    SEARCH,
     STATE,
     STORED,
     encoded,
-    row_in,
 )
-from pointsman.stores.ledger._sums import Sums, gone_until
+from pointsman.stores.ledger._sums import Sums, gone_until, hour_of
 from pointsman.stores.ledger.port import Entry
 from pointsman.stores.ledger.reading import DecisionRow
 from pointsman.stores.ledger.turns import REMEMBERED, Before, Belonging, Turns, TurnSummary, goes_on
-
-__all__ = ["Summarizer"]
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +152,7 @@ class Summarizer:
 
     def _take_previous(self, connection: sqlite3.Connection, turns: dict[str, TurnSummary]) -> None:
         """Let turns follow those of others."""
-        for wanted, (previous, after) in previous_turns(connection, turns.values()):
+        for wanted, previous, after in _neighbours(connection, _PREVIOUS, turns.values()):
             turn = turns[wanted]
             own = turn.previous.decision.input.arrived_at if turn.previous else -math.inf
             known = turn.before.at if turn.before else -math.inf
@@ -171,7 +168,7 @@ class Summarizer:
         changed = turns
         while changed:
             corrected: dict[str, TurnSummary] = {}
-            for wanted, (following, _) in next_turns(connection, changed.values()):
+            for wanted, following, _ in _neighbours(connection, _NEXT, changed.values()):
                 turn = turns.get(following) or self._turns.get(following)
                 turn = turn or self._loaded(connection, following)
                 if turn is not None and _follows_now(turn, changed[wanted]):
@@ -188,7 +185,7 @@ class Summarizer:
         if stored is None:
             return None  # of an earlier version: its turn comes
         before, hour, *values = stored
-        row = row_in(values)
+        row = SEARCH.row_in(values)
         turn = TurnSummary(decision, row.asked, _before(before) if before else None, stored=(hour, row))
         for entry in _belonging(connection, (wanted,))[wanted]:
             turn.add(entry)
@@ -226,9 +223,9 @@ class Summarizer:
 
         A new turn that arrived before rows removed by retention changes no sum: it may be counted already.
         """
-        new: list[tuple[object, ...]] = []
-        changed: list[tuple[object, ...]] = []
-        late: list[tuple[object, ...]] = []
+        new: list[Sequence[object]] = []
+        changed: list[Sequence[object]] = []
+        late: list[Sequence[object]] = []
         gone = gone_until(connection)
         last = hour_of(gone)
         for turn in turns:
@@ -261,7 +258,7 @@ class Summarizer:
 def _stored_row(connection: sqlite3.Connection, decision: Decision) -> tuple[int, DecisionRow] | None:
     """The row of a decision that is made again, with its hour; None if it has no row."""
     found = connection.execute(STORED, (decision.input.arrived_at, decision.id)).fetchone()
-    return (found[1], row_in(found[2:])) if found else None
+    return (found[1], SEARCH.row_in(found[2:])) if found else None
 
 
 def _link(turns: Iterable[TurnSummary]) -> None:
@@ -300,7 +297,50 @@ def _belonging(connection: sqlite3.Connection, wanted: Iterable[str]) -> dict[st
     """Read the entries of decisions, by their ids."""
     found: dict[str, list[Belonging]] = {each: [] for each in wanted}
     for kind, owner, body in connection.execute(_ENTRIES, (encode(list(found)).decode(),)):
-        if read := READERS.get(kind):
+        if kind != TEXT:
             with suppress(StoreUnavailable):  # a damaged row: a read of it alone raises
-                found[owner].append(read(body))
+                found[owner].append(READERS[kind](body))
     return found
+
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def _beside(order: str, sign: str) -> str:
+    """The turn next to each of those in a JSON array of ids, sessions and times, in one direction."""
+    return f"""WITH wanted(id, session, at) AS (SELECT json_extract(value, '$[0]'),
+            json_extract(value, '$[1]'), json_extract(value, '$[2]') FROM json_each(?))
+        SELECT wanted.id, summaries.id, {AFTER} FROM wanted CROSS JOIN summaries
+        ON (summaries.at, summaries.id) = (
+            SELECT at, id FROM summaries AS other INDEXED BY summaries_by_session
+            WHERE other.session = wanted.session AND other.role != 'helper' AND other.id != wanted.id
+            AND (other.at, other.id) {sign} (wanted.at, wanted.id)
+            ORDER BY other.at {order}, other.id {order} LIMIT 1)"""  # noqa: S608 - words of ours
+
+
+_PREVIOUS: Final = _beside("DESC", "<")
+_NEXT: Final = _beside("ASC", ">")
+_REPORTED: Final = (
+    "SELECT decision, count(*) FROM outcomes WHERE decision IN (SELECT value FROM json_each(?)) "
+    "GROUP BY decision"
+)
+
+
+def _neighbours(
+    connection: sqlite3.Connection, query: str, turns: Iterable[TurnSummary]
+) -> list[tuple[str, str, Before]]:
+    """Return turns next to these: the id of the one, and id and state of the other."""
+    wanted = [
+        (turn.decision.id, asked.conversation, asked.arrived_at)
+        for turn in turns
+        if (asked := turn.decision.input).conversation
+    ]
+    if not wanted:
+        return []
+    rows = connection.execute(query, (_encode(wanted).decode(),)).fetchall()
+    return [(of, found, Before(*after)) for of, found, *after in rows]
+
+
+def reported(connection: sqlite3.Connection, decisions: Iterable[str]) -> dict[str, int]:
+    """Return how many outcomes each of these decisions has, without those that have none."""
+    return dict(connection.execute(_REPORTED, (_encode(list(decisions)).decode(),)).fetchall())

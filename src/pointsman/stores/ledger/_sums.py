@@ -10,51 +10,16 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
-from typing import Any, Final, get_args
+from typing import Final
 
 from pointsman.stores._sqlite_file import insert
-from pointsman.stores.ledger._hour_values import HourValues, hour_of
-from pointsman.stores.ledger.reading import (
-    DecisionRow,
-    PartTotals,
-    Result,
-    Spender,
-    Totals,
-    TurnTotals,
-)
-from pointsman.stores.ledger.turns import PartSums, TurnSums, add_row
+from pointsman.stores.ledger._summaries import KEYS, RESULT_NUMBERS, SEARCH, SUMS
+from pointsman.stores.ledger.reading import HOUR, DecisionFilter, DecisionRow, PartSums, TurnSums, add_row
 
-__all__ = [
-    "KEYS",
-    "MIGRATION",
-    "RESULTS",
-    "RESULT_NUMBERS",
-    "SPENDERS",
-    "SUMS",
-    "Sums",
-    "gone_until",
-    "spenders_in",
-    "totals_in",
-    "totals_of_period",
-]  # fmt: skip
-
-RESULTS: Final[tuple[Result, ...]] = get_args(Result)
-RESULT_NUMBERS: Final = {result: number for number, result in enumerate(RESULTS)}
-_COUNTED: Final = RESULT_NUMBERS["counted"]
 _DAY: Final = 24  # hours
-
-KEYS: Final = "tier, model, result, own, gap, asked, beside, kind, part_model"
-#: Of a part, ``turns`` are the parts, and all but the tokens is 0.
-SUMS: Final = TurnTotals.__struct_fields__[8:]
-_NAMES: Final = ", ".join(SUMS)
-_ADDED: Final = ", ".join(f"sum({name}) AS {name}" for name in SUMS)
-_NO_MORE: Final = ", ".join(["0"] * (len(SUMS) - 4))
-
-#: Values of a row before its sums: the hour, and what its turns have in common.
-_KEYED: Final = 2 + KEYS.count(",")
 
 #: Groups that are known to be there, at most.
 _GROUPS_KNOWN: Final = 10_000
@@ -70,43 +35,20 @@ MIGRATION: Final = (
     "INSERT OR IGNORE INTO dirty SELECT DISTINCT hour FROM hours",
     "DROP TABLE hours",
     "DROP TABLE hour_parts",
+    """CREATE TABLE hour_values (kind INTEGER NOT NULL, value TEXT NOT NULL, hour INTEGER NOT NULL,
+        PRIMARY KEY (kind, value, hour)) WITHOUT ROWID""",
+    "CREATE INDEX hour_values_by_hour ON hour_values (hour)",
 )
 
-_SUMS_OF_TURNS: Final = f"""count(*) AS turns, sum(input) AS input, sum(cached) AS cached,
-    sum(output) AS output, sum(reused) AS reused, sum(result = {_COUNTED} AND reused > cached) AS assumed,
-    sum(switched) AS switches, sum(trials) AS trials,
-    sum(CASE result WHEN {_COUNTED} THEN added ELSE 0 END) AS added, sum(judging) AS judging,
-    sum(stuck) AS stuck, sum(downgraded) AS downgraded, sum(abstained) AS abstained"""
-_ANSWERED: Final = "CASE result WHEN 0 THEN '' ELSE model END AS model"
-_TURNS_OF: Final = f"""SELECT summaries.hour AS hour, tier, {_ANSWERED}, result, own, gap, asked, beside,
-    '' AS kind, '' AS part_model, {_SUMS_OF_TURNS} FROM {{source}} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8"""  # noqa: S608 - words of ours
-_SUMS_OF_PARTS: Final = f"""count(*), sum(json_extract(part.value, '$[2]')),
-    sum(json_extract(part.value, '$[3]')), sum(json_extract(part.value, '$[4]')), {_NO_MORE}"""
-_PART: Final = "json_extract(part.value, '$[0]') AS kind, json_extract(part.value, '$[1]') AS part_model"
-_PARTS_OF: Final = f"""SELECT summaries.hour AS hour, tier, {_ANSWERED}, result, '' AS own, 0 AS gap, asked,
-    beside, {_PART}, {_SUMS_OF_PARTS}
-    FROM {{source}}, json_each(parts) AS part WHERE beside != '' GROUP BY 1, 2, 3, 4, 7, 8, 9, 10"""  # noqa: S608 - as above
-
-_SPENDER: Final = ", ".join(Spender._fields)
-#: The sums of a period for each spender, neither by hour nor by tier.
-SPENDERS: Final = f"""SELECT {_SPENDER}, 0, '', {_ANSWERED}, result, own, gap, asked, beside, '', '',
-    {_SUMS_OF_TURNS} FROM summaries WHERE at >= ? AND at < ? GROUP BY 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13
-    UNION ALL SELECT {_SPENDER}, 0, '', {_ANSWERED}, result, '', 0, asked, beside, {_PART},
-    {_SUMS_OF_PARTS} FROM summaries, json_each(parts) AS part WHERE beside != '' AND at >= ? AND at < ?
-    GROUP BY 1, 2, 3, 4, 5, 8, 9, 12, 13, 14, 15"""  # noqa: S608 - as above
-
-
-def _read_again(source: str) -> str:
-    """The sums of hours, from their rows."""
-    return f"{_TURNS_OF.format(source=source)} UNION ALL {_PARTS_OF.format(source=source)}"
-
+_NAMES: Final = ", ".join(SUMS)
+_ADDED: Final = ", ".join(f"sum({name}) AS {name}" for name in SUMS)
 
 #: CROSS: the hours first, or all rows would be read.
-_DIRTY: Final = _read_again(
+_DIRTY: Final = SEARCH.rollup(
     "dirty CROSS JOIN summaries ON at >= dirty.hour * 3600.0 AND at < (dirty.hour + 1) * 3600.0 "
     "AND dirty.hour >= (SELECT since FROM period) AND dirty.hour < (SELECT until FROM period)"
 )
-_ONE_HOUR: Final = _read_again(
+_ONE_HOUR: Final = SEARCH.rollup(
     "(SELECT * FROM summaries WHERE at >= :hour * 3600.0 AND at < (:hour + 1) * 3600.0) AS summaries"
 )
 #: Whole days of the period with all hours up to date, and the hours of others.
@@ -273,27 +215,121 @@ def totals_of_period(since: int, until: int, zone: int) -> tuple[str, list[objec
     return _TOTALS, [since, until, first, last, zone]
 
 
-def totals_in(*rows_of: Iterable[Sequence[Any]]) -> Totals:
-    """The totals in rows of hour, ``KEYS`` and ``SUMS``: those of one hour and group are added up."""
-    found: dict[tuple[Any, ...], Sequence[Any]] = {}
-    for row in chain.from_iterable(rows_of):
-        key, sums = tuple(row[:_KEYED]), row[_KEYED:]
-        known = found.get(key)
-        found[key] = sums if known is None else [a + b for a, b in zip(known, sums, strict=True)]
-    turns, parts = [], []
-    for (hour, tier, model, result, own, gap, asked, beside, kind, of), sums in found.items():
-        said = RESULTS[result]
-        if kind:
-            part = (hour, tier, model, said, bool(asked), beside, kind, of)
-            parts.append(PartTotals(*part, *sums[1:4]))
-        else:
-            turns.append(TurnTotals(hour, tier, model, said, own, gap, bool(asked), beside, *sums))
-    return Totals(tuple(turns), tuple(parts))
+#: Kinds of values. Before these: tier, model, role, caller, status.
+_DOMAIN: Final = 5
+_SIGNAL: Final = 6
+_PROJECT: Final = 7
+_CLIENT: Final = 8
+
+#: Hours whose values are remembered, and rows of each.
+_HOURS_KNOWN: Final = 64
+_COMBINATIONS_KNOWN: Final = 1_000
+
+_NEW: Final = "INSERT OR IGNORE INTO hour_values (kind, value, hour) VALUES {rows}"
+_FORGET: Final = "DELETE FROM hour_values WHERE hour = ?"
+_OF_ROWS: Final = (
+    "SELECT DISTINCT tier, model, role, caller, status, project, client, domains, signals FROM summaries "
+    "WHERE at >= ? * 3600.0 AND at < (? + 1) * 3600.0"
+)
+_HAVING: Final = "SELECT hour FROM hour_values WHERE kind = ? AND value = ?"
+
+#: A kind, a value and the hour.
+_Value = tuple[int, str, int]
+#: Tier, model, role, caller, status, project, client, domains and signals.
+_Combination = tuple[str, str, str, str, int, str, str, tuple[str, ...], tuple[str, ...]]
 
 
-def spenders_in(rows: Iterable[Sequence[Any]]) -> dict[Spender, Totals]:
-    """The totals of each spender in the rows of ``SPENDERS``."""
-    found: dict[Spender, list[Sequence[Any]]] = {}
-    for row in rows:
-        found.setdefault(Spender(*row[: len(Spender._fields)]), []).append(row[len(Spender._fields) :])
-    return {spender: totals_in(of) for spender, of in found.items()}
+class _Known:
+    """Values that are known to be in the table of an hour."""
+
+    __slots__ = ("combinations", "values")
+
+    def __init__(self) -> None:
+        self.combinations: set[_Combination] = set()  # of rows, as they came
+        self.values: set[_Value] = set()
+
+
+class HourValues:
+    """Follows rows as they are written. Not safe for threads: the writer's alone."""
+
+    def __init__(self) -> None:
+        self._known: Final[OrderedDict[int, _Known]] = OrderedDict()  # by hour, those begun last at the end
+        self._new: list[_Value] = []  # values that are not written yet
+
+    def clear(self) -> None:
+        """Forget the values in the file, and those not written yet."""
+        self._known.clear()
+        self._new = []
+
+    def learn(self, hour: int, row: DecisionRow) -> None:
+        """Note the values of a row."""
+        combination = (row.tier, row.model, row.role, row.caller, row.status, row.project, row.client,
+                       row.domains, row.signals)  # fmt: skip
+        known = self._known.get(hour) or self._begin(hour)
+        if combination in known.combinations:
+            return
+        if len(known.combinations) >= _COMBINATIONS_KNOWN:
+            known.combinations.clear()
+        known.combinations.add(combination)
+        new = _values(combination, hour) - known.values
+        known.values |= new
+        self._new += new
+
+    def store(self, connection: sqlite3.Connection) -> None:
+        """Write new values, in the transaction of the rows."""
+        insert(connection, _NEW, self._new)
+        self._new = []
+
+    def read_again(self, connection: sqlite3.Connection, hour: int) -> None:
+        """Replace the values of an hour by those of its rows."""
+        connection.execute(_FORGET, (hour,))
+        found: set[_Value] = set()
+        for *single, domains, signals in connection.execute(_OF_ROWS, (hour, hour)):
+            found |= _values((*single, domains.split("\n"), signals.split("\n")), hour)
+        insert(connection, _NEW, sorted(found))
+        self._known.pop(hour, None)
+
+    def forget(self, connection: sqlite3.Connection, until: int) -> None:
+        """Remove the values of hours before one: their rows are gone."""
+        connection.execute("DELETE FROM hour_values WHERE hour < ?", (until,))
+        for hour in [each for each in self._known if each < until]:
+            del self._known[hour]
+
+    def _begin(self, hour: int) -> _Known:
+        found = self._known[hour] = _Known()
+        if len(self._known) > _HOURS_KNOWN:
+            self._known.popitem(last=False)
+        return found
+
+
+def _values(combination: _Combination, hour: int) -> set[_Value]:
+    tier, model, role, caller, status, project, client, domains, signals = combination
+    found = {(kind, value, hour) for kind, value in enumerate((tier, model, role, caller, str(status)))}
+    found |= {(kind, value, hour) for kind, value in ((_PROJECT, project), (_CLIENT, client)) if value}
+    found.update((_DOMAIN, value, hour) for value in domains if value)
+    found.update((_SIGNAL, value, hour) for value in signals if value)
+    return found
+
+
+def hours_of(wanted: DecisionFilter) -> tuple[str, list[object]] | None:
+    """The statement of the hours in which rows may meet a filter, the latest first; None for any hour."""
+    status = "" if wanted.status is None else str(wanted.status)
+    asked = (wanted.tier, wanted.model, wanted.role, wanted.caller, status, wanted.domain)
+    terms = [(kind, value) for kind, value in enumerate(asked) if value]
+    terms += [
+        (kind, value) for kind, value in ((_PROJECT, wanted.project), (_CLIENT, wanted.client)) if value
+    ]
+    terms += [(_SIGNAL, value) for value in wanted.in_signals]
+    if not terms:
+        return None
+    having = " INTERSECT ".join([_HAVING] * len(terms))
+    query = f"""SELECT hour FROM ({having} UNION SELECT hour FROM dirty)
+        WHERE hour BETWEEN ? AND ? ORDER BY hour DESC"""  # noqa: S608 - words of ours
+    since, until = wanted.since, wanted.until
+    period = hour_of(-math.inf if since is None else since), hour_of(math.inf if until is None else until)
+    return query, [*(value for term in terms for value in term), *period]
+
+
+def hour_of(seconds: float, rounded: Callable[[float], int] = math.floor) -> int:
+    """The hour since the epoch, within bounds that a column can hold."""
+    return rounded(max(-1e12, min(seconds, 1e12)) / HOUR)

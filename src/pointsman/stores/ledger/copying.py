@@ -9,11 +9,8 @@ from typing import Final, Protocol
 from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
 from pointsman.stores.ledger.port import (
-    Attempt,
-    ComparedAnswers,
     Entry,
     Ledger,
-    Outcome,
     Owner,
     PassedRequest,
     PolicyText,
@@ -21,8 +18,6 @@ from pointsman.stores.ledger.port import (
     Record,
     RunEntry,
     Search,
-    ShadowAnswer,
-    ShadowDecision,
 )
 
 __all__ = ["Copied", "CopyTarget", "copy_into", "entries_of"]
@@ -61,12 +56,7 @@ def entries_of(ledger: Search) -> Iterator[Entry]:
             policies.add(version)
             if (policy := ledger.policy(version)) is not None:
                 yield PolicyText(version=version, text=policy)
-        yield record.decision
-        if record.text is not None:
-            yield PromptText(decision=record.decision.id, text=record.text)
-        yield from record.attempts
-        yield from record.outcomes
-        yield from record.shadows
+        yield from _entries_in(record)
     yield from ledger.passed(limit=None, newest_first=False)
     for run in ledger.runs(limit=None, newest_first=False):
         yield from run
@@ -136,31 +126,21 @@ class _Known:
                 is_there = hash(entry) in self._passed
             else:
                 record = there.get(_decision_of(entry))
-                is_there = record is not None and _holds(record, entry)
+                is_there = record is not None and entry in _entries_in(record)
             if not is_there:
                 yield entry
 
 
 def _decision_of(entry: Entry) -> str:
-    """The id of the decision that an entry is of; empty for none."""
-    match entry:
-        case Decision():
-            return entry.id
-        case Attempt() | Outcome() | PromptText() | ShadowDecision() | ShadowAnswer() | ComparedAnswers():
-            return entry.decision
-    return ""
+    """Return the id of the decision that an entry is of; empty for none."""
+    return entry.id if isinstance(entry, Decision) else getattr(entry, "decision", "")
 
 
-def _holds(record: Record, entry: Entry) -> bool:
-    match entry:
-        case Decision():
-            return entry == record.decision
-        case Attempt():
-            return entry in record.attempts
-        case Outcome():
-            return entry in record.outcomes
-        case PromptText():
-            return entry.text == record.text
-        case ShadowDecision() | ShadowAnswer() | ComparedAnswers():
-            return entry in record.shadows
-    return False
+def _entries_in(record: Record) -> Iterator[Entry]:
+    """Yield a decision and all that belongs to it."""
+    yield record.decision
+    if record.text is not None:
+        yield PromptText(decision=record.decision.id, text=record.text)
+    yield from record.attempts
+    yield from record.outcomes
+    yield from record.shadows

@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
-from pointsman.decision.decision import Decision, run_of
+from pointsman.decision.decision import run_of
 from pointsman.printable import printable_json, table_cell
-from pointsman.stores.ledger._earlier import SHAPE, decision_in
-from pointsman.stores.ledger.port import Attempt, Outcome, Record, RunEntry, Search, Shadow
-from pointsman.stores.ledger.runs import RunRecord, RunUsage, usage_by_run
+from pointsman.stores.ledger._bodies import SHAPE, decision_in
+from pointsman.stores.ledger.port import Attempt, Outcome, Record, RunEntry, Shadow
+from pointsman.stores.ledger.runs import RunRecord, RunUsage, record, usage_by_run
 
 __all__ = ["SHAPE", "Format", "export", "record", "record_in"]
 
@@ -38,18 +38,6 @@ COLUMNS: Final = (
     "domains", "rule", "guidance", "arm", "abstained", "elapsed_us", "outcome_score", "outcome_label",
     "capabilities", "tools_kept", "role", "run", "node", "caller",
 )  # fmt: skip
-
-
-def record(ledger: Search, decision: Decision) -> Record:
-    """Return a decision with the entries that belong to it."""
-    wanted = decision.id
-    return Record(
-        decision,
-        ledger.attempts(wanted),
-        ledger.outcomes(wanted),
-        ledger.text(wanted),
-        ledger.shadows(wanted),
-    )
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
 from pointsman.errors import TooManyOutcomes, UnknownDecision
+from pointsman.remembering import Bounded
 from pointsman.stores.ledger.port import MAX_OUTCOMES, Outcome
 
 __all__ = [
@@ -111,9 +111,8 @@ class Admission:
     """
 
     def __init__(self, size: int) -> None:
-        self._size: Final = size
         self._waiting: Final[dict[str, str]] = {}  # callers by the ids of decisions
-        self._counts: Final[OrderedDict[str, int]] = OrderedDict()  # the last reported on is the last
+        self._counts: Final = Bounded[str, int](size)  # the last reported on is the last
         self.lock: Final = threading.Lock()  # held from looking at a count to adding to it
         self.waits: Final = self._waiting.__setitem__  # called for every request: one operation on a dict
 
@@ -138,7 +137,4 @@ class Admission:
         """
         count = max(written, self._counts.get(decision, 0))
         check_count(decision, count)
-        self._counts[decision] = count + 1
-        self._counts.move_to_end(decision)
-        if len(self._counts) > self._size:
-            self._counts.popitem(last=False)
+        self._counts.keep(decision, count + 1)

@@ -11,13 +11,13 @@ from pointsman.agreement import Compared, Result
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import Verdict
 from pointsman.prices import Prices
-from pointsman.stores.ledger._retention import Reason
 from pointsman.stores.ledger.reading import (
     NO_PRICES,
     DecisionFilter,
     DecisionRow,
     Page,
     Position,
+    Reason,
     Spender,
     Totals,
 )

@@ -1,8 +1,10 @@
-"""Reads of a ledger without the bodies of its decisions: rows of a summary, and their totals."""
+"""Reads of a ledger without the bodies of its decisions: rows of a summary, their sums, and their totals."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import operator
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -14,6 +16,7 @@ from pointsman.vocabulary import OF_SUBAGENT, AgentRole
 __all__ = [
     "FIRED",
     "GAPS",
+    "HOUR",
     "MOST_ROWS",
     "NO_PRICES",
     "SELECTED",
@@ -21,14 +24,23 @@ __all__ = [
     "DecisionRow",
     "Page",
     "Part",
+    "PartSums",
     "PartTotals",
     "Position",
+    "Reason",
     "Result",
     "Spender",
     "Totals",
+    "TurnSums",
     "TurnTotals",
+    "add_row",
     "belongs",
+    "beside_of",
+    "spenders_of",
+    "totals_of",
 ]
+
+HOUR: Final = 3_600.0
 
 NO_PRICES: Final[Mapping[str, Prices]] = {}
 
@@ -41,6 +53,9 @@ GAPS: Final = (0, 60, 120, 180, 240, 300, 600, 900, 1_800, 3_600, 7_200, 86_400)
 
 #: How a turn ended: without an answer, with one whose upstream reported no tokens, or with its tokens.
 Result = Literal["no_answer", "no_usage", "counted"]
+
+#: Why something was removed: it was older than ``keep_days``, or there is more than ``max_mb``.
+Reason = Literal["age", "size"]
 
 #: Where a page ends: the arrival and the id of its last row.
 Position = tuple[float, str]
@@ -131,7 +146,7 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     added: int = 0  # tokens of the text added to the last message, a quarter of its characters
     judging: float = 0.0  # what judges of its answers cost, as recorded with their verdicts
     parts: tuple[Part, ...] = ()
-    cost: float | None = None  # filled by ``reports.summary.priced``; None where a price is unknown
+    cost: float | None = None  # filled by ``reports.usage.priced``; None where a price is unknown
     baseline_cost: float | None = None  # likewise, what the baseline's answer would have cost
 
     @property
@@ -216,9 +231,72 @@ class Spender(NamedTuple):
     role: str
 
 
+#: Sums by the hour and what else turns have in common; in the order of the fields after these.
+TurnSums = dict[tuple[int, str, str, Result, str, int, bool, str], list[float]]
+#: Likewise of parts; before the tokens stands the number of parts.
+PartSums = dict[tuple[int, str, str, Result, bool, str, str, str], list[float]]
+
+
 def belongs(decision: Decision, session: str) -> bool:
     """Whether a decision is of a session, or of a sub-agent with a session named after it."""
     asked = decision.input
     if asked.session == session:
         return True
     return asked.role is AgentRole.SUBAGENT and asked.session.startswith(session + OF_SUBAGENT)
+
+
+def totals_of(
+    rows: Iterable[DecisionRow], *, since: float = -math.inf, until: float = math.inf, zone: int = 0
+) -> Totals:
+    """Add up rows, as ``Ledger.totals`` does."""
+    first, end = since / HOUR, until / HOUR
+    turns: TurnSums = {}
+    parts: PartSums = {}
+    for row in rows:
+        hour = row.at // HOUR
+        if hour + 1 > first and hour < end:
+            add_row(row, int(hour + zone) // 24 * 24 - zone, turns, parts)
+    return Totals(
+        tuple(TurnTotals(*key, *sums) for key, sums in turns.items()),  # type: ignore[arg-type]
+        tuple(PartTotals(*key, *sums) for key, (_, *sums) in parts.items()),  # type: ignore[arg-type]
+    )
+
+
+def spenders_of(rows: Iterable[DecisionRow], since: float, until: float) -> dict[Spender, Totals]:
+    """Add up rows for each spender, as ``Ledger.spenders`` does."""
+    found: dict[Spender, list[DecisionRow]] = {}
+    for row in rows:
+        if since <= row.at < until:
+            spender = Spender(row.project, row.project_name, row.client, row.caller, row.role)
+            found.setdefault(spender, []).append(msgspec.structs.replace(row, tier="", at=0.0))
+    return {spender: totals_of(of) for spender, of in found.items()}
+
+
+#: Sums before the first row, and the tokens of a turn that has none.
+_NOTHING: Final = (0,) * 13
+_NONE: Final = (0,) * 5
+
+
+def add_row(row: DecisionRow, hour: int, turns: TurnSums, parts: PartSums, sign: int = 1) -> None:
+    """Add a row to the sums of an hour; with ``sign`` -1 take it out of them."""
+    result = row.result
+    is_counted = result == "counted"
+    model = "" if result == "no_answer" else row.model
+    beside = beside_of(row.parts) if row.parts else ""
+    key = (hour, row.tier, model, result, row.own, row.gap, row.asked, beside)
+    tokens = (row.input, row.cached, row.output, row.reused, row.reused > row.cached) if is_counted else _NONE
+    values = (
+        1, *tokens, row.switched, row.trials, row.added if is_counted else 0, row.judging, row.stuck,
+        row.downgraded, row.abstained,
+    )  # fmt: skip
+    change = operator.add if sign > 0 else operator.sub
+    turns[key] = list(map(change, turns.get(key, _NOTHING), values))
+    for part in row.parts:
+        of = (hour, row.tier, model, result, row.asked, beside, part.kind, part.model)
+        spent = (1, part.input, part.cached, part.output)
+        parts[of] = list(map(change, parts.get(of, _NOTHING), spent))
+
+
+def beside_of(parts: Iterable[Part]) -> str:
+    """The models of a turn's parts, sorted, a line each."""
+    return "\n".join(sorted({part.model for part in parts}))

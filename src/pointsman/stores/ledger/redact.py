@@ -57,7 +57,7 @@ _RULES: Final[tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...]] = (
 )
 
 
-#: Text that hints quote comes from outside, and contains no quotation mark itself (``guidance._wording``).
+#: Text that hints quote comes from outside, and contains no quotation mark itself (``guidance.providers``).
 _QUOTED: Final = re.compile(r'"[^"]{0,4000}"')
 #: The stored form in mode "hash"; it may pass twice, on its way through a spill file.
 _HASHED: Final = re.compile(r"sha256:[0-9a-f]{64}")

@@ -1,4 +1,4 @@
-"""Runs of agents together with the questions that they asked models."""
+"""Decisions with their entries, and runs of agents with the questions that they asked models."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from pointsman.decision.decision import run_of
+from pointsman.decision.decision import Decision, run_of
 from pointsman.stores.ledger.port import Attempt, Record, RunEntry, Search
 
-__all__ = ["RunRecord", "RunUsage", "run_record", "usage_by_run"]
+__all__ = ["RunRecord", "RunUsage", "record", "run_record", "usage_by_run"]
 
 #: Seconds by which a question may have arrived before the first entry of its run: clocks are set.
 _BEFORE: Final = 1.0
@@ -42,6 +42,18 @@ class RunRecord(msgspec.Struct, frozen=True):
     questions: tuple[Record, ...] = ()
 
 
+def record(ledger: Search, decision: Decision) -> Record:
+    """Return a decision with the entries that belong to it."""
+    wanted = decision.id
+    return Record(
+        decision,
+        ledger.attempts(wanted),
+        ledger.outcomes(wanted),
+        ledger.text(wanted),
+        ledger.shadows(wanted),
+    )
+
+
 def usage_by_run(records: Iterable[Record]) -> dict[str, RunUsage]:
     """Add up the usage of the questions of each run, by the run's id."""
     found: dict[str, RunUsage] = {}
@@ -67,9 +79,7 @@ def run_record(ledger: Search, run_id: str) -> RunRecord | None:
         if decision.input.arrived_at < began:
             break
         if run_of(decision)[0] == run_id:
-            wanted = decision.id
-            belonging = ledger.attempts(wanted), ledger.outcomes(wanted), ledger.text(wanted)
-            questions.append(Record(decision, *belonging, ledger.shadows(wanted)))
+            questions.append(record(ledger, decision))
     usage = usage_by_run(questions).get(run_id, RunUsage())
     return RunRecord(run_id, session, entries, usage, tuple(reversed(questions)))
 

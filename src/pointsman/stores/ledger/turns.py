@@ -7,11 +7,9 @@ costs against any baseline follow from sums (docs/notebook/0160).
 from __future__ import annotations
 
 import math
-import operator
 from bisect import bisect_right
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -25,45 +23,28 @@ from pointsman.stores.ledger.port import (
     Record,
     ShadowAnswer,
 )
-from pointsman.stores.ledger.reading import (
-    FIRED,
-    GAPS,
-    SELECTED,
-    DecisionRow,
-    Part,
-    PartTotals,
-    Result,
-    Spender,
-    Totals,
-    TurnTotals,
-)
+from pointsman.stores.ledger.reading import FIRED, GAPS, SELECTED, DecisionRow, Part
 from pointsman.vocabulary import Stage
 
 __all__ = [
-    "HOUR",
     "Before",
-    "PartSums",
     "TurnSummary",
-    "TurnSums",
     "Turns",
     "Usage",
-    "add_row",
     "answered",
-    "beside_of",
     "goes_on",
     "rows_of",
-    "spenders_of",
-    "totals_of",
     "usage",
 ]
-
-HOUR: Final = 3_600.0
 
 #: Characters of a token, as where a request's length is estimated.
 CHARACTERS: Final = 4
 
-#: Turns and sessions remembered while their answers are awaited, about 1 kB each.
+#: Turns and sessions remembered while their answers are awaited.
 REMEMBERED: Final = 4_096
+#: Of the turns, those that are remembered whole though they are answered, some kilobytes each: not fewer than
+#: one batch writes.
+WHOLE: Final = 1_000
 
 #: Reasons of a decision whose question was asked, and paid for, in vain.
 _ASKED_IN_VAIN: Final = frozenset({"tiers.abstained.llm-failed", "tiers.abstained.llm-invalid"})
@@ -77,12 +58,10 @@ _MOST_SELECTED: Final = 16
 #: Most tokens of a turn: sums of a million such turns are numbers that SQLite can hold.
 MOST: Final = 10**12
 
+_UNUSED: Final = (0, 0, 0)
+
 Kept = TypeVar("Kept")
 Belonging: TypeAlias = Attempt | Outcome | ShadowAnswer
-#: Sums by the hour and what else turns have in common; in the order of the fields after these.
-TurnSums = dict[tuple[int, str, str, Result, str, int, bool, str], list[float]]
-#: Likewise of parts; before the tokens stands the number of parts.
-PartSums = dict[tuple[int, str, str, Result, bool, str, str, str], list[float]]
 
 
 class Usage(NamedTuple):
@@ -102,10 +81,12 @@ class Before(NamedTuple):
     tried: str | None  # the one model that was tried; empty for several, None for none
 
 
-def answered(attempts: Iterable[Attempt]) -> Attempt | None:
+def answered(attempts: Sequence[Attempt]) -> Attempt | None:
     """Return the attempt that answered, if one did."""
-    good = [attempt for attempt in attempts if 200 <= attempt.status < 300 and not attempt.error]
-    return good[-1] if good else None
+    for attempt in reversed(attempts):
+        if 200 <= attempt.status < 300 and not attempt.error:
+            return attempt
+    return None
 
 
 def usage(attempt: Attempt | ShadowAnswer | None) -> Usage | None:
@@ -116,8 +97,7 @@ def usage(attempt: Attempt | ShadowAnswer | None) -> Usage | None:
     return Usage(sent, min(attempt.cached_tokens or 0, sent), min(attempt.output_tokens, MOST))
 
 
-@dataclass(slots=True)
-class TurnSummary:
+class TurnSummary(msgspec.Struct):
     """A decision with what became of it so far."""
 
     decision: Decision
@@ -172,8 +152,11 @@ class TurnSummary:
             tries = tuple(sorted(tries, key=lambda attempt: attempt.number))
         answer = answered(tries)
         used = usage(answer)
-        first = "".join(decision.chain[:1])
+        sent, cached, output = used or _UNUSED
+        said = self.said
+        first = decision.chain[0] if decision.chain else ""
         domains, firings = decision.domains, decision.guidance.firings if decision.guidance else ()
+        has_parts = self.trials or len(tries) > 1 or (tries and answer is None)
         gap, reused, own, switched = self._beside_before(answer, used)
         return DecisionRow(
             id=decision.id,
@@ -195,14 +178,14 @@ class TurnSummary:
             else asked.signals,
             stuck=bool(firings),
             downgraded=bool(answer and first and answer.model != first and not _is_agreed(tries))
-            or any(reason.code == _LOWER for reason in decision.reasons),
+            or _LOWER in [reason.code for reason in decision.reasons],
             abstained=bool(decision.abstained),
-            label=self.said.label if self.said else "",
-            score=self.said.score if self.said else None,
-            labelled=self.said is not None,
-            input=used.input if used else 0,
-            cached=used.cached if used else 0,
-            output=used.output if used else 0,
+            label=said.label if said else "",
+            score=said.score if said else None,
+            labelled=said is not None,
+            input=sent,
+            cached=cached,
+            output=output,
             gap=gap,
             reused=reused,
             own=own,
@@ -211,7 +194,7 @@ class TurnSummary:
             trials=len(self.trials),
             added=sum(len(each.text) for each in decision.injections) // CHARACTERS,
             judging=self.judging,
-            parts=tuple(_parts(tries, answer, self.trials)),
+            parts=tuple(_parts(tries, answer, self.trials)) if has_parts else (),
         )
 
     def tried(self) -> str | None:
@@ -273,12 +256,14 @@ class Turns:
     """Turns while they happen: remembers the last of each session, and those that may still be answered.
 
     Beyond ``size`` sessions or turns the oldest are forgotten: a session that comes back after that begins
-    anew, as if it had no turn before.
+    anew, as if it had no turn before. Of an answered turn beyond the latest ``WHOLE`` only its state for the
+    next one is remembered.
     """
 
     def __init__(self, size: int = REMEMBERED) -> None:
         self._size: Final = size
         self._turns: Final[OrderedDict[str, TurnSummary]] = OrderedDict()  # by id of the decision
+        self._latest: Final[deque[TurnSummary]] = deque()  # at most ``WHOLE``
         self._last: Final[OrderedDict[str, TurnSummary | Before]] = OrderedDict()  # by conversation
         self._verified: Final[OrderedDict[str, int]] = OrderedDict()  # message asked about last, by session
 
@@ -305,7 +290,20 @@ class Turns:
         if session:
             self._follow(turn, session)
         _keep(self._turns, decision.id, turn, self._size)
+        self._latest.append(turn)
+        if len(self._latest) > WHOLE:
+            self._shed(self._latest.popleft())
         return turn
+
+    def _shed(self, turn: TurnSummary) -> None:
+        """Forget an answered turn, but for its state for the next turn of its session."""
+        if answered(turn.attempts) is None:
+            return  # it may still be
+        self._turns.pop(turn.decision.id, None)
+        session = turn.decision.input.conversation
+        if self._last.get(session) is turn:
+            turn.settle()
+            self._last[session] = turn.after()
 
     def get(self, decision_id: str) -> TurnSummary | None:
         """Return a turn that is remembered."""
@@ -333,6 +331,7 @@ class Turns:
     def clear(self) -> None:
         """Forget everything."""
         self._turns.clear()
+        self._latest.clear()
         self._last.clear()
         self._verified.clear()
 
@@ -387,60 +386,3 @@ def rows_of(records: Iterable[Record], turns: Turns | None = None) -> Iterator[D
     turns = turns or Turns()
     for record in records:
         yield turns.begin(record.decision, (*record.attempts, *record.shadows, *record.outcomes)).row()
-
-
-def totals_of(
-    rows: Iterable[DecisionRow], *, since: float = -math.inf, until: float = math.inf, zone: int = 0
-) -> Totals:
-    """Add up rows, as ``Ledger.totals`` does."""
-    first, end = since / HOUR, until / HOUR
-    turns: TurnSums = {}
-    parts: PartSums = {}
-    for row in rows:
-        hour = row.at // HOUR
-        if hour + 1 > first and hour < end:
-            add_row(row, int(hour + zone) // 24 * 24 - zone, turns, parts)
-    return Totals(
-        tuple(TurnTotals(*key, *sums) for key, sums in turns.items()),  # type: ignore[arg-type]
-        tuple(PartTotals(*key, *sums) for key, (_, *sums) in parts.items()),  # type: ignore[arg-type]
-    )
-
-
-def spenders_of(rows: Iterable[DecisionRow], since: float, until: float) -> dict[Spender, Totals]:
-    """Add up rows for each spender, as ``Ledger.spenders`` does."""
-    found: dict[Spender, list[DecisionRow]] = {}
-    for row in rows:
-        if since <= row.at < until:
-            spender = Spender(row.project, row.project_name, row.client, row.caller, row.role)
-            found.setdefault(spender, []).append(msgspec.structs.replace(row, tier="", at=0.0))
-    return {spender: totals_of(of) for spender, of in found.items()}
-
-
-#: Sums before the first row, and the tokens of a turn that has none.
-_NOTHING: Final = (0,) * 13
-_NONE: Final = (0,) * 5
-
-
-def add_row(row: DecisionRow, hour: int, turns: TurnSums, parts: PartSums, sign: int = 1) -> None:
-    """Add a row to the sums of an hour; with ``sign`` -1 take it out of them."""
-    result = row.result
-    is_counted = result == "counted"
-    model = "" if result == "no_answer" else row.model
-    beside = beside_of(row.parts) if row.parts else ""
-    key = (hour, row.tier, model, result, row.own, row.gap, row.asked, beside)
-    tokens = (row.input, row.cached, row.output, row.reused, row.reused > row.cached) if is_counted else _NONE
-    values = (
-        1, *tokens, row.switched, row.trials, row.added if is_counted else 0, row.judging, row.stuck,
-        row.downgraded, row.abstained,
-    )  # fmt: skip
-    change = operator.add if sign > 0 else operator.sub
-    turns[key] = list(map(change, turns.get(key, _NOTHING), values))
-    for part in row.parts:
-        of = (hour, row.tier, model, result, row.asked, beside, part.kind, part.model)
-        spent = (1, part.input, part.cached, part.output)
-        parts[of] = list(map(change, parts.get(of, _NOTHING), spent))
-
-
-def beside_of(parts: Iterable[Part]) -> str:
-    """The models of a turn's parts, sorted, a line each."""
-    return "\n".join(sorted({part.model for part in parts}))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pointsman.stores.sessions._memory import ByOwner, MemorySessions, owner_of
-from pointsman.stores.sessions._shared import SharedSessions
 from pointsman.stores.sessions._sqlite import SqliteSessions
 from pointsman.stores.sessions._valkey import ValkeySessions
 from pointsman.stores.sessions.port import SessionStore
 
-__all__ = ["ByOwner", "MemorySessions", "SessionStore", "SharedSessions", "SqliteSessions",
-           "ValkeySessions", "owner_of"]  # fmt: skip
+__all__ = ["ByOwner", "MemorySessions", "SessionStore", "SqliteSessions", "ValkeySessions", "owner_of"]

@@ -69,7 +69,7 @@ class ByOwner(Generic[Key]):
 
 
 class MemorySessions:
-    """Forgets at restart. For the threads of one process; several processes share a store outside.
+    """Forgets at restart. For the threads of one process; workers hand a session over (``gateway.workers``).
 
     Beyond its size, the caller with the most sessions loses the one that it has left unused longest.
     """
@@ -143,8 +143,8 @@ class MemorySessions:
             self._kept.clear()
             self._by_owner.clear()
 
-    def _keep(self, session: str, put_at: float, memory: bytes) -> str | None:
-        """Store a session's memory, and return the session that made room, if one did."""
+    def _keep(self, session: str, put_at: float, memory: bytes) -> tuple[str, float] | None:
+        """Store a session's memory; return the session that made room, if one did, and when it was put."""
         with self._lock:
             self._kept[session] = (put_at, memory)
             self._kept.move_to_end(session)
@@ -154,12 +154,12 @@ class MemorySessions:
             gone = self._by_owner.first_to_go()
             if gone is None:
                 gone = next(iter(self._kept))
-            self._drop(gone)
-            return gone
+            return gone, self._drop(gone)
 
-    def _drop(self, session: str) -> None:
-        del self._kept[session]
+    def _drop(self, session: str) -> float:
+        """Remove a session; return when it was put."""
         self._by_owner.take(owner_of(session), session)
+        return self._kept.pop(session)[0]
 
     def _expired(self, put_at: float) -> bool:
         return self._clock() - put_at > self._ttl

@@ -14,7 +14,7 @@ from pointsman.errors import StoreUnavailable
 from pointsman.stores._sqlite_file import SqliteFile, insert
 from pointsman.stores.batch_writer import BatchWriter
 from pointsman.stores.sessions._memory import MemorySessions
-from pointsman.stores.sessions._stored import is_text, stored_form
+from pointsman.stores.sessions.port import is_text, stored_form
 from pointsman.vocabulary import DAY
 
 __all__ = ["SqliteSessions", "session_file"]
@@ -35,7 +35,7 @@ MIGRATIONS: Final = (
 SWEEP: Final = 60.0
 
 _PUT: Final = "INSERT OR REPLACE INTO sessions (id, put_at, memory) VALUES {rows}"
-_FORGET: Final = "DELETE FROM sessions WHERE id = ?"
+_FORGET: Final = "DELETE FROM sessions WHERE id = ? AND put_at <= ?"  # not what another process put later
 _EXPIRE: Final = "DELETE FROM sessions WHERE put_at < ?"
 _EVICT: Final = (
     "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions ORDER BY put_at DESC LIMIT -1 OFFSET ?)"
@@ -60,6 +60,8 @@ def session_file(path: Path) -> SqliteFile:
 
 class SqliteSessions(MemorySessions):
     """Reads the file once, when made, and writes it from a thread: no request waits for the disk.
+
+    Several processes may write one file: a session is the process's that put it last.
 
     Texts that a memory quotes stay in this process: the file has digests in their place.
 
@@ -97,7 +99,7 @@ class SqliteSessions(MemorySessions):
         gone = self._keep(session, now, memory)
         self._writer.put(_Change(session, now, memory))
         if gone is not None:  # else the file would keep the newest of all callers together
-            self._writer.put(_Change(gone, now, None))
+            self._writer.put(_Change(*gone, None))
 
     def forget(self, session: str, /) -> bool:
         """Forget a session; tell whether anything was known of it."""
@@ -136,7 +138,7 @@ class SqliteSessions(MemorySessions):
             with connection:
                 insert(connection, _PUT, [_stored(change) for change in last if change.memory is not None])
                 connection.executemany(
-                    _FORGET, [(change.session,) for change in last if change.memory is None]
+                    _FORGET, [(change.session, change.put_at) for change in last if change.memory is None]
                 )
                 self._sweep(connection)
         except sqlite3.Error as error:

@@ -1,11 +1,14 @@
-"""The SessionStore port: storage of the memory of sessions between turns."""
+"""The SessionStore port, and the stored form of a memory: no word of a conversation leaves the process."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Final, Protocol
 
-__all__ = ["SessionStore"]
+import msgspec
+
+from pointsman.decision.memory import Memory, without_content
 
 
 class SessionStore(Protocol):
@@ -48,3 +51,54 @@ class SessionStore(Protocol):
     def close(self) -> None:
         """Release files and connections."""
         ...
+
+
+#: What a memory holds that holds any text: a call that failed, or something added to a message.
+_MARKS: Final = (b'"error"', b'"additions"')
+
+#: Sessions with a memory that is held with its texts: those that are stuck, 8 kB each.
+WHOLE: Final = 1_000
+
+_decode: Final = msgspec.json.Decoder(Memory).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def stored_form(memory: bytes) -> bytes:
+    """Return a memory with digests in the place of texts; the same bytes if it holds none."""
+    if not any(mark in memory for mark in _MARKS):
+        return memory
+    try:
+        return _encode(without_content(_decode(memory)))
+    except msgspec.MsgspecError:  # of another program: it knows what it keeps
+        return memory
+
+
+def is_text(name: str) -> bool:
+    """Tell whether a name has UTF-8: a lone surrogate, which JSON can smuggle in, has none."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class WholeMemories:
+    """The texts of memories that are stored outside with digests in their place."""
+
+    def __init__(self) -> None:
+        self._kept: Final[OrderedDict[str, tuple[bytes, bytes]]] = OrderedDict()  # as stored, and as put
+
+    def store(self, session: str, memory: bytes) -> bytes:
+        """Return what of a memory may be stored outside."""
+        stored = stored_form(memory)
+        self._kept.pop(session, None)
+        if stored is not memory:
+            self._kept[session] = stored, memory
+            if len(self._kept) > WHOLE:
+                self._kept.popitem(last=False)
+        return stored
+
+    def whole(self, session: str, found: bytes) -> bytes:
+        """Return a stored memory with its texts, unless the session has continued in another process."""
+        stored, whole = self._kept.get(session, (b"", b""))
+        return whole if stored and stored == found else found

@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
-from psycopg import errors, pq
+from psycopg import errors, pq, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pointsman.errors import ConfigError, StoreUnavailable
-from pointsman.stores.ledger.postgres._patience import PatientConnection, Silent
 from pointsman.stores.ledger.postgres._schema import SCHEMA, is_made, prepare, state_of
 from pointsman.stores.schema_version import SchemaState
 
-__all__ = ["Connection", "Database", "Reader"]
-
 T = TypeVar("T")
+Row: TypeAlias = tuple[object, ...]
 Rows: TypeAlias = list[tuple[Any, ...]]
 Values: TypeAlias = Sequence[object] | Mapping[str, object]
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
@@ -223,11 +221,6 @@ class Reader:
             self._flush()
         return self._guarded(lambda connection: _rows(connection, query, values), patience) or []
 
-    def read_both(self, first: str, second: str, values: Values) -> tuple[Rows, Rows]:
-        """Return the rows of two queries, which see the same state. Raises as ``read``."""
-        self._flush()
-        return self._guarded(lambda connection: _both(connection, first, second, values)) or ([], [])
-
     def resume(self) -> None:
         """Ask again at once: the database has been reached."""
         self._failed = _NEVER
@@ -302,7 +295,45 @@ def _rows(connection: Connection, query: str, values: Values) -> Rows:
     return connection.execute(query, values, binary=True).fetchall()
 
 
-def _both(connection: Connection, first: str, second: str, values: Values) -> tuple[Rows, Rows]:
-    with connection.transaction():
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        return _rows(connection, first, values), _rows(connection, second, values)
+class Silent(psycopg.OperationalError):
+    """The server holds the connection open and answers nothing."""
+
+
+class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that waits no longer than its patience, in seconds.
+
+    The server enforces the limits of a statement. A server that is frozen, or on a frozen host, does not.
+    """
+
+    patience = math.inf
+
+    def wait(self, gen: Generator[Any, Any, T], *args: Any, **more: Any) -> T:
+        """Wait for a step of the protocol."""
+        found: T = super().wait(_until(gen, self.patience), *args, **more)
+        return found
+
+
+def _until(gen: Generator[Any, Any, T], patience: float) -> Generator[Any, Any, T]:
+    deadline = time.monotonic() + patience
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            if not ready and time.monotonic() > deadline:  # psycopg looks every tenth of a second
+                raise Silent(f"nothing was answered for {patience:g} s")
+            wanted = gen.send(ready)
+    except StopIteration as end:
+        answer: T = end.value
+        return answer
+
+
+def copy_in(connection: Connection, table: str, columns: dict[str, str], rows: Sequence[Row]) -> None:
+    """Append rows by a binary COPY."""
+    if not rows:
+        return
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(sql.Identifier(table), names)
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+        copy.set_types(list(columns.values()))
+        for row in rows:
+            copy.write_row(row)

@@ -1,4 +1,9 @@
-"""The ledger in PostgreSQL: copied in from a thread, read by anyone."""
+"""The ledger in PostgreSQL: copied in from a thread, read by anyone; days over a bound are removed whole.
+
+Age is by the server's clock: one gateway with a clock that is ahead must not remove the entries of all.
+All gateways together remove one day in a sweep, so that a wrong clock of the server, or a bound set by
+mistake, is noticed before everything is gone.
+"""
 
 from __future__ import annotations
 
@@ -6,49 +11,45 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import psycopg
 
 from pointsman.decision.decision import TextMode
 from pointsman.errors import StoreUnavailable
-from pointsman.prices import Prices
-from pointsman.stores.ledger._hour_values import hour_of
-from pointsman.stores.ledger._reader import StoredLedger
-from pointsman.stores.ledger._retention import NONE_REMOVED, SWEEP, Reason, Removed, Retention
+from pointsman.stores.ledger._reader import Rows, StoredLedger
+from pointsman.stores.ledger._retention import (
+    LEAST_POLICIES,
+    MOST_OWNERS,
+    MOST_POLICIES,
+    NONE_REMOVED,
+    SWEEP,
+    Removed,
+    Retention,
+)
+from pointsman.stores.ledger._schema import POSTGRES, Statements
 from pointsman.stores.ledger._spill import SpillFile
-from pointsman.stores.ledger._statements import POSTGRES, Statements
-from pointsman.stores.ledger._sums import spenders_in, totals_in
+from pointsman.stores.ledger._summaries import totals_in
+from pointsman.stores.ledger._sums import hour_of
 from pointsman.stores.ledger.port import (
     Entry,
 )
-from pointsman.stores.ledger.postgres._connection import Database, Reader
-from pointsman.stores.ledger.postgres._retention import remove_day
-from pointsman.stores.ledger.postgres._rows import clean
-from pointsman.stores.ledger.postgres._schema import SCHEMA
+from pointsman.stores.ledger.postgres._connection import Connection, Database, Reader
+from pointsman.stores.ledger.postgres._rows import BatchCopier
+from pointsman.stores.ledger.postgres._schema import KEEP_META, LOCK, SCHEMA, clean, partitions_of
 from pointsman.stores.ledger.postgres._summaries import (
-    LIVE_TOTALS,
-    SPENDERS,
+    SEARCH,
     TOTALS,
-    row_in,
-    search_of,
-    session_of,
+    seal,
+    seal_one,
 )
-from pointsman.stores.ledger.postgres._summarizer import seal_one
-from pointsman.stores.ledger.postgres._writing import BatchCopier
 from pointsman.stores.ledger.reading import (
-    MOST_ROWS,
-    NO_PRICES,
-    DecisionFilter,
-    DecisionRow,
-    Page,
-    Position,
-    Spender,
+    Reason,
     Totals,
 )
 from pointsman.stores.schema_version import Schema, SchemaState
-
-__all__ = ["PostgresLedger"]
+from pointsman.vocabulary import DAY
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ log = logging.getLogger(__name__)
 SEAL_EVERY: Final = 60.0
 
 #: Seconds after which a search of the console is ended.
-SEARCH: Final = 5.0
+SECONDS: Final = 5.0
 
 #: Seconds for which a caller waits for one row of a server that answers nothing.
 _ONE_ROW: Final = 5.0
@@ -97,11 +98,12 @@ class PostgresLedger(StoredLedger):
         self._fault_at_start = ""
         self._copier: Final = BatchCopier(self._database, text, clock)
         self._rows: Final = Reader(self._database, self.flush)
-        self._summaries: Final = Reader(self._database, self.flush, seconds=SEARCH)
+        self._summaries: Final = Reader(self._database, self.flush, seconds=SECONDS)
         super().__init__(queue=queue, text=text, spill=spill)
 
     schema: Final[Schema] = SCHEMA
     _statements = Statements(POSTGRES)
+    _search = SEARCH
 
     @property
     def where(self) -> str:
@@ -150,36 +152,10 @@ class PostgresLedger(StoredLedger):
         """
         return self._database.migrate()
 
-    def search(
-        self,
-        wanted: DecisionFilter,
-        *,
-        before: Position | None = None,
-        limit: int = 100,
-        models: Mapping[str, Prices] = NO_PRICES,
-    ) -> Page:
-        """Return a page of the decisions that meet a filter, the newest first."""
-        limit = max(0, min(limit, MOST_ROWS))
-        rows = list(map(row_in, self._summaries.read(*search_of(wanted, before, limit + 1, models))))
-        shown = tuple(rows[:limit])
-        return Page(shown, (shown[-1].at, shown[-1].id) if shown and len(rows) > limit else None)
-
-    def session(self, session: str, /) -> tuple[DecisionRow, ...]:
-        """Return the decisions of a session and its sub-agents, the oldest first."""
-        return tuple(map(row_in, self._summaries.read(*session_of(session, MOST_ROWS))))
-
     def totals(self, *, since: float = -math.inf, until: float = math.inf, zone: int = 0) -> Totals:
         """Return the sums of a period, by days of a zone."""
         period = {"since": hour_of(since), "until": hour_of(until, math.ceil), "zone": zone}
-        return totals_in(*self._summaries.read_both(TOTALS, LIVE_TOTALS, period))
-
-    def spenders(self, *, since: float, until: float) -> Mapping[Spender, Totals]:
-        """Return the sums of a period for each spender."""
-        return spenders_in(self._summaries.read(SPENDERS, {"since": since, "until": until}))
-
-    def unsummarized(self) -> int:
-        """Return 0: every decision is written with its summary."""
-        return 0
+        return totals_in(self._summary_rows(TOTALS, period))
 
     def close(self) -> None:
         """Write what waits and release the connections; what cannot be written is counted as lost."""
@@ -197,6 +173,9 @@ class PostgresLedger(StoredLedger):
 
     def _query(self, query: str, *values: object, is_short: bool = False) -> list[tuple[Any, ...]]:
         return self._rows.read(query, values, patience=_ONE_ROW if is_short else None)
+
+    def _summary_rows(self, query: str, values: Sequence[object] | Mapping[str, object], /) -> Rows:
+        return self._summaries.read(query, values)
 
     def _clean(self, text: str) -> str:
         return clean(text)
@@ -236,3 +215,121 @@ class PostgresLedger(StoredLedger):
 
     def _said(self, error: Exception) -> str:
         return self._database.unavailable("cannot write", error).message
+
+
+#: Milliseconds for which removing waits for those who read; they wait for it no longer.
+_PATIENCE: Final = 1_000
+
+_OWNERS: Final = (
+    "DELETE FROM owners WHERE at < "
+    "(SELECT at FROM owners ORDER BY at DESC OFFSET %s LIMIT 1)"  # none where there are not so many
+)
+_LATEST: Final = "(SELECT version FROM policies ORDER BY last DESC NULLS FIRST LIMIT %s)"
+_POLICIES: Final = (
+    f"DELETE FROM policies WHERE version NOT IN {_LATEST} OR (last <= %s AND version NOT IN {_LATEST})"  # noqa: S608 - words above
+)
+_WRITERS: Final = "DELETE FROM writers WHERE at < %s"
+#: The server's clock, and when a day was removed last, in seconds since the epoch.
+_TIMES: Final = (
+    "SELECT extract(epoch FROM now())::float8, "
+    "coalesce((SELECT value::float8 FROM meta WHERE name = 'removed_at'), '-infinity')"
+)
+#: The hour since the epoch before which rows were removed: it never goes back.
+_ROWS_FROM: Final = """INSERT INTO meta AS known (name, value) VALUES ('rows_from', %s) ON CONFLICT (name)
+    DO UPDATE SET value = greatest(known.value::bigint, excluded.value::bigint)::text"""
+#: Tables with rows that are counted when a day goes. What belongs to decisions goes with them.
+_COUNTED: Final = ("decisions", "passed", "runs")
+
+
+def remove_day(connection: Connection, retention: Retention, where: str) -> Removed:
+    """Remove the oldest day if it is over a bound, and no gateway has removed one in this sweep.
+
+    The day of the server's clock and later ones stay whatever their size.
+
+    Args:
+        connection: To write with.
+        retention: The bounds.
+        where: The database, for the log.
+
+    Returns:
+        How many decisions, passed requests and steps of runs were removed, by reason.
+    """
+    with connection.transaction():
+        connection.execute(f"SET LOCAL lock_timeout = {_PATIENCE}")
+        [free] = connection.execute("SELECT pg_try_advisory_xact_lock(%s, 3)", (LOCK,)).fetchone() or (False,)
+        if not free:
+            return {}
+        now, removed_at = connection.execute(_TIMES).fetchone() or (-math.inf, -math.inf)
+        is_due = not 0 <= now - removed_at < SWEEP
+        days = partitions_of(connection) if is_due else {}
+        found = _over({day: sum(size for _, size in tables) for day, tables in days.items()}, retention, now)
+        removed: Removed = {}
+        if found is not None:
+            day, reason = found
+            removed[reason] = _drop(connection, day, [name for name, _ in days[day]])
+        sums = is_due and _drop_sums(connection, retention, now, min(days, default=int(now // DAY)))
+        if found is not None or sums:
+            connection.execute(KEEP_META, ("removed_at", repr(now)))
+        until = now - retention.keep_days * DAY if retention.keep_days is not None else -math.inf
+        connection.execute(_POLICIES, (MOST_POLICIES, until, LEAST_POLICIES))
+        connection.execute(_OWNERS, (MOST_OWNERS,))
+        connection.execute(_WRITERS, (now - DAY,))
+    if sums:
+        log.warning(
+            "the ledger in PostgreSQL at %s: removed the sums of a day: older than keep_sums_days = %g",
+            *(where, retention.keep_sums_days),
+        )
+    if found is not None:
+        megabytes = sum(size for _, size in days[day]) / 1024 / 1024
+        log.warning(
+            "the ledger in PostgreSQL at %s: removed %s (UTC), %d decisions and other entries, %.1f MiB: %s",
+            *(where, _date(day), removed[reason], megabytes, retention.why(reason)),
+        )
+    return removed
+
+
+def _drop(connection: Connection, day: int, tables: list[str]) -> int:
+    """Remove a day since the epoch, not its sums; return how many rows of ``_COUNTED`` it had."""
+    count = 0
+    hours = (day * 24, (day + 1) * 24)
+    connection.execute(_ROWS_FROM, (str(hours[1]),))
+    left = connection.execute("SELECT hour FROM dirty WHERE hour >= %s AND hour < %s ORDER BY hour", hours)
+    for [hour] in left.fetchall():
+        seal(connection, hour)
+    for name in tables:
+        if name.startswith(_COUNTED):
+            found = connection.execute(f"SELECT count(*) FROM {name}").fetchone()  # noqa: S608 - as in pg_class
+            count += found[0] if found else 0
+        connection.execute(f"DROP TABLE {name}")
+    return count
+
+
+def _drop_sums(connection: Connection, retention: Retention, now: float, first: int) -> bool:
+    """Remove the sums of the oldest day if they are too old and its entries are gone; whether any were.
+
+    ``first`` is the oldest day since the epoch that has entries.
+    """
+    if retention.keep_sums_days is None:
+        return False
+    until = min(int((now - retention.keep_sums_days * DAY) // DAY), first) * 24
+    [oldest] = connection.execute("SELECT min(hour) FROM hours").fetchone() or (None,)
+    if oldest is None or (end := oldest // 24 * 24 + 24) > until:
+        return False
+    connection.execute("DELETE FROM hours WHERE hour < %s", (end,))
+    connection.execute("DELETE FROM days WHERE hour < %s", (end,))
+    return True
+
+
+def _over(sizes: dict[int, int], retention: Retention, now: float) -> tuple[int, Reason] | None:
+    """The oldest day since the epoch and the bound that it exceeds; None if it exceeds none."""
+    day = min(sizes, default=int(now // DAY))
+    if day >= int(now // DAY):
+        return None
+    if retention.keep_days is not None and (day + 1) * DAY <= now - retention.keep_days * DAY:
+        return day, "age"
+    is_large = retention.max_mb is not None and sum(sizes.values()) > retention.max_mb * 1024 * 1024
+    return (day, "size") if is_large else None
+
+
+def _date(day: int) -> str:
+    return datetime.fromtimestamp(day * DAY, UTC).date().isoformat()

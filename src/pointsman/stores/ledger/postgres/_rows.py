@@ -1,17 +1,20 @@
-"""Entries as rows of PostgreSQL, and how they are copied in."""
+"""Entries as rows of PostgreSQL, copied in by batches: each entry once, whatever the connection does."""
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
+from uuid import uuid4
 
-from psycopg import sql
+import psycopg
 
 from pointsman.decision.decision import Decision, TextMode
-from pointsman.stores.ledger._decoders import ATTEMPT, OUTCOME, SHADOW, TEXT, encode
-from pointsman.stores.ledger._earlier import SHAPE
-from pointsman.stores.ledger._statements import KEEP_OWNER, KEEP_POLICY, POLICY_USED
+from pointsman.errors import StoreUnavailable
+from pointsman.stores.ledger._bodies import ATTEMPT, OUTCOME, SHADOW, SHAPE, TEXT, encode
+from pointsman.stores.ledger._queued import policies_used
+from pointsman.stores.ledger._schema import KEEP_OWNER, KEEP_POLICY, POLICY_USED
 from pointsman.stores.ledger.port import (
     Attempt,
     ComparedAnswers,
@@ -25,21 +28,13 @@ from pointsman.stores.ledger.port import (
     ShadowAnswer,
     ShadowDecision,
 )
-from pointsman.stores.ledger.postgres._connection import Connection
-from pointsman.stores.ledger.postgres._schema import stored_at
+from pointsman.stores.ledger.postgres._connection import Connection, Database, Row, copy_in
+from pointsman.stores.ledger.postgres._schema import Partitions, clean, most, stored_at
+from pointsman.stores.ledger.postgres._summaries import Summarizer
 from pointsman.stores.ledger.redact import kept_decision, kept_step, kept_text
 from pointsman.vocabulary import DAY
 
-__all__ = [
-    "Row",
-    "Rows",
-    "clean",
-    "copy_in",
-    "count_policies",
-    "most",
-]
-
-Row = tuple[object, ...]
+log = logging.getLogger(__name__)
 
 _COLUMNS: Final = {
     "decisions": {
@@ -49,23 +44,10 @@ _COLUMNS: Final = {
     "passed": {"at": "float8", "id": "text", "body": "bytea"},
     "runs": {"at": "float8", "run": "text", "step": "int8", "session": "text", "body": "bytea"},
 }  # fmt: skip
-_MOST: Final = 2**31 - 1
 
 _KEEP_OWNER: Final = KEEP_OWNER.format(rows="(%s, %s, %s)")
 _KEEP_POLICY: Final = KEEP_POLICY.format(rows="(%s, %s)")
 _POLICY_USED: Final = POLICY_USED.format(rows="(%s, %s, %s, %s)")
-
-
-def clean(text: str) -> str:
-    """Return a text as PostgreSQL can hold it: without NUL, and without characters that have no UTF-8."""
-    if not text.isascii():
-        text = text.encode("utf-8", "replace").decode()
-    return text.replace("\0", "\ufffd") if "\0" in text else text
-
-
-def most(count: int) -> int:
-    """Return a count that a column of four bytes can hold."""
-    return min(count, _MOST)
 
 
 def count_policies(connection: Connection, used: Iterable[Row]) -> None:
@@ -75,18 +57,6 @@ def count_policies(connection: Connection, used: Iterable[Row]) -> None:
     """
     for version, *times in sorted(used, key=str):
         connection.execute(_POLICY_USED, (clean(str(version)), *times))
-
-
-def copy_in(connection: Connection, table: str, columns: dict[str, str], rows: Sequence[Row]) -> None:
-    """Append rows by a binary COPY."""
-    if not rows:
-        return
-    names = sql.SQL(", ").join(map(sql.Identifier, columns))
-    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(sql.Identifier(table), names)
-    with connection.cursor() as cursor, cursor.copy(statement) as copy:
-        copy.set_types(list(columns.values()))
-        for row in rows:
-            copy.write_row(row)
 
 
 class Rows:
@@ -169,3 +139,135 @@ class Rows:
         at = stored_at(at)
         self.days.add(int(at // DAY))
         self._rows[table].append((at, *values))
+
+
+#: Seconds since its arrival after which a decision may have been written before: by an import, say. A newer
+#: one with an id of its own was not; looking for each in all partitions would cost more than writing it.
+_NEW: Final = 60.0
+
+#: Errors of the server about the rows, and not about itself: they are tried by halves.
+_REFUSED: Final = (psycopg.DataError, psycopg.IntegrityError)
+
+_REMOVE: Final = "DELETE FROM decisions WHERE id = ANY (%s) RETURNING id, at"
+_NOTE: Final = (
+    "INSERT INTO writers (id, batch, entries, at) VALUES (%s, %s, %s, %s) ON CONFLICT (id) DO UPDATE "
+    "SET batch = excluded.batch, entries = excluded.entries, at = excluded.at"
+)
+
+
+class BatchCopier:
+    """Copies entries with their summaries, a transaction a batch. Not safe for threads: the writer's alone.
+
+    A connection may be lost while a batch is being committed. Each transaction notes its number in a row of
+    this process, so that it is known afterwards whether the batch is there.
+
+    Args:
+        database: Where to.
+        mode: The stored form of texts.
+        clock: Seconds since the epoch.
+    """
+
+    def __init__(self, database: Database, mode: TextMode, clock: Callable[[], float]) -> None:
+        self._database: Final = database
+        self._mode: Final[TextMode] = mode
+        self._clock: Final = clock
+        self._id: Final = uuid4().hex
+        self._number = 0
+        self._unsure = 0  # number of a batch that may have been committed; 0: none
+        self._done = 0  # entries of the present batch that are committed
+        self._refused = 0  # of those, without a row
+        self._partitions: Final = Partitions()
+        self._summarizer: Final = Summarizer()
+
+    def write(self, batch: Sequence[Entry]) -> int:
+        """Write a batch; return how many have no row.
+
+        After a failure it must be given again, with more behind it or not.
+
+        Raises:
+            StoreUnavailable: the database cannot be reached or written.
+        """
+        try:
+            return self._write(batch)
+        except psycopg.Error as error:
+            self._forget()
+            raise self._database.unavailable("cannot write", error) from error
+        except StoreUnavailable:
+            raise
+        except Exception:  # the batch is not given again
+            self._forget()
+            self._unsure = self._done = self._refused = 0
+            raise
+
+    def _write(self, batch: Sequence[Entry]) -> int:
+        self._settle()
+        step, careful = len(batch), False
+        while self._done < len(batch):
+            part = batch[self._done : self._done + step]
+            try:
+                refused = self._transact(part, careful=careful)
+            except _REFUSED as error:
+                self._unsure = 0
+                self._summarizer.clear()
+                self._partitions.forget()
+                if careful and len(part) == 1:
+                    log.warning(
+                        "an entry of the ledger cannot be stored: %s", error.diag.message_primary or error
+                    )
+                    self._done, self._refused = self._done + 1, self._refused + 1
+                elif careful:
+                    step = len(part) // 2
+                careful = True  # a row may be there already: those are replaced
+                continue
+            self._done, self._refused = self._done + len(part), self._refused + refused
+        refused, self._done, self._refused = self._refused, 0, 0
+        return refused
+
+    def _settle(self) -> None:
+        """Find out whether the last batch was committed before the connection was lost."""
+        if not self._unsure:
+            return
+        query = "SELECT entries FROM writers WHERE id = %s AND batch = %s"
+        found = self._database.writer().execute(query, (self._id, self._unsure)).fetchone()
+        self._done += found[0] if found else 0
+        self._unsure = 0
+
+    def _transact(self, part: Sequence[Entry], *, careful: bool) -> int:
+        rows, kept = Rows(self._mode, self._clock, self._summarizer.arrival), []
+        for entry in part:
+            try:
+                rows.add(entry)
+            except (TypeError, ValueError, RecursionError):  # counted: there is no row of it
+                continue
+            kept.append(entry)
+        decisions = [entry for entry in kept if type(entry) is Decision]
+        connection = self._database.writer()
+        self._partitions.ensure(connection, rows.days)
+        self._number += 1
+        self._unsure = self._number
+        with connection.transaction():
+            removed = self._removed(connection, decisions, careful=careful)
+            rows.copy(connection)
+            self._summarizer.write(connection, kept, removed, careful=careful)
+            count_policies(connection, policies_used(decisions))
+            connection.execute(_NOTE, (self._id, self._number, len(part), self._clock()))
+        self._unsure = 0
+        return len(part) - len(kept)
+
+    def _removed(
+        self, connection: Connection, decisions: Sequence[Decision], *, careful: bool
+    ) -> dict[str, float]:
+        """Take out decisions that are written anew; return when they arrived, by id."""
+        old = self._clock() - _NEW
+        again = [
+            clean(each.id)
+            for each in decisions
+            if careful or stored_at(each.input.arrived_at) < old or self._summarizer.remembers(each.id)
+        ]
+        return dict(connection.execute(_REMOVE, (again,)).fetchall()) if again else {}
+
+    def _forget(self) -> None:
+        """Forget the known state of the database: it may have changed."""
+        self._summarizer.clear()
+        self._partitions.forget()
+        self._database.close_writer()

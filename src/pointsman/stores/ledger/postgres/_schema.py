@@ -17,9 +17,6 @@ from pointsman.errors import StoreUnavailable
 from pointsman.stores.schema_version import Schema, SchemaState, meta_of
 from pointsman.vocabulary import DAY
 
-__all__ = ["KEEP_META", "LATEST", "LOCK", "PARTITIONED", "SCHEMA", "Partitions", "is_made", "partitions_of",
-           "prepare", "state_of", "stored_at"]  # fmt: skip
-
 log = logging.getLogger(__name__)
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
@@ -28,6 +25,8 @@ Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 LOCK: Final = 0x5074736D
 #: Seconds since the epoch of the last day that has a partition: the end of the year 2199.
 LATEST: Final = 7_258_118_399.0
+#: Most of a column of four bytes.
+_MOST: Final = 2**31 - 1
 
 #: Tables with a partition for each day.
 PARTITIONED: Final = ("decisions", "entries", "passed", "runs", "summaries")
@@ -212,6 +211,18 @@ def state_of(connection: Connection, where: str, schema: Schema = SCHEMA) -> Sch
     state = SchemaState.found(int(found[0]) if found else 0, meta)
     schema.check(state, f"the ledger in PostgreSQL at {where}")
     return state
+
+
+def clean(text: str) -> str:
+    """Return a text as PostgreSQL can hold it: without NUL, and without characters that have no UTF-8."""
+    if not text.isascii():
+        text = text.encode("utf-8", "replace").decode()
+    return text.replace("\0", "\ufffd") if "\0" in text else text
+
+
+def most(count: int) -> int:
+    """Return a count that a column of four bytes can hold."""
+    return min(count, _MOST)
 
 
 def stored_at(seconds: float) -> float:

@@ -1,49 +1,55 @@
-"""The summaries of a ledger in PostgreSQL: a row a decision, the searches among rows, and their sums."""
+"""The summaries of a ledger in PostgreSQL: written with their entries, searched, and added up by hours.
+
+Several gateways write: a session's turn before may be another's, and an outcome of a decision may come to any
+of them. So the last turn of each session is looked up, turns of other processes are read whole, and an
+outcome that another has recorded stays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 
-from pointsman.stores.ledger._summaries import SearchDialect, SummarySearch
-from pointsman.stores.ledger._sums import KEYS, RESULT_NUMBERS, RESULTS, SUMS
-from pointsman.stores.ledger.postgres._rows import Row, clean, most
-from pointsman.stores.ledger.postgres._schema import stored_at
-from pointsman.stores.ledger.reading import (
-    GAPS,
-    DecisionRow,
-    Part,
-    Spender,
+from pointsman.decision.decision import Decision
+from pointsman.errors import StoreUnavailable
+from pointsman.stores.ledger._bodies import READERS, read_decision
+from pointsman.stores.ledger._summaries import (
+    KEYS,
+    RESULT_NUMBERS,
+    SUMS,
+    SearchDialect,
+    SummarySearch,
 )
-from pointsman.stores.ledger.turns import HOUR, Before, TurnSummary, beside_of
+from pointsman.stores.ledger._sums import hour_of
+from pointsman.stores.ledger.port import Entry
+from pointsman.stores.ledger.postgres._connection import Connection, Row, copy_in
+from pointsman.stores.ledger.postgres._schema import LOCK, clean, most, stored_at
+from pointsman.stores.ledger.reading import GAPS, HOUR, DecisionRow, beside_of
+from pointsman.stores.ledger.turns import Before, Belonging, Turns, TurnSummary
+from pointsman.vocabulary import DAY
 
-__all__ = ["COLUMNS", "LINK", "LIVE_TOTALS", "SEAL", "SPENDERS", "TOTALS", "encoded", "read_before", "row_in",
-           "search_of", "session_of"]  # fmt: skip
+log = logging.getLogger(__name__)
 
 _COUNTED: Final = RESULT_NUMBERS["counted"]
-_NO_ANSWER: Final = RESULT_NUMBERS["no_answer"]
 #: Most tokens of a turn: sums of a million such turns are numbers that a column holds.
 _MOST: Final = 10**12
 
-#: Fields of a row, in the order of its struct, with their types; then what only the writer reads.
-_FIELDS: Final = {
+#: Fields of a row, with their types; then what only the writer reads.
+COLUMNS: Final = {
     "id": "text", "at": "float8", "session": "text", "caller": "text", "role": "text", "project": "text",
     "project_name": "text", "client": "text", "tier": "text", "model": "text", "result": "int2",
     "status": "int4", "attempts": "int4", "domains": "text[]", "signals": "text[]", "stuck": "bool",
     "downgraded": "bool", "abstained": "bool", "label": "text", "score": "float8", "labelled": "bool",
     "input": "int8", "cached": "int8", "output": "int8", "gap": "int2", "reused": "int8", "own": "text",
     "switched": "bool", "asked": "bool", "trials": "int4", "added": "int8", "judging": "float8",
-    "parts": "text",
+    "parts": "text", "hour": "int8", "beside": "text", "before": "text", "last_model": "text",
+    "tried": "text",
 }  # fmt: skip
-COLUMNS: Final = _FIELDS | {
-    "hour": "int8", "beside": "text", "before": "text", "last_model": "text", "tried": "text",
-}  # fmt: skip
-_NAMES: Final = ", ".join(_FIELDS)
 
 _json: Final = msgspec.json.Encoder().encode
-_parts: Final = msgspec.json.Decoder(tuple[Part, ...]).decode
 read_before: Final = msgspec.json.Decoder(Before).decode
 
 
@@ -67,22 +73,13 @@ def _tokens(count: int) -> int:
     return min(count, _MOST)
 
 
-def row_in(values: Sequence[Any]) -> DecisionRow:
-    """The row of the values that ``search_of`` reads."""
-    found = dict(zip(_FIELDS, values, strict=True))
-    found["result"] = RESULTS[found["result"]]
-    found["domains"], found["signals"] = tuple(found["domains"]), tuple(found["signals"])
-    found["parts"] = _parts(found["parts"])
-    return DecisionRow(**found)
-
-
 #: The words of a kept text. Rows of earlier versions may hold a NUL, at which ``convert_from`` would fail and
 #: with it the search of all others: there U+FFFD takes its place, as in new rows. In the escaped form a NUL
 #: is ``\000``, and each backslash is doubled; those go first, so that what is left begins a number.
 _WORDS: Final = r"""convert_from(CASE WHEN position('\x00'::bytea IN body) = 0 THEN body
     ELSE decode(replace(replace(encode(body, 'escape'), '\\', '\134'), '\000', '\357\277\275'), 'escape')
     END, 'UTF8')"""
-_SEARCH: Final = SummarySearch(
+SEARCH: Final = SummarySearch(
     SearchDialect(
         place="%s",
         flags=("NOT {}", "{}"),
@@ -94,45 +91,15 @@ _SEARCH: Final = SummarySearch(
         of_session="(SELECT * FROM summaries WHERE session = ? "
         "OR (session >= ? AND session < ? AND role = 'subagent') OFFSET 0) AS summaries",
         clean=clean,
-    ),
-    _NAMES,
+        several=tuple,
+        each_part="jsonb_array_elements(parts::jsonb) AS part",
+        member="part ->> {}",
+    )
 )
-search_of: Final = _SEARCH.search_of
-session_of: Final = _SEARCH.session_of
 
 _NAMED: Final = ", ".join(SUMS)
 _OF_TYPE: Final = {"judging": "float8"}
 _ADDED: Final = ", ".join(f"sum({each})::{_OF_TYPE.get(each, 'bigint')} AS {each}" for each in SUMS)
-
-#: Sums of rows, and of their parts, of which ``turns`` are the parts, and all but the tokens is 0.
-_SUMS_OF_TURNS: Final = f"""count(*) AS turns, sum(input) AS input,
-    sum(cached) AS cached, sum(output) AS output, sum(reused) AS reused,
-    count(*) FILTER (WHERE result = {_COUNTED} AND reused > cached) AS assumed,
-    count(*) FILTER (WHERE switched) AS switches, sum(trials) AS trials,
-    coalesce(sum(added) FILTER (WHERE result = {_COUNTED}), 0) AS added, sum(judging) AS judging,
-    count(*) FILTER (WHERE stuck) AS stuck, count(*) FILTER (WHERE downgraded) AS downgraded,
-    count(*) FILTER (WHERE abstained) AS abstained"""
-_SUMS_OF_PARTS: Final = f"""count(*), sum((part ->> 2)::bigint),
-    sum((part ->> 3)::bigint), sum((part ->> 4)::bigint), {", ".join(["0"] * (len(SUMS) - 4))}"""
-_ANSWERED: Final = f"CASE result WHEN {_NO_ANSWER} THEN '' ELSE model END AS model"
-_LIVE: Final = f"""SELECT hour, tier, {_ANSWERED}, result, own, gap, asked, beside, '' AS kind,
-    '' AS part_model, {_SUMS_OF_TURNS} FROM {{source}} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
-    UNION ALL SELECT hour, tier, {_ANSWERED}, result, '', 0::smallint, asked, beside, part ->> 0,
-    part ->> 1, {_SUMS_OF_PARTS}
-    FROM {{source}}, jsonb_array_elements(parts::jsonb) AS part WHERE beside != ''
-    GROUP BY 1, 2, 3, 4, 7, 8, 9, 10"""  # noqa: S608 - words of ours
-
-_SPENDER: Final = ", ".join(Spender._fields)
-_WITHIN: Final = "at >= %(since)s AND at < %(until)s"
-#: The sums of a period for each spender, neither by hour nor by tier.
-_SPENT: Final = f"""SELECT {_SPENDER}, 0, '', {_ANSWERED}, result, own, gap, asked, beside, '' AS kind,
-    '' AS part_model, {_SUMS_OF_TURNS} FROM summaries WHERE {_WITHIN}
-    GROUP BY 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13
-    UNION ALL SELECT {_SPENDER}, 0, '', {_ANSWERED}, result, '', 0::smallint, asked, beside, part ->> 0,
-    part ->> 1, {_SUMS_OF_PARTS}
-    FROM summaries, jsonb_array_elements(parts::jsonb) AS part WHERE beside != '' AND {_WITHIN}
-    GROUP BY 1, 2, 3, 4, 5, 8, 9, 12, 13, 14, 15"""  # noqa: S608 - words of ours
-SPENDERS: Final = f"SELECT {_SPENDER}, 0, '', {KEYS.partition(', ')[2]}, {', '.join(each if each == 'judging' else each + '::bigint' for each in SUMS)} FROM ({_SPENT}) AS spent"  # noqa: S608, E501
 
 #: Of the hours that are not added up yet, from one hour to another: the time leaves out partitions.
 _UNSEALED: Final = (
@@ -140,7 +107,8 @@ _UNSEALED: Final = (
     "AND at >= (SELECT min(hour) FROM dirty WHERE hour >= %(since)s) * 3600.0 "
     "AND at < ((SELECT max(hour) FROM dirty WHERE hour < %(until)s) + 1) * 3600.0) AS summaries"
 )
-#: Totals by days of a zone, of what is added up: of whole days of UTC from the sums of days, where they do.
+#: Totals by days of a zone: of what is added up, of whole days of UTC from the sums of days where they do;
+#: and of what is not.
 TOTALS: Final = f"""WITH whole AS (
         SELECT DISTINCT hour AS day FROM days
         WHERE %(zone)s = 0 AND hour >= %(since)s AND hour + 24 <= %(until)s
@@ -153,10 +121,9 @@ TOTALS: Final = f"""WITH whole AS (
         WHERE hour >= %(since)s AND hour < %(until)s AND hour NOT IN (SELECT hour FROM dirty)
         AND hour / 24 * 24 NOT IN (SELECT day FROM whole) GROUP BY 1, 2
     )
-    SELECT day, {KEYS}, {_NAMED} FROM sums JOIN groups ON groups.id = grp"""  # noqa: S608 - words of ours
-#: And of what is not.
-LIVE_TOTALS: Final = f"""SELECT (hour + %(zone)s) / 24 * 24 - %(zone)s, {KEYS}, {_ADDED}
-    FROM ({_LIVE.format(source=_UNSEALED)}) AS live GROUP BY 1, {KEYS}"""  # noqa: S608 - words of ours
+    SELECT day, {KEYS}, {_NAMED} FROM sums JOIN groups ON groups.id = grp
+    UNION ALL SELECT (hour + %(zone)s) / 24 * 24 - %(zone)s, {KEYS}, {_ADDED}
+    FROM ({SEARCH.rollup(_UNSEALED)}) AS live GROUP BY 1, {KEYS}"""  # noqa: S608 - words of ours
 
 _ONE: Final = (
     "(SELECT * FROM summaries WHERE at >= %(hour)s * 3600.0 AND at < (%(hour)s + 1) * 3600.0) AS summaries"
@@ -191,13 +158,208 @@ SEAL: Final = (
     LINK,
     "SET LOCAL enable_nestloop = on",
     "DELETE FROM hours WHERE hour = %(hour)s",
-    f"""INSERT INTO groups ({KEYS}) SELECT DISTINCT {KEYS} FROM ({_LIVE.format(source=_ONE)}) AS live
+    f"""INSERT INTO groups ({KEYS}) SELECT DISTINCT {KEYS} FROM ({SEARCH.rollup(_ONE)}) AS live
         ON CONFLICT DO NOTHING""",  # noqa: S608 - as above
     f"""INSERT INTO hours (hour, grp, {_NAMED}) SELECT hour, groups.id, {_NAMED}
-        FROM ({_LIVE.format(source=_ONE)}) AS live JOIN groups USING ({KEYS})""",  # noqa: S608 - as above
+        FROM ({SEARCH.rollup(_ONE)}) AS live JOIN groups USING ({KEYS})""",  # noqa: S608 - as above
     "DELETE FROM days WHERE hour = %(hour)s / 24 * 24",
     f"""INSERT INTO days (hour, grp, {_NAMED}) SELECT %(hour)s / 24 * 24, grp, {_ADDED} FROM hours
         WHERE hour >= %(hour)s / 24 * 24 AND hour < %(hour)s / 24 * 24 + 24 AND NOT EXISTS (
             SELECT FROM dirty WHERE hour >= %(hour)s / 24 * 24 AND hour < %(hour)s / 24 * 24 + 24
         ) GROUP BY grp""",  # noqa: S608 - as above
 )
+
+
+#: Days for which the turn before is looked for: the longest class of ``reading.GAPS`` is a day and more.
+_BACK: Final = 2
+
+#: The last turn of each session before a time. A value that no result has means "unknown".
+_LAST: Final = f"""SELECT asked.session, last.* FROM unnest(%s::text[], %s::float8[]) AS asked (session, at)
+    CROSS JOIN LATERAL (
+        SELECT last_model, CASE result WHEN 2 THEN input END, summaries.at, tried FROM summaries
+        WHERE summaries.session = asked.session AND role != 'helper' AND summaries.at < asked.at
+        AND summaries.at >= asked.at - {_BACK * DAY} AND summaries.at >= %s AND summaries.at < %s
+        ORDER BY summaries.at DESC LIMIT 1
+    ) AS last"""  # noqa: S608 - a number of ours
+#: Whether an hour is of a day whose rows were removed, and has sums.
+_IS_KEPT: Final = """SELECT 1 FROM meta JOIN hours ON hour = %(hour)s
+    WHERE name = 'rows_from' AND value::bigint > hour LIMIT 1"""
+_REMOVE: Final = """DELETE FROM summaries USING unnest(%s::float8[], %s::text[]) AS gone (at, id)
+    WHERE summaries.at = gone.at AND summaries.id = gone.id AND summaries.at >= %s AND summaries.at <= %s
+    RETURNING summaries.id, label, score, labelled, judging"""
+_STORED: Final = """SELECT summaries.id, asked, before FROM summaries
+    JOIN unnest(%s::float8[], %s::text[]) AS known (at, id)
+    ON summaries.at = known.at AND summaries.id = known.id
+    WHERE summaries.at >= %s AND summaries.at <= %s"""
+
+
+class Summarizer:
+    """Summarises entries as they are written. Not safe for threads: the writer's alone."""
+
+    def __init__(self) -> None:
+        self._turns: Final = Turns()  # of decisions that this process wrote
+
+    def clear(self) -> None:
+        """Forget all turns: they may not have been written."""
+        self._turns.clear()
+
+    def arrival(self, decision: str) -> float | None:
+        """When a decision that is remembered arrived."""
+        turn = self._turns.get(decision)
+        return stored_at(turn.decision.input.arrived_at) if turn else None
+
+    def remembers(self, decision: str) -> bool:
+        """Whether this process wrote a decision lately."""
+        return self._turns.get(decision) is not None
+
+    def write(
+        self, connection: Connection, entries: Sequence[Entry], removed: dict[str, float], *, careful: bool
+    ) -> None:
+        """Write the summaries of entries that have been written.
+
+        Args:
+            connection: In the transaction of the entries.
+            entries: The written entries.
+            removed: Decisions that were there before, by id, and when they arrived then.
+            careful: Any summary may be there before.
+        """
+        decisions = [entry for entry in entries if type(entry) is Decision]
+        self._recall(connection, decisions)
+        known = {each.id for each in decisions if self.remembers(each.id)}
+        begun = {each.id for each in decisions}
+        turns: dict[str, TurnSummary] = {}
+        early: dict[str, list[Belonging]] = {}  # entries that precede their decision
+        foreign: dict[str, None] = {each: None for each in removed if each not in known}
+        for entry in entries:
+            if type(entry) is Decision:
+                turns[entry.id] = self._turns.begin(entry, early.pop(entry.id, ()))
+            elif isinstance(entry, Belonging):
+                wanted = entry.decision
+                if (turn := self._turns.get(wanted)) is not None:
+                    turn.add(entry)
+                    turns[wanted] = turn
+                elif wanted in begun:
+                    early.setdefault(wanted, []).append(entry)
+                else:
+                    foreign[wanted] = None
+        loaded = _loaded(connection, foreign) if foreign else {}
+        for decision, turn in loaded.items():  # said again: its place among the turns is that of now
+            if (mine := turns.get(decision)) is not None:
+                turn.asked, turn.before = mine.asked, mine.settle()
+        turns |= loaded
+        fresh = begun - known - set(loaded)
+        old = [(stored_at(turn.decision.input.arrived_at), each) for each, turn in turns.items()
+               if careful or each not in fresh]  # fmt: skip
+        old += [(at, decision) for decision, at in removed.items()]
+        _store(connection, turns, _remove(connection, old), set(loaded))
+        arrivals = [at for at, _ in old] + [turn.decision.input.arrived_at for turn in turns.values()]
+        _mark(connection, sorted({hour_of(stored_at(at)) for at in arrivals}))
+
+    def _recall(self, connection: Connection, decisions: Iterable[Decision]) -> None:
+        """Learn of turns that another process wrote after the last that this one knows."""
+        first: dict[str, float] = {}
+        for decision in decisions:
+            if session := decision.input.conversation:
+                first.setdefault(clean(session), stored_at(decision.input.arrived_at))
+        if not first:
+            return
+        times = list(first.values())
+        bounds = min(times) - _BACK * DAY, max(times)
+        for session, *before in connection.execute(_LAST, (list(first), times, *bounds)):
+            found = Before(*before)
+            if found.at > self._turns.last_arrival(session):
+                self._turns.recall(session, found)
+
+
+def _loaded(connection: Connection, wanted: Iterable[str]) -> dict[str, TurnSummary]:
+    """Turns of decisions that another process wrote, or this one long ago, with all that belongs to them."""
+    ids = list(map(clean, wanted))
+    turns: dict[str, TurnSummary] = {}
+    query = "SELECT id, body, shape, at FROM decisions WHERE id = ANY (%s)"
+    times: list[float] = []
+    for decision, body, shape, at in connection.execute(query, (ids,), binary=True):
+        try:
+            turns[decision] = TurnSummary(read_decision(body, shape))
+        except StoreUnavailable:  # a damaged row: a read of it alone raises
+            continue
+        times.append(at)
+    if not turns:
+        return turns
+    places = (times, list(turns), min(times), max(times))
+    for decision, asked, before in connection.execute(_STORED, places):
+        turns[decision].asked = asked
+        turns[decision].before = read_before(before) if before else None
+    query = "SELECT decision, kind, body FROM entries WHERE decision = ANY (%s) AND kind < 3 ORDER BY number"
+    for decision, kind, body in connection.execute(query, (list(turns),), binary=True):
+        try:
+            turns[decision].add(READERS[kind](body))
+        except StoreUnavailable:
+            continue
+    return turns
+
+
+def _remove(connection: Connection, places: list[tuple[float, str]]) -> dict[str, Row]:
+    """Take out summaries that are written anew; return what of each another process may have recorded."""
+    if not places:
+        return {}
+    times, ids = [at for at, _ in sorted(places)], [clean(name) for _, name in sorted(places)]
+    found = connection.execute(_REMOVE, (times, ids, times[0], times[-1]))
+    return {decision: tuple(said) for decision, *said in found}
+
+
+def _store(
+    connection: Connection, turns: dict[str, TurnSummary], removed: dict[str, Row], whole: set[str]
+) -> None:
+    rows = []
+    for decision, turn in turns.items():
+        try:
+            row = turn.row()
+            if decision not in whole and turn.said is None:
+                row = _with_outcome(row, removed.get(decision))
+            rows.append(encoded(turn, row))
+        except Exception:  # a summary must not cost the entry: it is left out of lists, and said here
+            log.warning("decision %s has no summary", decision, exc_info=True)
+    copy_in(connection, "summaries", COLUMNS, rows)
+
+
+def _with_outcome(row: DecisionRow, stored: Row | None) -> DecisionRow:
+    """The row with the outcome that another gateway took."""
+    if stored is None:
+        return row
+    label, score, labelled, judging = stored
+    kept = {"label": label, "score": score, "labelled": labelled} if labelled else {}
+    return msgspec.structs.replace(row, **kept, judging=max(row.judging, float(str(judging))))
+
+
+def _mark(connection: Connection, hours: list[int]) -> None:
+    """Mark hours as changed, and block their summing until this is committed."""
+    held: Sequence[object] = ()
+    while len(held) < len(hours):
+        mark = "INSERT INTO dirty (hour) SELECT unnest(%s::bigint[]) ON CONFLICT DO NOTHING"
+        connection.execute(mark, (hours,))
+        hold = "SELECT hour FROM dirty WHERE hour = ANY (%s::bigint[]) ORDER BY hour FOR KEY SHARE"
+        held = connection.execute(hold, (hours,)).fetchall()
+
+
+def seal_one(connection: Connection, now: float) -> bool:
+    """Add up an hour that is over and has changed, where no other gateway does; whether there was any.
+
+    ``now`` is in seconds since the epoch.
+    """
+    with connection.transaction():
+        [free] = connection.execute("SELECT pg_try_advisory_xact_lock(%s, 2)", (LOCK,)).fetchone() or (False,)
+        if not free:
+            return False
+        query = "SELECT hour FROM dirty WHERE hour < %s ORDER BY hour LIMIT 1"
+        found = connection.execute(query, (hour_of(now),)).fetchone()
+        if found is None:
+            return False
+        seal(connection, found[0])
+    return True
+
+
+def seal(connection: Connection, hour: int) -> None:
+    """Add up an hour, in a transaction. Sums of rows that retention has removed stay as they are."""
+    is_kept = connection.execute(_IS_KEPT, {"hour": hour}).fetchone() is not None
+    for statement in SEAL[:1] if is_kept else SEAL:  # the first marks the hour as unchanged
+        connection.execute(statement, {"hour": hour})
