@@ -11,8 +11,9 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import ConfigError, MissingKey, UpstreamError, UpstreamTimeout, UpstreamUnavailable
-from pointsman.upstreams.chat_model_port import ChatModel, ModelAnswer
-from pointsman.upstreams.port import Call, UpstreamClient, UpstreamSpec, credentials, read_at_most, send
+from pointsman.upstreams import ChatModel, ModelAnswer
+from pointsman.upstreams.port import Call, UpstreamClient, UpstreamSpec, read_at_most, send
+from pointsman.upstreams.relayed_headers import credentials
 from pointsman.vocabulary import ModelSpec, Prompt
 from pointsman.wire import ASKABLE, FORMATS, Format
 from pointsman.wire.conversation import Usage

@@ -1,16 +1,145 @@
-"""The clients of all upstreams of a configuration."""
+"""The clients of all upstreams of a configuration, and the built-in demo, which answers by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
+import msgspec
+
+from pointsman.decoding import UNREADABLE
 from pointsman.errors import ConfigError, MissingExtra
 from pointsman.plugins import load
-from pointsman.upstreams.demo import DemoClient
-from pointsman.upstreams.port import DEMO_URL, UpstreamClient, UpstreamSpec
+from pointsman.text.extract import persons_words
+from pointsman.upstreams.port import DEMO_URL, Call, Exchange, Headers, UpstreamClient, UpstreamSpec
 from pointsman.upstreams.relayed_headers import with_own_fields
+from pointsman.vocabulary import AgentRequest, Role
+from pointsman.wire import FORMATS, Body, Fault, Format, Reply, guess_wire
+from pointsman.wire.request import read_request
 
-__all__ = ["Connections"]
+__all__ = ["LABEL", "Connections", "DemoClient"]
+
+#: Begins every text, so that nobody takes it for a model's words.
+LABEL: Final = "[Pointsman demo upstream: no model was called]"
+
+_BY_PATH: Final = {wire.path: wire for wire in FORMATS.values()}
+_TOKEN_PATHS: Final = frozenset(wire.token_path for wire in FORMATS.values() if wire.token_path)
+_ECHO: Final = 200  # characters of the user's words that are repeated
+_JSON: Final = ((b"content-type", b"application/json"),)
+_EVENTS: Final = ((b"content-type", b"text/event-stream"),)
+
+
+_EMPTY: Final = msgspec.Raw(b"[]")
+_NULL: Final = msgspec.Raw(b"null")
+_NOT_FOUND: Final = Fault(404, "the demo upstream has no such path", "not_found")
+
+
+class DemoClient:
+    """An ``UpstreamClient`` that answers by itself."""
+
+    async def send(self, call: Call) -> Exchange:
+        """Answer at once."""
+        path = call.path.partition(b"?")[0]
+        if path in _TOKEN_PATHS:
+            return _Answered(200, _JSON, (msgspec.json.encode({"input_tokens": len(call.body) // 4}),))
+        wire = _BY_PATH.get(path)
+        if wire is None:
+            return _Answered(404, _JSON, (guess_wire(()).error(_NOT_FOUND),))
+        body = Body(wire, call.body)
+        if fault := _complaint(wire, body):
+            return _Answered(fault.status, _JSON, (wire.error(fault),))
+        reply = answer(wire, body)
+        if body.is_true("stream"):
+            return _Answered(200, _EVENTS, wire.answer_events(reply))
+        return _Answered(200, _JSON, (wire.answer(reply),))
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class _Answered:
+    """An answer that is already there."""
+
+    def __init__(self, status: int, headers: Headers, parts: Iterable[bytes]) -> None:
+        self.status = status
+        self.headers = headers
+        self._parts: Iterator[bytes] = iter(parts)
+
+    async def read(self) -> bytes:
+        return b"".join(self._parts)
+
+    async def next(self) -> bytes:
+        return next(self._parts, b"")
+
+    def close(self) -> None:
+        self._parts = iter(())
+
+
+def _complaint(wire: Format, body: Body) -> Fault | None:
+    """Report common client mistakes that providers would refuse too."""
+    for name in wire.required:
+        if name not in body:
+            return Fault(400, f"{name}: Field required", param=name)
+    if body.member(wire.items) == _EMPTY:
+        return Fault(400, f"{wire.items}: at least one item is required", param=wire.items)
+    try:
+        _decode_choice(body.member("tool_choice") or _NULL)
+    except UNREADABLE as error:
+        return Fault(400, f"tool_choice: {error}", param="tool_choice")
+    return None
+
+
+def answer(wire: Format, body: Body) -> Reply:
+    """Return the demo's answer to a request: the same for the same bytes."""
+    agent_request = read_request(wire.format, body)
+    tool = _wanted_tool(body, agent_request)
+    text = "" if tool else _text(agent_request)
+    return Reply(
+        id=hashlib.sha256(body.raw, usedforsecurity=False).hexdigest()[:24],
+        model=agent_request.model,
+        text=text,
+        tool=tool,
+        arguments={},
+        input_tokens=len(body.raw) // 4,
+        output_tokens=max(len(text) // 4, 1),
+        wants_usage=b'"include_usage"' in body.raw,
+        asked=body.members,
+    )
+
+
+def _text(agent_request: AgentRequest) -> str:
+    last = agent_request.history[-1] if len(agent_request.history) else None
+    if last and last.role is Role.TOOL and last.results:
+        return f"{LABEL} The tool answered: {last.results[-1].text[:_ECHO]}"
+    words = persons_words(agent_request)
+    return f"{LABEL} Model {agent_request.model} would have answered: {words[:_ECHO]}"
+
+
+class _Function(msgspec.Struct, gc=False):
+    name: str = ""
+
+
+class _Choice(msgspec.Struct, gc=False):
+    type: str = ""
+    name: str = ""
+    function: _Function | None = None
+
+
+_decode_choice: Final = msgspec.json.Decoder(_Choice | str | None).decode
+
+
+def _wanted_tool(body: Body, agent_request: AgentRequest) -> str:
+    """Return the tool that ``tool_choice`` demands; empty when the model would be free to choose."""
+    choice: _Choice | str | None = _decode_choice(body.member("tool_choice") or _NULL)
+    if choice is None or not agent_request.tools:
+        return ""
+    if isinstance(choice, str):
+        return agent_request.tools[0] if choice == "required" else ""
+    named = choice.name or (choice.function.name if choice.function else "")
+    if named:
+        return named
+    return agent_request.tools[0] if choice.type in {"any", "required"} else ""
 
 
 class Connections:

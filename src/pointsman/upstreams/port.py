@@ -8,34 +8,11 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, NoReturn, Protocol, TypeAlias
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, field
 
 from pointsman.errors import StaleConnection, UpstreamError
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import FORMATS, sse
-
-__all__ = [
-    "DEMO_URL",
-    "HOP_BY_HOP",
-    "Call",
-    "Exchange",
-    "Headers",
-    "JsonTemplate",
-    "Limits",
-    "ProxyUrl",
-    "Secret",
-    "ServerSpec",
-    "Template",
-    "Timeouts",
-    "Upload",
-    "UpstreamClient",
-    "UpstreamSpec",
-    "caller_name",
-    "credentials",
-    "hash_key",
-    "read_at_most",
-    "send",
-]
+from pointsman.wire import sse
 
 #: Names in lower case. Bytes from end to end: the gateway passes them on and reads few.
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
@@ -293,19 +270,68 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class ServerSpec(msgspec.Struct, frozen=True):
-    """How the gateway listens."""
+    """Where the gateway listens, who may call it, and its limits."""
 
-    host: str = "127.0.0.1"
-    port: int = 4747
-    keys: tuple[bytes, ...] = ()  # ``hash_key`` of every key a caller may present; empty: no key asked
-    names: tuple[str, ...] = ()  # of those keys, in their order; empty: a name is made of the digest
-    limits: Limits = Limits()
-    passthrough: str = ""  # name of the upstream that serves other paths below /v1; empty: none does
-    drain_notice: float = 5.0  # seconds after SIGTERM in which only readiness says so; a proxy asks every few
-    drain: float = 15.0  # seconds for open answers after that; of Kubernetes' 30, ten are for the stores
-    keep_alive: float = 15.0  # seconds of silence after which a stream gets a mark; 0: never
-    router_command: bool = False  # answer an in-band "/router …" message without calling a model
-    workers: int = 1  # processes that serve the address together
+    host: Annotated[str, Meta(description="Address to bind. Other than loopback needs `keys`.")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65_535, description="Port to bind; 0 selects a free port.")] = 4747
+    written_keys: Annotated[
+        tuple[Secret, ...],
+        Meta(
+            description='Keys callers may present: `"${NAME}"`, or `"sha256:…"`. None, and none in `[keys]`: '
+            "no key is required."
+        ),
+    ] = field(name="keys", default=())  # empty once the configuration is loaded: ``keys`` holds their digests
+    workers: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=64,
+            description="Processes that serve the address together; see "
+            "[Several processes](../how-to/deploy.md). The limits below hold for each.",
+        ),
+    ] = 1
+    limits: Annotated[Limits, Meta(description="Limits of a request.")] = Limits()
+    # a proxy asks every few seconds
+    drain_notice: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Seconds after SIGTERM for which new connections are still accepted while "
+            "`/health/ready` answers 503; skipped if nobody asked it within the last minute.",
+        ),
+    ] = 5.0
+    # of Kubernetes' 30, ten are for the stores
+    drain: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Seconds that open responses get to finish after that (graceful shutdown).",
+        ),
+    ] = 15.0
+    # as the HTML standard advises for server-sent events (section 9.2.7)
+    keep_alive: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Seconds of silence after which a stream gets a comment, or in the Messages format a "
+            "`ping`, so that no proxy closes it while the model thinks; 0: never.",
+        ),
+    ] = 15.0
+    passthrough: Annotated[
+        str | None,
+        Meta(description="Upstream that serves other paths below `/v1`; default: none does."),
+    ] = None
+    router_command: Annotated[
+        bool,
+        Meta(
+            description="In-band commands: answer a message that begins with `/router` in the gateway, "
+            "without calling a model, and take `/caps:off` off the beginning of a message."
+        ),
+    ] = False
+    #: ``hash_key`` of every key a caller may present; empty: no key is required.
+    keys: Annotated[tuple[bytes, ...], Meta(extra={"derived": True})] = field(name="digests", default=())
+    #: Names of those keys, in their order; empty: a name is made of the digest.
+    names: Annotated[tuple[str, ...], Meta(extra={"derived": True})] = ()
 
     @property
     def has_several_callers(self) -> bool:
@@ -413,14 +439,3 @@ async def read_at_most(exchange: Exchange, limit: int, refusal: str) -> bytes:
             raise UpstreamError(refusal)
         parts.append(part)
     return b"".join(parts)
-
-
-def credentials(spec: UpstreamSpec, wire: WireFormat) -> list[tuple[bytes, bytes]]:
-    """Return the headers that authenticate at an upstream."""
-    if spec.api_key is None:
-        return []
-    secret = spec.api_key.reveal().encode()
-    scheme = spec.auth or (FORMATS[wire].auth)
-    if scheme == "bearer":
-        return [(b"authorization", b"Bearer " + secret)]
-    return [(scheme.encode(), secret)]

@@ -17,6 +17,7 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.remembering import remembered
 from pointsman.upstreams.port import HOP_BY_HOP, Call, Exchange, UpstreamClient, UpstreamSpec
+from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS
 
 __all__ = [
@@ -28,8 +29,10 @@ __all__ = [
     "RESPONSE_PREFIXES",
     "HeaderNames",
     "OwnFieldsClient",
+    "credentials",
     "goes_up",
     "header_problems",
+    "is_well_formed",
     "name_down",
     "name_problems",
     "with_own_fields",
@@ -100,6 +103,8 @@ _PATTERN: Final = re.compile(r"[!#$%&'+.^_`|~0-9A-Za-z-]+\*?")
 #: Names whose way is remembered; a client sends the same dozen with every request.
 _KEPT: Final = 512
 _LONGEST: Final = 64  # bytes of such a name
+#: Lines of headers, names in lower case. One search tells what uvicorn asks of each name and value by itself.
+_LINES: Final = re.compile(rb"(?:[a-z0-9!#$%&'*+.^_`|~-]++: [^\x00-\x08\x0a-\x1f\x7f]*+\r\n)*+")
 
 
 class HeaderNames:
@@ -141,6 +146,11 @@ def _name_down(name: bytes) -> bytes:
 goes_up: Final = remembered(_goes_up, _KEPT, _LONGEST)
 #: The name under which an upstream's header goes to the caller; empty when it does not.
 name_down: Final = remembered(_name_down, _KEPT, _LONGEST)
+
+
+def is_well_formed(lines: bytes, count: int) -> bool:
+    """Whether these are so many lines of headers and nothing else."""
+    return lines.count(b"\n") == count and _LINES.fullmatch(lines) is not None
 
 
 def name_problems(names: Iterable[str]) -> Iterator[tuple[int, str]]:
@@ -241,3 +251,14 @@ def header_problems(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _parameter(pair: bytes) -> str:
     return unquote_plus(pair.partition(b"=")[0].decode("latin-1"))
+
+
+def credentials(spec: UpstreamSpec, wire: WireFormat) -> list[tuple[bytes, bytes]]:
+    """Return the headers that authenticate at an upstream."""
+    if spec.api_key is None:
+        return []
+    secret = spec.api_key.reveal().encode()
+    scheme = spec.auth or (FORMATS[wire].auth)
+    if scheme == "bearer":
+        return [(b"authorization", b"Bearer " + secret)]
+    return [(scheme.encode(), secret)]

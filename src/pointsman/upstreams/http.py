@@ -1,4 +1,8 @@
-"""The client of one upstream: connection pool, connection limit, and timeouts."""
+"""An HTTP/1.1 client for upstreams, on httptools and asyncio, with a connection pool and timeouts.
+
+It does what a gateway needs and nothing else: keep-alive, bodies sent while they arrive, streamed responses,
+TLS, proxies, timeouts and a connection limit. Why not a library: docs/notebook/0074, with the figures.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from pointsman.errors import ConfigError, StaleConnection, UpstreamBusy, UpstreamTimeout, UpstreamUnavailable
-from pointsman.upstreams.http._connection import Connection, Response
+from pointsman.upstreams._connection import Connection, Response
 from pointsman.upstreams.port import Call, Exchange, Upload, UpstreamSpec
 from pointsman.upstreams.proxies import Proxy, proxy_of, trust
 from pointsman.vocabulary import LARGE
@@ -268,7 +272,7 @@ class HttpClient:
         while self._idle:
             self._idle.pop().transport.close()
 
-    def _encode(self, call: Call) -> tuple[bytes, ...]:
+    def _encode(self, call: Call) -> tuple[bytes, bytes]:
         """Return the request; a large body apart, because joining 31 MB takes the event loop some 20 ms."""
         method, path, body = call.method, call.path, call.body
         lines = b"".join(map(_as_line, call.headers))
@@ -279,7 +283,7 @@ class HttpClient:
         else:
             framing = b"\r\n"
         head = b"%b %b%b%b%b%b" % (method, self._target, path, self._fixed_lines, lines, framing)
-        return (head, body) if len(body) > LARGE else (head + body,)
+        return (head, body) if len(body) > LARGE else (head + body, b"")
 
     async def _take_place(self) -> None:
         """Wait for a place in the connection limit (back-pressure).
@@ -346,9 +350,10 @@ class HttpClient:
 
     def forget(self, answer: Response) -> None:
         """Stop timing an answer, and let another request have its place."""
-        if answer not in self._active:
+        try:
+            self._active.remove(answer)
+        except KeyError:  # done before
             return
-        self._active.remove(answer)
         if self._waiting:
             self._give_place()
         else:

@@ -156,7 +156,7 @@ class Response:
 class Connection(asyncio.Protocol):
     """One connection. Its methods are called by the transport and by the parser."""
 
-    __slots__ = ("_begun", "_client", "_drained", "_headers", "_other", "_parser", "_was_used", "answer",
+    __slots__ = ("_begun", "_client", "_drained", "_headers", "_other", "_parser", "answer",
                  "idle_since", "loop", "transport")  # fmt: skip
 
     transport: asyncio.Transport
@@ -164,23 +164,24 @@ class Connection(asyncio.Protocol):
     def __init__(self, client: Owner, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.answer: Response | None = None
-        self.idle_since = 0.0
+        self.idle_since = 0.0  # since when it waits for a request; 0: it has answered none
         self._client = client
         self._parser = httptools.HttpResponseParser(self)
         self._headers: list[tuple[bytes, bytes]] = []
-        self._was_used = False
         self._begun = 0.0  # when the request was sent, until the first byte of its answer
         self._other = 0  # bytes since the last one of a body
         self._drained: asyncio.Future[None] | None = None  # while the upstream takes nothing more
 
-    def begin(self, *request: bytes) -> Response:
+    def begin(self, head: bytes, body: bytes) -> Response:
         """Send a request; the answer fills as it arrives."""
-        self.answer = Response(self._client, self, self.loop)
-        self._begun = self.loop.time()
+        loop = self.loop
+        answer = self.answer = Response(self._client, self, loop)
+        self._begun = loop.time()
         self._other = 0
-        for part in request:
-            self.transport.write(part)
-        return self.answer
+        self.transport.write(head)
+        if body:
+            self.transport.write(body)
+        return answer
 
     async def send(self, upload: Upload, answer: Response) -> None:
         """Send a body as it arrives and as fast as it is taken; fail the answer if it breaks off."""
@@ -235,7 +236,7 @@ class Connection(asyncio.Protocol):
         if exc is None and answer.status and not _says_where_it_ends(answer.headers):
             answer.finish()  # such an answer ends with its connection
             answer.wake()
-        elif self._was_used and self._begun and self.loop.time() - self._begun < _CLOSE_RACE:
+        elif self.idle_since and self._begun and self.loop.time() - self._begun < _CLOSE_RACE:
             answer.fail(StaleConnection("the upstream had closed the connection"))
         else:
             answer.fail(UpstreamError("the connection to the upstream broke off"))
@@ -250,20 +251,20 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         headers, self._headers = self._headers, []
-        status = self._parser.get_status_code()
-        if self.answer is None or status < 200:  # only a word that it is at work
+        answer, status = self.answer, self._parser.get_status_code()
+        if answer is None or status < 200:  # only a word that it is at work
             return
         if len(headers) > _MAX_HEADERS or (
             self._other > _MAX_HEAD and sum(len(name) + len(value) for name, value in headers) > _MAX_HEAD
         ):
-            self.answer.fail(UpstreamTooLarge(_TOO_LONG_HEAD))
+            answer.fail(UpstreamTooLarge(_TOO_LONG_HEAD))
             return
         if status >= _STATUS_END:
             message = f"the upstream answered with status {status}, which HTTP does not have"
-            self.answer.fail(UpstreamMalformed(message))
+            answer.fail(UpstreamMalformed(message))
             return
-        self.answer.headers = headers
-        self.answer.status = status
+        answer.headers = headers
+        answer.status = status
 
     def on_body(self, data: bytes) -> None:
         answer = self.answer
@@ -279,7 +280,6 @@ class Connection(asyncio.Protocol):
         if answer is None or not answer.status:
             return
         self.answer = None
-        self._was_used = True
         if answer.sending is not None and not answer.is_sent:
             self.transport.abort()  # the upstream wants no more of the body
         self._client.release(self, reusable=self._parser.should_keep_alive())
