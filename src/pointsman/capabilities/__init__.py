@@ -11,14 +11,6 @@ from pointsman.capabilities._commands import (
     switch_pattern,
     take_switch,
 )
-from pointsman.capabilities._decision import (
-    CapabilityDecision,
-    CapabilityMemory,
-    OfferedTool,
-    ToolDecision,
-)
-from pointsman.capabilities._guides import CapabilityMatch, ClassifierExample, TaskClassifierGuide
-from pointsman.capabilities._ordinary import CHECKING
 from pointsman.capabilities._policy import (
     CapabilityPolicy,
     CapabilitySettings,
@@ -30,12 +22,29 @@ from pointsman.capabilities._policy import (
     check_registry,
     measure_registry,
 )
-from pointsman.capabilities._prompts import ClassificationPromptBuilder
-from pointsman.capabilities._registry import Capability, CapabilityRegistry, capability, expand
+from pointsman.capabilities._registry import (
+    Capability,
+    CapabilityMatch,
+    CapabilityRegistry,
+    ClassificationPromptBuilder,
+    ClassifierExample,
+    TaskClassifierGuide,
+    capability,
+    expand,
+)
 from pointsman.capabilities._scorer import LocalScorer
-from pointsman.capabilities._select import AskedCapability, LruCache, Scorer, Selection, Selector
+from pointsman.capabilities._select import (
+    AskedCapability,
+    CapabilityDecision,
+    CapabilityMemory,
+    OfferedTool,
+    Scorer,
+    Selection,
+    Selector,
+    ToolDecision,
+)
 from pointsman.capabilities._stage import CapabilityStage, CapabilityTurn
-from pointsman.capabilities.calibration import Calibration
+from pointsman.capabilities.calibration import CHECKING, Calibration
 
 __all__ = [
     "CHECKING",
@@ -54,7 +63,6 @@ __all__ = [
     "ClassifierExample",
     "Command",
     "LocalScorer",
-    "LruCache",
     "MeasuredCapability",
     "OfferedTool",
     "OnFailure",

@@ -13,8 +13,12 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.capabilities._guides import ClassifierExample, TaskClassifierGuide
-from pointsman.capabilities._registry import Capability, CapabilityRegistry
+from pointsman.capabilities._registry import (
+    Capability,
+    CapabilityRegistry,
+    ClassifierExample,
+    TaskClassifierGuide,
+)
 from pointsman.capabilities.calibration import Calibration
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import ConfigError

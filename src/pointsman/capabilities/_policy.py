@@ -11,10 +11,9 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from pointsman.capabilities._ordinary import CHECKING
 from pointsman.capabilities._registry import Capability, CapabilityRegistry
 from pointsman.capabilities._scorer import LocalScorer
-from pointsman.capabilities.calibration import Calibration
+from pointsman.capabilities.calibration import CHECKING, Calibration
 from pointsman.errors import ConfigError, UpstreamUnavailable
 from pointsman.vocabulary import Mode
 

@@ -12,9 +12,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from pointsman.capabilities._ngrams import Frequencies, HeldOut, Index, TrainingExample, Vector, training_rows
-from pointsman.capabilities._ordinary import CALIBRATING
 from pointsman.capabilities._registry import CapabilityRegistry
 from pointsman.capabilities.calibration import (
+    CALIBRATING,
     Calibration,
     default_calibration,
     fit,

@@ -7,52 +7,22 @@ docs/sources/classification-and-routing.md, "Capability selection process".
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Collection, Generator, Hashable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Protocol
 
 import msgspec
 
-from pointsman.capabilities._guides import CapabilityMatch
 from pointsman.capabilities._policy import OnFailure, SelectionPolicy, SelectionUnavailable, Strategy
-from pointsman.capabilities._prompts import ClassificationPromptBuilder
-from pointsman.capabilities._registry import Capability, CapabilityRegistry, expand
+from pointsman.capabilities._registry import (
+    Capability,
+    CapabilityMatch,
+    CapabilityRegistry,
+    ClassificationPromptBuilder,
+    expand,
+)
+from pointsman.remembering import Bounded
 from pointsman.vocabulary import ModelQuery, ModelReply, Reason
-
-# A cache of selections: the same task with the same registry has the same result.
-
-Value = TypeVar("Value")
-
-
-class LruCache(Generic[Value]):
-    """A bounded map that forgets the least recently used."""
-
-    def __init__(self, size: int = 1024) -> None:
-        """Hold at most ``size`` values; 1,024 selections among 200 capabilities take some 10 MB."""
-        self._size = size
-        self._values: OrderedDict[Hashable, Value] = OrderedDict()
-
-    def get(self, key: Hashable) -> Value | None:
-        """The stored value of ``key``, or None."""
-        value = self._values.get(key)
-        if value is not None:
-            with suppress(KeyError):  # another thread may have removed it since
-                self._values.move_to_end(key)
-        return value
-
-    def put(self, key: Hashable, value: Value) -> None:
-        """Store a value; evict the least recently used one if there are too many."""
-        self._values[key] = value
-        self._values.move_to_end(key)
-        if len(self._values) > self._size:
-            with suppress(KeyError):
-                self._values.popitem(last=False)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
 
 #: Room for ``{"is_match": true, "reason": "a few words"}``.
 _ANSWER_TOKENS: Final = 64
@@ -117,7 +87,7 @@ class Selector:
         scorer: Scorer,
         policy: SelectionPolicy | None = None,
         prompts: ClassificationPromptBuilder | None = None,
-        cache: LruCache[Selection] | None = None,
+        cache: Bounded[Hashable, Selection] | None = None,
         *,
         most_asked: int | None = None,
     ) -> None:
@@ -156,12 +126,12 @@ class Selector:
         if self.policy.bypass if bypass is None else bypass:
             return _bypassed(self.registry)
         key = (self.scorer.version, self.policy, self.prompts, task, failure, tuple(sorted(held)))
-        known = self._cache.get(key) if self._cache is not None else None
+        known = self._cache.use(key) if self._cache is not None else None
         if known is not None:
             return known
         selection = yield from self._judged(task, failure, held)
         if self._cache is not None and not selection.abstained:  # an outage must not be remembered
-            self._cache.put(key, selection)
+            self._cache.keep(key, selection)
         return selection
 
     def _judged(
@@ -304,3 +274,71 @@ def _in_order(names: Sequence[str], registry: CapabilityRegistry) -> list[str]:
         each.name: (not each.always_active, at) for at, each in enumerate(registry.get_all_capabilities())
     }
     return sorted(names, key=order.__getitem__)
+
+
+# Decision about the capabilities of one request, and the session's memory of it.
+
+
+class OfferedTool(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A tool that a request offers, without its words."""
+
+    name: str
+    description: str  # digest of the description, eight hexadecimals
+
+
+class ToolDecision(msgspec.Struct, frozen=True, gc=False):
+    """Which of the tools offered are passed on."""
+
+    offered: int
+    kept: tuple[str, ...]  # names, in the request's order
+    refused: tuple[str, ...] = ()  # tools called although they had not been passed on: they must not run
+
+
+class CapabilityDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The capabilities selected for a request, and why.
+
+    Selected once per user message. In the requests that continue the work on it (``continued``) the selection
+    is unchanged, and neither offers nor scores are recorded again.
+    """
+
+    strategy: Strategy
+    selected: tuple[str, ...] = ()  # always-active ones first, then by registry and by the request's order
+    offered: tuple[OfferedTool, ...] = ()  # candidates that are tools of the request, in its order
+    scores: Mapping[str, float] = {}  # probability of each judged candidate, rounded to four digits
+    reasons: tuple[Reason, ...] = ()
+    asked_model: tuple[AskedCapability, ...] = ()
+    abstained: str = ""  # why a model or the local score did not judge: "unavailable: timeout"
+    bypass: bool = False  # selection was off: everything is selected
+    continued: bool = False
+    of_run: bool = False  # the run whose question this is has selected them
+    command: str = ""  # in-band command of this request: "/caps:off"
+    scoring: str = ""  # version of what gave the scores, the tools offered aside
+    called: tuple[str, ...] = ()  # tools called since the request before
+    forced: str = ""  # the tool that the request demands
+    tools: ToolDecision | None = None  # None: all tools offered are passed on
+    requests: int = 1  # that the task joins: "the forecast for Rome, and mail it to Ida" are two
+
+    @property
+    def result(self) -> str:
+        """How the selection went, in a word: for metrics and the log."""
+        if self.continued:
+            return "continued"
+        if self.bypass:
+            return "bypassed"
+        if self.abstained:
+            return "abstained"
+        return "selected" if self.selected else "none"
+
+
+class CapabilityMemory(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Session memory of the latest selection."""
+
+    key: str = ""  # identity of the user message it was made for, and its command
+    offer: str = ""  # digest of the names offered
+    selected: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()  # tools passed on; empty: all
+    bypassed: bool = False  # the selection was off for this message
+    bypass: bool | None = None  # what a command has set for the session
+    called: tuple[str, ...] = ()  # names of all tools called so far
+    counted: int = 0  # messages searched for them
+    offered: tuple[str, ...] = ()  # tools offered: in a replay alone

@@ -10,20 +10,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from pointsman.capabilities._commands import parse_commands
-from pointsman.capabilities._decision import CapabilityDecision, CapabilityMemory, OfferedTool, ToolDecision
-from pointsman.capabilities._guides import TaskClassifierGuide
-from pointsman.capabilities._ordinary import VERSION
 from pointsman.capabilities._policy import CapabilityPolicy, SelectionUnavailable
-from pointsman.capabilities._registry import Capability, CapabilityRegistry
+from pointsman.capabilities._registry import Capability, CapabilityRegistry, TaskClassifierGuide
 from pointsman.capabilities._scorer import LocalScorer, clauses
-from pointsman.capabilities._select import Answers, LruCache, Questions, Scorer, Selection, Selector
+from pointsman.capabilities._select import (
+    Answers,
+    CapabilityDecision,
+    CapabilityMemory,
+    OfferedTool,
+    Questions,
+    Scorer,
+    Selection,
+    Selector,
+    ToolDecision,
+)
+from pointsman.capabilities.calibration import VERSION
 from pointsman.drivers import Moved, advance
+from pointsman.remembering import Bounded
 from pointsman.vocabulary import Encoder, Mode, ModelQuery, ModelReply, Reason
 from pointsman.wire.tools import offered_tools
 
@@ -83,7 +92,7 @@ class CandidateSets:
         self._policy = policy
         self._encoder = encoder
         self._registry = policy.registry.activated(policy.always_active)
-        self._kept: LruCache[Candidates] = LruCache(_KEPT)
+        self._kept = Bounded[Hashable, Candidates](_KEPT)
         self._own = self._build(())  # the configured capabilities alone
         calibration = policy.calibration.to_json() if policy.calibration else None
         scored_by = [policy.registry.version, self._index_name, calibration, _DESCRIPTION, _TASK, VERSION]
@@ -92,18 +101,18 @@ class CandidateSets:
 
     def has(self, names: Sequence[str], tools: bytes) -> bool:
         """Whether the candidates of a request are at hand: else an index must be built."""
-        return not names or self._kept.get(_key(names, tools)) is not None
+        return not names or self._kept.use(_key(names, tools)) is not None
 
     def of(self, names: Sequence[str], tools: bytes) -> Candidates:
         """The candidates of a request: the names of the tools offered, and the list of tools as JSON."""
         if not names:
             return self._own
         key = _key(names, tools)
-        found = self._kept.get(key)
+        found = self._kept.use(key)
         if found is None:
             texts = dict(offered_tools(msgspec.Raw(tools)))
             found = self._build([(name, texts.get(name, "")) for name in names])
-            self._kept.put(key, found)
+            self._kept.keep(key, found)
         return found
 
     def recorded(
@@ -217,7 +226,7 @@ class CapabilityStage:
         switch = _Switch.of(turn.command, before, self._policy)
         names = _unique(turn.tools)
         key = f"{turn.message} {turn.command}".rstrip() if turn.message else before.key
-        offer = _digest(names)
+        offer = _short_digest(_utf8("\0".join(names)))
         if key == before.key and offer == before.offer:
             decided = self._continued(before)
         else:
@@ -411,8 +420,3 @@ def _with_reason(decided: CapabilityDecision, code: str, why: str) -> Capability
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
-
-
-def _digest(names: Sequence[str]) -> str:
-    joined = "\0".join(names).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(joined, digest_size=8).hexdigest()

@@ -17,8 +17,15 @@ from typing import Any, Final
 from pointsman.capabilities._ngrams import HeldOut
 from pointsman.errors import ConfigError
 
-__all__ = ["Calibration", "Observation", "default_calibration", "fit", "observe", "observe_held_out",
-           "observe_unserved"]  # fmt: skip
+__all__ = [
+    "Calibration",
+    "Observation",
+    "default_calibration",
+    "fit",
+    "observe",
+    "observe_held_out",
+    "observe_unserved",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,3 +281,124 @@ def _sigmoid(value: float) -> float:
         return 1 / (1 + math.exp(-value))
     grown = math.exp(value)
     return grown / (1 + grown)
+
+
+# Ordinary tasks of people with an agent, hand-written: code, knowledge, text, small talk.
+#
+# A registry's own examples are all tasks that something in it serves. Most tasks of an agent are not, and a
+# small registry cannot know them from its examples: without these, three capabilities with five examples each
+# select something for twenty of twenty tasks that need none (benchmarks/capabilities_kept.py).
+
+
+#: Part of the version of a scorer: other tasks here give other probabilities.
+VERSION: Final = "ordinary/1"
+
+#: Calibration takes these for tasks that nothing serves, but for those that score like an example.
+CALIBRATING: Final = (
+    "Rewrite this function so that it needs no recursion",
+    "the last commit broke the build, please repair it",
+    "What does the keyword yield do in Python?",
+    "add a command line option for the output folder",
+    "Who painted the Mona Lisa?",
+    "why is this query so slow?",
+    "Give me five ideas for a birthday present",
+    "move the helper functions into a module of their own",
+    "What is the largest planet?",
+    "write a poem about the sea",
+    "the form does not save my changes",
+    "how do I make a pull request?",
+    "explain the theory of relativity to a child",
+    "Add a test for the case that the list is empty",
+    "What happened in Berlin in 1989?",
+    "clean up this code",
+    "how can I learn to play chess?",
+    "replace the deprecated call in the settings",
+    "there is a typo in the title of the page",
+    "summarise this article for me",
+    "What does this error message mean?",
+    "yes, please do that",
+    "and now the same for the other class",
+    "Is Pluto a planet?",
+    "create a small web server with one route",
+    "Which language is spoken in Brazil?",
+    "write a letter of application for a job as a gardener",
+    "the program crashes when the file is missing",
+    "How old was Mozart when he died?",
+    "sort the entries by date and remove duplicates",
+    "describe the architecture of this project",
+    "what is a good name for a cat?",
+    "update the dependencies to their newest versions",
+    "Why do leaves turn red in autumn?",
+    "compare the two proposals and say which is better",
+    "write a regular expression for a postal code",
+    "the button is too small on a telephone",
+    "make a table of the advantages and disadvantages",
+    "Could you check whether this is correct?",
+    "How does photosynthesis work?",
+    "document the public functions of this package",
+    "tell me a joke",
+    "find the bug in the loop below",
+    "continue where you stopped",
+    "what did we decide about the naming?",
+    "give the variables better names",
+    "When was the printing press invented?",
+    "generate some sample data for the demo",
+    "translate this paragraph into German",
+    "Which of the two solutions do you prefer?",
+    "undo the change in the configuration",
+    "how many people live in Japan?",
+    "implement the interface for the new storage",
+    "the memory grows with every request",
+    "is this sentence grammatically correct?",
+    "prepare the repository for the release",
+    "What is the meaning of the word serendipity?",
+    "use a set in place of the list",
+    "hello",
+    "no, that is not what I meant",
+    "design a database for a library",
+    "show me an example",
+)
+
+#: Nothing is fitted on these: ``pointsman capabilities check`` counts what they select.
+CHECKING: Final = (
+    "why does this loop never end?",
+    "Add a comment to each of these functions",
+    "What is the boiling point of helium?",
+    "the tests pass here and fail on the server",
+    "shorten the introduction to half a page",
+    "Write a thank-you note to my teacher",
+    "convert this script to Python 3",
+    "who was the first woman in space?",
+    "make the error messages easier to understand",
+    "explain what a closure is",
+    "the second column is cut off, please repair the layout",
+    "Prove that there are infinitely many primes",
+    "remove everything that is not used any more",
+    'is there a better word for "nice"?',
+    "what changed between the two versions?",
+    "How do vaccines work?",
+    "write the documentation of the new option",
+    "ok, go ahead",
+    "find out which commit introduced the problem",
+    "what is the plural of octopus?",
+    "use the new interface in all callers",
+    "Give me a recipe for pancakes",
+    "the application starts twice as slowly as last week",
+    "Describe the plot of Hamlet in four sentences",
+    "add a check that the number is positive",
+    "what are the rules of cricket?",
+    "put the constants into one place",
+    "Why was the wall of China built?",
+    "the log is full of warnings, what do they mean?",
+    "propose a structure for my thesis",
+    "merge the two classes into one",
+    "How many bones does a person have?",
+    "can this be done without a second query?",
+    "write a slogan for a bicycle shop",
+    "read the output above and tell me what went wrong",
+    "what is your opinion?",
+    "the icon has the wrong colour",
+    "Invent a riddle about time",
+    "make the class immutable",
+    "that did not help, try something else",
+)

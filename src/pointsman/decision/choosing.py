@@ -9,8 +9,7 @@ import msgspec
 
 from pointsman.capabilities import CapabilityDecision
 from pointsman.decision.aliases import LONGEST_SHOWN, ModelNames, Named
-from pointsman.decision.decision import Injection, StandingInjection
-from pointsman.decision.input import ReadRequest, RequestInput
+from pointsman.decision.decision import Injection, ReadRequest, RequestInput, StandingInjection
 from pointsman.decision.memory import Memory, is_beside, model_of_subagent
 from pointsman.decision.permission import Permits
 from pointsman.decision.policy import Policy
@@ -123,6 +122,7 @@ class TierStage:
         self._kinds = kinds
         self.kinds_version = kinds.file.digest if kinds else ""
         reads_domain = policy.profile.domain_scores or (router and router.learned_router.offsets)
+        #: Finds the domain that counts for the tier, where the profile or the router uses it.
         self._tracker = tracker if reads_domain else None
         self._tiers = tiers
         asking = [(role, purpose) for role in (None, *AgentRole) for purpose in (None, *Purpose)]
@@ -135,22 +135,24 @@ class TierStage:
         if draft.reading.tier is not None:
             return draft.reading.tier
         try:
-            domain = self._domain_for_tier(draft)
-            near, text = self._kinds, draft.evidence.text
-            kind = (near.of(text) if text else draft.reading.kind) if near else None
+            evidence, tracker, near, kind, domain = draft.evidence, self._tracker, self._kinds, None, ""
+            if tracker:
+                domain = tracker.primary(evidence, draft.memory.domains, draft.reading.message)
+            if near:
+                kind = near.of(evidence.text) if evidence.text else draft.reading.kind
             scorer = self.scorer_of(draft.input)
-            version = self.kinds_version if kind else ""
-            tier = scorer.by_rules(draft.evidence, domain, kind, version)
+            tier = scorer.by_rules(evidence, domain, kind, self.kinds_version if kind else "")
             if self._learned_router:
-                rules = tier if scorer is self.scorer else self.scorer.by_rules(draft.evidence, domain)
+                rules = tier if scorer is self.scorer else self.scorer.by_rules(evidence, domain)
                 tier = self._learned_router.after(
-                    tier, draft.evidence, domain, rules=rules.score, recorded=draft.reading.learned_score
+                    tier, evidence, domain, rules=rules.score, recorded=draft.reading.learned_score
                 )
-            stays = (draft.input.role, draft.input.purpose) in self.stay
-            if self.policy.verify and not stays and not draft.reading.words_gone:
-                tier = yield from scorer.verify(tier, draft.evidence)
-            else:
-                tier = scorer.unverified(tier)
+            if tier.needs_verification:
+                stays = (draft.input.role, draft.input.purpose) in self.stay
+                if self.policy.verify and not stays and not draft.reading.words_gone:
+                    tier = yield from scorer.verify(tier, evidence)
+                else:
+                    tier = scorer.unverified(tier)
         except Exception as error:  # noqa: BLE001 - fails open to FAILED_TIER
             draft.abstain("tiers", error)
             tier = _without_rules(FAILED_TIER, 0.5, "deciding failed", Stage.FALLBACK)
@@ -189,12 +191,6 @@ class TierStage:
     def scorer_of(self, asked: RequestInput) -> TierScorer:
         """The rules that hold for a request: whether it offers tools may make a difference."""
         return self._tools_scorer if "tools" in asked.features else self.scorer
-
-    def _domain_for_tier(self, draft: Draft) -> str:
-        """The domain that counts for the tier; looked for only where the profile or the router uses it."""
-        if self._tracker is None:
-            return ""
-        return self._tracker.primary(draft.evidence, draft.memory.domains, draft.reading.message)
 
 
 class ModelStage:
@@ -291,13 +287,14 @@ class ModelStage:
 
     def _is_raised(self, draft: Draft, decided: Tier) -> bool:
         """Whether guidance raises the tier, or trouble at an earlier request of this user message did."""
-        if draft.input.role is _HELPER:
+        guidance, escalation = draft.guidance, self.policy.escalation
+        by_guidance = guidance is not None and guidance.raise_tier
+        if (not by_guidance and escalation is None) or draft.input.role is _HELPER:
             return False
-        by_guidance = draft.guidance is not None and draft.guidance.raise_tier
+        stays = escalation is not None and _is_escalated(draft)
         if by_guidance:
             tier = self._models.next_up(decided)
             draft.reasons.append(Reason("guidance.raise-tier", f"stuck: {tier} instead of {decided}"))
-        stays = self.policy.escalation is not None and _is_escalated(draft)
         if stays:
             draft.reasons.append(Reason("escalation.stays", "the tier is raised until the user speaks"))
         return by_guidance or stays
@@ -308,6 +305,8 @@ class ModelStage:
         if not asked.user_message or asked.role is _HELPER or _is_escalated(draft):
             return None
         firing = draft.guidance.trouble if draft.guidance else None
+        if firing is None and not policy.longest:
+            return None
         return trouble_of(
             policy,
             calls=_calls_and_errors(draft)[0],

@@ -19,15 +19,21 @@ from pointsman.capabilities import (
     Strategy,
     take_switch,
 )
-from pointsman.decision.additions import MOST_CHARACTERS, MOST_PLACES, latest, remember, standing
 from pointsman.decision.aliases import ModelNames
 from pointsman.decision.choosing import Draft, ModelStage, TierStage
-from pointsman.decision.decision import Decision, Injection
-from pointsman.decision.events import AgentEvent
-from pointsman.decision.input import ReadRequest, RequestInput
-from pointsman.decision.memory import Memory, is_beside, with_subagent
+from pointsman.decision.decision import Decision, Injection, ReadRequest, RequestInput
+from pointsman.decision.memory import (
+    MOST_CHARACTERS,
+    MOST_PLACES,
+    Memory,
+    is_beside,
+    latest,
+    remember,
+    standing,
+    with_subagent,
+)
 from pointsman.decision.policy import DomainPolicy, Policy
-from pointsman.decision.reader import RequestReader
+from pointsman.decision.reader import AgentEvent, RequestReader
 from pointsman.decision.switching import StartStage, remembered
 from pointsman.domains import PERMISSIVE, DomainTracker
 from pointsman.evidence import Scanner
@@ -238,7 +244,8 @@ class Engine:
             return
         draft.memory = msgspec.structs.replace(before, guidance=kept)
         draft.guidance = decided
-        draft.reasons.extend(decided.reasons)
+        if decided.firings:
+            draft.reasons.extend(decided.reasons)
         draft.abstained.extend(decided.abstained)
         if decided.injection:
             draft.injections.append(Injection("guidance", decided.injection))

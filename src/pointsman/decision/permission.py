@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pointsman.decision.aliases import matches
+from pointsman.model_choice.chains import TierModels, pools
 from pointsman.model_choice.fitness import UNABLE, Barred
-from pointsman.model_choice.pools import TierModels, pools
 from pointsman.vocabulary import ModelSpec, Permission, Reason, Tier
 
 __all__ = ["FORBIDDEN", "LOW_BUDGET", "OVER_TIER", "Permits", "is_permitted"]

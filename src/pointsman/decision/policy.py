@@ -19,8 +19,8 @@ from pointsman.decision.aliases import Aliases
 from pointsman.domains import DomainSet, ModelProfile
 from pointsman.evidence import Signal
 from pointsman.guidance import GuidancePolicy
+from pointsman.model_choice.chains import TierModels
 from pointsman.model_choice.choice import Switching
-from pointsman.model_choice.pools import TierModels
 from pointsman.tiers import (
     EscalationPolicy,
     LearnedRouterPolicy,

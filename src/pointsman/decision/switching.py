@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from pointsman.decision.choosing import ANSWER, Draft, ModelStage
-from pointsman.decision.input import RequestInput
+from pointsman.decision.decision import RequestInput
 from pointsman.decision.memory import Memory, model_of_subagent, with_subagent
 from pointsman.model_choice.choice import InUse, Load, Switching
 from pointsman.vocabulary import AgentRole, Purpose, Reason

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from pointsman.domains.data import PERMISSIVE, Concept, Domain, DomainSet, ModelProfile, parse_profile
+from pointsman.domains.data import (
+    PERMISSIVE,
+    Compound,
+    Concept,
+    Domain,
+    DomainClass,
+    DomainMemory,
+    DomainSet,
+    ModelProfile,
+    Part,
+    Source,
+    parse_profile,
+)
 from pointsman.domains.enrichment import EnrichmentPlan
 from pointsman.domains.parsing import default_domains, parse_domains
 from pointsman.domains.scoring import SECONDARY_MIN_SIGNALS
 from pointsman.domains.tracker import MOMENTUM_THRESHOLD, DomainDecision, DomainTracker
-from pointsman.domains.values import Compound, DomainClass, DomainMemory, Part, Source
 
 __all__ = [
     "MOMENTUM_THRESHOLD",

@@ -12,9 +12,8 @@ from typing import Final
 
 import msgspec
 
-from pointsman.domains.data import DomainSet
+from pointsman.domains.data import Compound, DomainSet, Part
 from pointsman.domains.scoring import SECONDARY_MIN_SIGNALS
-from pointsman.domains.values import Compound, Part
 
 __all__ = [
     "BELOW_THRESHOLD",

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from functools import cache, reduce
+from operator import or_
 from pkgutil import get_data  # importlib.resources brings tempfile and half of os.path with it
 from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
 
 from pointsman.decoding import syntax_error
-from pointsman.domains.data import CUE_GROUP, LEXICON, Concept, Domain, DomainSet
-from pointsman.domains.values import DomainClass
+from pointsman.domains.data import CUE_GROUP, LEXICON, Concept, Domain, DomainClass, DomainSet
 from pointsman.errors import LexiconError, did_you_mean
-from pointsman.evidence import Kind, PatternSet, Signal, SignalTable
+from pointsman.evidence import Kind, PatternSet, Scanner, Signal, SignalTable
 from pointsman.toml_source import TomlSource, path_in
 
-__all__ = ["default_domains", "parse_domains"]
+__all__ = ["Finding", "Severity", "check_domains", "default_domains", "parse_domains"]
 
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -197,3 +198,71 @@ def _pattern(domain: str, name: str, item: _Pattern) -> Signal:
     signal = Signal(LEXICON, domain, item.regex, Kind.REGEX, name)
     PatternSet(SignalTable([signal]))  # refuses what is not linear-time
     return signal
+
+
+# Checks of a domain file: phrases that never match, or that count twice.
+#
+# Patterns that are not linear-time, or that match everything, are refused when the file is read.
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"  # the phrase cannot do its work
+    WARNING = "warning"  # it does more than its place in the file says
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One mistake, at one phrase."""
+
+    severity: Severity
+    domain: str
+    concept: str
+    phrase: str
+    message: str
+
+
+def check_domains(domains: DomainSet, scanner: Scanner) -> list[Finding]:
+    """Score each phrase alone and report the domains found.
+
+    Args:
+        domains: the domains to check.
+        scanner: over a table that holds their signals.
+    """
+    heard_as = [
+        (domain, concept, reduce(or_, map(scanner.table.bit, concept.signals), 0))
+        for domain in domains
+        for concept in domain.concepts
+    ]
+    findings: list[Finding] = []
+    for domain, concept, _ in heard_as:
+        for phrase in concept.phrases:
+            hits = scanner.scan(" ".join(phrase.removesuffix("*").split())).hits  # as people space words
+            heard = [(other, what) for other, what, mask in heard_as if hits & mask]
+            findings += (
+                Finding(severity, domain.name, concept.name, phrase, message)
+                for severity, message in _judge(domain, concept, heard)
+            )
+    return [*findings, *_repeated(domains)]
+
+
+def _judge(
+    domain: Domain, concept: Concept, heard: list[tuple[Domain, Concept]]
+) -> Iterator[tuple[Severity, str]]:
+    if (domain, concept) not in heard:
+        yield Severity.ERROR, "cannot match"
+    for other, what in heard:
+        if other is domain and what is not concept:
+            yield Severity.WARNING, f'one mention counts twice: "{what.name}" hears it too'
+        elif other is not domain and other.kind is not DomainClass.NULL:
+            yield Severity.WARNING, f'counts for {other.name} too: "{what.name}" hears it'
+
+
+def _repeated(domains: DomainSet) -> Iterator[Finding]:
+    for domain in domains:
+        for concept in domain.concepts:
+            seen: set[str] = set()
+            for phrase in concept.phrases:
+                if phrase.lower() in seen:
+                    yield Finding(Severity.WARNING, domain.name, concept.name, phrase, "is there twice")
+                seen.add(phrase.lower())

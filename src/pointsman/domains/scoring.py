@@ -13,8 +13,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.domains.data import CUE_GROUP, LEXICON, Domain, DomainSet
-from pointsman.domains.values import Compound, DomainClass, Part, Source
+from pointsman.domains.data import CUE_GROUP, LEXICON, Compound, Domain, DomainClass, DomainSet, Part, Source
 from pointsman.evidence import SignalTable
 from pointsman.vocabulary import Encoder, Evidence
 

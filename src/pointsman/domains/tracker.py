@@ -15,22 +15,25 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.domains.data import PERMISSIVE, DomainSet, ModelProfile
-from pointsman.domains.enrichment import DISABLED, EnrichmentPlan, Texts
-from pointsman.domains.scoring import ExampleMatcher, Reading, Scorer
-from pointsman.domains.values import (
+from pointsman.domains.data import (
+    PERMISSIVE,
     Compound,
     DomainClass,
     DomainMemory,
+    DomainSet,
+    ModelProfile,
     MomentumStep,
     Pair,
     Part,
     Source,
 )
+from pointsman.domains.enrichment import DISABLED, EnrichmentPlan, Texts
+from pointsman.domains.scoring import ExampleMatcher, Reading, Scorer
 from pointsman.evidence import SignalTable
 from pointsman.vocabulary import Encoder, Evidence
 
 _log: Final = logging.getLogger("pointsman.domains")
+_NEW: Final = DomainMemory()
 
 #: Confirming turns from which the pair is strong.
 #: Source: docs/sources/compound-domains.md, "Step 3: apply compound momentum".
@@ -337,7 +340,7 @@ class DomainTracker:
         Returns:
             The decision, and the memory for the next turn.
         """
-        before = memory if self._knows(memory) else DomainMemory()
+        before = memory if memory == _NEW or self._knows(memory) else _NEW
         outcome, after = self._outcome(evidence, before, user_message_key)
         decision = self._decision(outcome, profile)
         if after is not before and _log.isEnabledFor(logging.INFO):
@@ -347,7 +350,7 @@ class DomainTracker:
 
     def primary(self, evidence: Evidence, memory: DomainMemory, user_message_key: str) -> str:
         """The first of the domains that ``decide`` will find, for decisions before a model is known."""
-        before = memory if self._knows(memory) else DomainMemory()
+        before = memory if memory == _NEW or self._knows(memory) else _NEW
         return self._outcome(evidence, before, user_message_key)[0].effective.domains[0]
 
     def _outcome(
@@ -397,12 +400,12 @@ def lines(
         f"{' + '.join(map(_narrated, parts))} | sig={outcome.effective.signature}"
         f" | momentum={outcome.momentum} | enrichment: {switches}"
     )
-    was = f"{before.pair.signature} ({_turns(before.momentum)})"
-    rival = outcome.raw.primary
+    was = f"{before.pair.signature} ({_counted(before.momentum, 'turn')})"
+    rival = f"{outcome.raw.primary.domain} ({_counted(outcome.raw.primary.confidence, 'signal')}"
     if outcome.rule in _HELD:
-        yield f"Momentum held: {was} resisted {rival.domain} ({_signals(rival.confidence)})"
+        yield f"Momentum held: {was} resisted {rival})"
     if outcome.rule in _BROKEN:
-        yield f"Momentum break: {was} → {rival.domain} ({_signals(rival.confidence)}, not in compound)"
+        yield f"Momentum break: {was} → {rival}, not in compound)"
     model = f" ({profile.model})" if profile.model else ""
     reasons = (plan.reason_primary_skipped, plan.reason_secondary_skipped)
     for role, part, reason in zip(("Primary", "Secondary"), parts, reasons, strict=False):
@@ -412,16 +415,12 @@ def lines(
 
 def _narrated(part: Part) -> str:
     carried = ", carried" if part.carried else ""
-    found = "1 example" if part.source is Source.EXAMPLES else _signals(part.confidence)
+    found = "1 example" if part.source is Source.EXAMPLES else _counted(part.confidence, "signal")
     return f"{part.domain} ({found}{carried})"
 
 
-def _signals(count: int) -> str:
-    return f"{count} signal" if count == 1 else f"{count} signals"
-
-
-def _turns(count: int) -> str:
-    return f"{count} turn" if count == 1 else f"{count} turns"
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _switch(on: bool) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pointsman.evidence._engines import Keep, build_matcher, engine_names
-from pointsman.evidence._matcher import Matcher, ReMatcher
+from pointsman.evidence._engines import Keep, Matcher, ReMatcher, build_matcher, engine_names
 from pointsman.evidence._patterns import PatternSet
 from pointsman.evidence._scan import Reading, Scanner, detect_script, estimate_tokens
 from pointsman.evidence._signals import Kind, Signal, SignalTable

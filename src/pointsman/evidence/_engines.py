@@ -1,19 +1,52 @@
-"""Selects the best installed pattern engine, and caches its compiled patterns.
+"""The engines that find patterns: the best installed is selected, and its compiled patterns are cached.
 
-Nothing here touches a disk: whoever may (``pointsman.stores.pattern_cache``) is handed bytes and hands
-them back.
+Nothing here touches a disk: whoever may (``pointsman.stores.pattern_cache``) is handed bytes and hands them
+back.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Final, Protocol
 
 from pointsman.errors import MissingExtra
-from pointsman.evidence._matcher import Engine
-from pointsman.evidence._patterns import PatternSet
+from pointsman.evidence._patterns import PatternSet, oracle_source, without_marks
+from pointsman.evidence._signals import SignalTable
 
-__all__ = ["Keep", "build_matcher", "engine_names"]
+
+class Matcher(Protocol):
+    """Finds which signals occur in a text."""
+
+    def match(self, lowered: str, /) -> int:
+        """Return the mask of signals that occur in a lower-cased text, in time linear in its length."""
+        ...
+
+
+class Engine(Matcher, Protocol):
+    """A matcher that compiles a ``PatternSet``."""
+
+    def find(self, data: bytes, /) -> Sequence[int]:
+        """Return which sources occur in framed text: matching alone, without normalisation of the text."""
+        ...
+
+
+class ReMatcher:
+    """One ``re`` search per signal: slow, obvious, the oracle the fast engines are tested against."""
+
+    def __init__(self, table: SignalTable) -> None:
+        self._compiled = [(table.bit(s), re.compile(oracle_source(s))) for s in table.signals]
+
+    def match(self, lowered: str, /) -> int:
+        """Return the mask of signals that occur in the text."""
+        text = without_marks(lowered).encode("utf-8", "replace").decode()
+        hits = 0
+        for bit, pattern in self._compiled:
+            if pattern.search(text):
+                hits |= bit
+        return hits
+
 
 #: Names of the modules, which are those of the engines; fastest first (docs/decisions/0010).
 _ENGINES: Final = ("hyperscan", "re2")

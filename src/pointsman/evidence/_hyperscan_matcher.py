@@ -35,7 +35,7 @@ class HyperscanMatcher:
             LexiconError: Hyperscan does not take one of them; names it.
         """
         try:
-            return cls(patterns, _compile(patterns.sources))
+            matcher = cls(patterns, _compile(patterns.sources))
         except hyperscan.error:
             for index, source in enumerate(patterns.sources):
                 try:
@@ -43,6 +43,8 @@ class HyperscanMatcher:
                 except hyperscan.error as error:
                     raise patterns.refuse(index, f"Hyperscan does not take the pattern: {error}") from None
             raise LexiconError("Hyperscan cannot compile these patterns together") from None
+        _return_freed_memory()
+        return matcher
 
     @classmethod
     def load(cls, patterns: PatternSet, compiled: bytes) -> HyperscanMatcher | None:
@@ -92,7 +94,6 @@ def _compile(sources: tuple[str, ...]) -> hyperscan.Database:
         elements=len(sources),
         flags=[_FLAGS] * len(sources),
     )
-    _return_freed_memory()
     return database
 
 

@@ -1,18 +1,369 @@
-"""All patterns of a signal table, once each, ready for an engine."""
+"""Trees of patterns as the source text that an engine reads; all patterns of a signal table, once each."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable
-from typing import Final
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+import msgspec
 
 from pointsman.errors import LexiconError
-from pointsman.evidence._chars import END_FRAME, MARKS, START_FRAME
-from pointsman.evidence._rendering import engine_source
-from pointsman.evidence._separation import separated, without_marks
-from pointsman.evidence._signals import Signal, SignalTable
+from pointsman.evidence._chars import (
+    APART,
+    ASCII,
+    BLANK_IMAGE,
+    END_FRAME,
+    LINE_IMAGE,
+    MARKS,
+    OUTSIDE,
+    SEPARATOR,
+    SPACE,
+    START_FRAME,
+    UTF8,
+    WORD,
+    CharSet,
+    charset,
+    complement,
+    intersect,
+    is_word,
+    single,
+)
+from pointsman.evidence._pattern import Alt, Chars, Edge, Node, Repeat, Seq, literal, parse
+from pointsman.evidence._signals import Kind, Signal, SignalTable
 
-__all__ = ["PatternSet", "framed"]
+# Trees of patterns as the source text that an engine reads.
+
+
+# Maps text and patterns to ASCII, which compiles several times faster and runs a third faster.
+#
+# A word may be bounded by any of a million characters, and automata pay for each class of them. So the runs
+# of a text that are neither ASCII nor part of a word (Han, curly quotes, emoji) are set apart by separators,
+# and white space beyond ASCII is replaced by a mark, once per text. Then a bound is one ASCII byte: a
+# character of no word, or a mark. Patterns that reach into such runs are looked for in the text as it is.
+
+
+_REPLACEMENT: Final = "\ufffd"
+_LINES: Final[CharSet] = ((0x2028, 0x2029),)
+_BLANKS: Final = intersect(SPACE, complement(charset([*ASCII, *_LINES]), UTF8))
+_IMAGES: Final = ((_LINES, LINE_IMAGE), (_BLANKS, BLANK_IMAGE))
+_IMAGE_OF: Final = {
+    chr(code): image for chars, image in _IMAGES for first, last in chars for code in range(first, last + 1)
+}
+_KEPT: Final = charset([*ASCII, *WORD])
+
+
+def _class(chars: CharSet) -> str:
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in chars)
+
+
+_RUN: Final = re.compile(f"([^{_class(_KEPT)}]++)")
+
+
+def without_marks(text: str) -> str:
+    """The text with the control characters that are our marks replaced."""
+    for mark in MARKS:
+        if mark in text:
+            text = text.replace(mark, _REPLACEMENT)
+    return text
+
+
+def separated(text: str) -> str:
+    """The text with marks around its runs of ``APART`` and for its white space beyond ASCII.
+
+    The same object when there is neither.
+    """
+    for char, image in _IMAGE_OF.items():
+        if char in text:
+            text = text.replace(char, image)
+    parts = _RUN.split(text)  # text, run, text, run, …
+    return SEPARATOR.join(parts) if len(parts) > 1 else text
+
+
+def for_separated(node: Node) -> Node | None:
+    """A pattern without boundaries, as it is looked for in separated text.
+
+    Separators occur only between ``APART`` and other characters. So a match without ``APART`` in it is the
+    same in both texts; and where its first or last character may be anything ``APART``, a separator is found
+    in its place.
+
+    Returns:
+        None when the pattern has to be looked for in the text as it is: one of its sets holds only a part
+        of ``APART`` or of the white space, or holds ``APART`` and is neither first nor last.
+    """
+    rewritten = _rewrite(node, first=True, last=True)
+    # Between a first and a last character taken from APART there must be one that is not.
+    return rewritten if _least(node) > 2 or (rewritten == node) else None
+
+
+def _rewrite(node: Node, *, first: bool, last: bool) -> Node | None:
+    match node:
+        case Chars(set=chars):
+            return _rewrite_set(chars, is_edge=first or last)
+        case Seq(items=items):
+            end = len(items) - 1
+            parts = [_rewrite(x, first=first and i == 0, last=last and i == end) for i, x in enumerate(items)]
+            return None if None in parts else Seq(tuple(filter(None, parts)))
+        case Alt(options=options):
+            parts = [_rewrite(option, first=first, last=last) for option in options]
+            return None if None in parts else Alt(tuple(filter(None, parts)))
+        case Repeat(item=item, least=least, most=most):
+            part = _rewrite(item, first=first and most == 1, last=last and most == 1)
+            return part and Repeat(part, least, most)
+        case _:
+            return node
+
+
+@lru_cache(maxsize=4096)
+def _rewrite_set(chars: CharSet, *, is_edge: bool) -> Chars | None:
+    marks: list[tuple[int, int]] = []
+    for special, mark in (*_IMAGES, (APART, SEPARATOR)):
+        held = intersect(chars, special)
+        if held and (held != special or (special is APART and not is_edge)):
+            return None
+        marks += single(mark) if held else ()
+    return Chars(charset([*intersect(chars, _KEPT), *marks]))
+
+
+def _least(node: Node) -> int:
+    """The fewest characters of a match; an end of the text counts, being a mark."""
+    match node:
+        case Chars() | Edge():
+            return 1
+        case Seq(items=items):
+            return sum(map(_least, items))
+        case Alt(options=options):
+            return min(map(_least, options), default=0)
+        case Repeat(item=item, least=least):
+            return least * _least(item)
+
+
+# Word boundaries written out as characters, so that every engine sees the same ones.
+#
+# Engines' own \b is ASCII, wrong inside "café", and look-around is not linear-time. Whether a pattern occurs
+# does not change when it takes in the characters around it, so \bfix\b becomes: a character of no word,
+# "fix", a character of no word; the frame around every scanned text serves at its ends. Inside a pattern the
+# boundary restricts the characters at either side instead.
+
+
+#: Ways through a pattern with boundaries in several alternatives; real ones have fewer than ten.
+_MAX_PATHS: Final = 200
+
+_Path: TypeAlias = tuple[Node, ...]
+
+
+def without_boundaries(node: Node, pattern: str) -> Node:
+    """The same pattern without ``BOUNDARY``.
+
+    Raises:
+        LexiconError: a boundary inside a repeat, too many ways through the pattern, or none.
+    """
+    if not _has_boundary(node):
+        return node
+    paths = _paths(node, pattern)
+    resolved = [whole for path in paths for whole in _resolve(path)]
+    if not resolved:
+        raise LexiconError(f"pattern {pattern!r} cannot match: no character can match next to its \\b")
+    return Alt(tuple(Seq(path) for path in resolved))
+
+
+def _has_boundary(node: Node) -> bool:
+    match node:
+        case Seq(items=items) | Alt(options=items):
+            return any(map(_has_boundary, items))
+        case Repeat(item=item):
+            return _has_boundary(item)
+        case _:
+            return node is Edge.BOUNDARY
+
+
+def _paths(node: Node, pattern: str) -> list[_Path]:
+    """Every way through the alternatives that hold a boundary, with the boundary at the top of each."""
+    if not _has_boundary(node):
+        return [(node,)]
+    match node:
+        case Seq(items=items):
+            paths: list[_Path] = [()]
+            for item in items:
+                paths = [(*path, *rest) for path in paths for rest in _paths(item, pattern)]
+                if len(paths) > _MAX_PATHS:
+                    raise LexiconError(f"pattern {pattern!r} has \\b in too many alternatives")
+            return paths
+        case Alt(options=options):
+            plain = tuple(option for option in options if not _has_boundary(option))
+            bounded = [path for o in options if _has_boundary(o) for path in _paths(o, pattern)]
+            return [*([(Alt(plain),)] if plain else []), *bounded]
+        case Repeat(item=item, least=least, most=1):
+            return [*([()] if least == 0 else []), *_paths(item, pattern)]
+        case Repeat():
+            raise LexiconError(
+                f"pattern {pattern!r} has \\b inside a repeat", hint="write it before or after"
+            )
+        case _:
+            return [(node,)]
+
+
+def _resolve(path: _Path) -> list[_Path]:
+    """The ways to meet the first boundary of a path, and then the others."""
+    if Edge.BOUNDARY not in path:
+        return [path]
+    at = path.index(Edge.BOUNDARY)
+    before, after = path[:at][::-1], path[at + 1 :]
+    return [
+        whole
+        for left, right in ((WORD, OUTSIDE), (OUTSIDE, WORD))
+        for first in _restrict(before, left, Edge.START)
+        for second in _restrict(after, right, Edge.END)
+        for whole in _resolve((*first[::-1], *second))
+    ]
+
+
+def _restrict(path: _Path, allowed: CharSet, end: Edge) -> list[_Path]:
+    """The ways through a path on which the first character is an allowed one.
+
+    Args:
+        path: What follows the boundary, read away from it: to the right when ``end`` is END, to the left when
+            it is START.
+        allowed: WORD, or OUTSIDE, which an end of the text meets too.
+        end: Which end of the text the path leads to.
+    """
+    if not path:  # the pattern ends here: the character beyond it is taken in
+        return [(Chars(allowed),)]
+    learned_router, rest = path[0], path[1:]
+    match learned_router:
+        case Chars(set=chars):
+            both = intersect(chars, allowed)
+            return [(Chars(both), *rest)] if both else []
+        case Seq(items=items):
+            return _restrict((*(items if end is Edge.END else items[::-1]), *rest), allowed, end)
+        case Alt(options=options):
+            return _restrict_alternatives(options, rest, allowed, end)
+        case Repeat(item=item, least=least, most=most):
+            fewer = () if most == 1 else (Repeat(item, max(least - 1, 0), most and most - 1),)
+            ways = _restrict((item, *fewer, *rest), allowed, end)
+            return ways if least else [*ways, *_restrict(rest, allowed, end)]
+        case Edge.BOUNDARY:  # the same place: the same condition
+            return _restrict(rest, allowed, end)
+        case _:  # the end of the text: ``parse`` lets no other edge stand here
+            return [path] if allowed is OUTSIDE else []
+
+
+def _restrict_alternatives(options: _Path, rest: _Path, allowed: CharSet, end: Edge) -> list[_Path]:
+    """Alternatives that cannot begin with anything else stay together: fewer copies of the rest."""
+    meeting = tuple(option for option in options if _begins_in(option, allowed, end))
+    others = [o for o in options if o not in meeting]
+    ways = [way for option in others for way in _restrict((option, *rest), allowed, end)]
+    return [(Alt(meeting), *rest), *ways] if meeting else ways
+
+
+def _begins_in(node: Node, allowed: CharSet, end: Edge) -> bool:
+    """Whether every match of a node begins (read away from the boundary) with an allowed character."""
+    match node:
+        case Chars(set=chars):
+            return intersect(chars, allowed) == chars
+        case Seq(items=items):
+            return bool(items) and _begins_in(items[0 if end is Edge.END else -1], allowed, end)
+        case Alt(options=options):
+            return all(_begins_in(option, allowed, end) for option in options)
+        case Repeat(item=item, least=least):
+            return least > 0 and _begins_in(item, allowed, end)
+        case _:
+            return False
+
+
+class _Dialect(msgspec.Struct, frozen=True):
+    """How an engine writes what engines write differently."""
+
+    char: Callable[[CharSet], str]
+    edges: dict[Edge, str]
+
+
+def tree(signal: Signal) -> Node:
+    """The pattern of a signal.
+
+    A word is bounded only at edges that are characters of a word: "c++" may be followed by anything, and a
+    literal of a script without spaces matches anywhere.
+
+    Raises:
+        LexiconError: the pattern is empty, or refused.
+    """
+    if not signal.pattern.strip():
+        raise LexiconError("a pattern is empty")
+    if signal.kind is Kind.REGEX:
+        return parse(signal.pattern)
+    text = signal.pattern.lower()
+    before = (Edge.BOUNDARY,) if signal.kind is not Kind.SUBSTRING and is_word(text[0]) else ()
+    after = (Edge.BOUNDARY,) if signal.kind is Kind.WORD and is_word(text[-1]) else ()
+    return Seq((*before, *literal(text).items, *after))
+
+
+@lru_cache(
+    maxsize=8_192
+)  # the built-in lexicons have 3,300; another policy, or the next reload, mostly the same
+def engine_source(signal: Signal) -> tuple[str, bool]:
+    """The pattern as Hyperscan and RE2 read it, in UTF-8 mode, and whether over ``separated`` text.
+
+    Raises:
+        LexiconError: the pattern is refused.
+    """
+    node = without_boundaries(tree(signal), signal.pattern)
+    apart = for_separated(node)
+    return _render(apart or node, _ENGINE), apart is not None
+
+
+def oracle_source(signal: Signal) -> str:
+    """The pattern as ``re`` reads it, with look-around for boundaries. Raises ``LexiconError``."""
+    return _render(tree(signal), _ORACLE)
+
+
+def _render(node: Node, dialect: _Dialect) -> str:
+    match node:
+        case Chars(set=chars):
+            return dialect.char(chars)
+        case Seq(items=items):
+            return "".join(_render(item, dialect) for item in items)
+        case Alt(options=options):
+            return f"(?:{'|'.join(_render(option, dialect) for option in options)})"
+        case Repeat(item=item, least=least, most=most):
+            most_written = "" if most is None else most
+            return f"(?:{_render(item, dialect)}){{{least},{most_written}}}"
+        case _:
+            return dialect.edges[node]
+
+
+def _set_writer(code: Callable[[int], str]) -> Callable[[CharSet], str]:
+    def write(first: int) -> str:
+        return chr(first) if chr(first).isascii() and chr(first).isalnum() else code(first)
+
+    @lru_cache(maxsize=4096)
+    def write_set(chars: CharSet) -> str:
+        if len(chars) == 1 and chars[0][0] == chars[0][1]:
+            return write(chars[0][0])
+        negated = chars[-1][1] == 0x10FFFF
+        ranges = complement(chars, UTF8) if negated else chars
+        written = "".join(write(a) if a == b else f"{write(a)}-{write(b)}" for a, b in ranges)
+        return f"[{'^' if negated else ''}{written}]"
+
+    return write_set
+
+
+_engine_set = _set_writer(lambda code: f"\\x{{{code:x}}}")
+_oracle_set = _set_writer(lambda code: f"\\U{code:08x}")
+_word = _oracle_set(WORD)
+
+_ENGINE = _Dialect(
+    _engine_set, {Edge.START: _engine_set(single(START_FRAME)), Edge.END: _engine_set(single(END_FRAME))}
+)
+_ORACLE = _Dialect(
+    _oracle_set,
+    {
+        Edge.START: "\\A",
+        Edge.END: "\\Z",
+        Edge.BOUNDARY: f"(?:(?<={_word})(?!{_word})|(?<!{_word})(?={_word}))",
+    },
+)
 
 
 class PatternSet:
@@ -52,22 +403,20 @@ class PatternSet:
         if any(map(lowered.__contains__, MARKS)):
             lowered = without_marks(lowered)
         apart = lowered if lowered.isascii() else separated(lowered)
-        hits = self._hits(find(framed(apart)))
+        masks = self.masks
+        hits = others = 0
+        for index in find(framed(apart)):
+            hits |= masks[index]
         if apart is lowered:
             return hits
-        return (hits & self._reads_separated) | (self._hits(find(framed(lowered))) & ~self._reads_separated)
+        for index in find(framed(lowered)):
+            others |= masks[index]
+        return (hits & self._reads_separated) | (others & ~self._reads_separated)
 
     def refuse(self, index: int, reason: str) -> LexiconError:
         """The error for a source that an engine does not take."""
         signal = next(self.table.of(self.masks[index]))
         return LexiconError(f"{signal.id}: {reason}")
-
-    def _hits(self, found: Iterable[int]) -> int:
-        masks = self.masks
-        hits = 0
-        for index in found:
-            hits |= masks[index]
-        return hits
 
 
 def framed(text: str) -> bytes:

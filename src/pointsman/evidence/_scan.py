@@ -7,13 +7,14 @@ from collections.abc import Callable, Container, Iterable
 from functools import lru_cache
 from typing import Final
 
-from pointsman.evidence._lists import LEAST, KeywordLists
-from pointsman.evidence._matcher import Matcher
+from pointsman.evidence._engines import Matcher
 from pointsman.evidence._signals import Kind, Signal, SignalTable
 from pointsman.evidence.normal import (
+    LEAST,
     MAY_BE_LOOSE,
     MAY_QUOTE,
     WORDS_THEMSELVES,
+    KeywordLists,
     spaced,
     without_lookalikes,
     without_quotations,
@@ -126,7 +127,12 @@ class Scanner:
         if known is not None:
             return known
         evidence = self._old.get(text) or self._examine(text)
-        self._keep(evidence)
+        size = text.__sizeof__()
+        if size <= self._bytes:
+            self._young_bytes += size
+            if len(self._young) >= self._entries or self._young_bytes > self._bytes:
+                self._old, self._young, self._young_bytes = self._young, {}, size
+            self._young[text] = evidence
         return evidence
 
     def _examine(self, text: str) -> Evidence:
@@ -152,17 +158,6 @@ class Scanner:
             script=script,
         )
 
-    def _keep(self, evidence: Evidence) -> None:
-        size = evidence.text.__sizeof__()
-        if size > self._bytes:
-            return
-        if len(self._young) >= self._entries or self._young_bytes + size > self._bytes:
-            self._old = self._young
-            self._young = {}
-            self._young_bytes = 0
-        self._young[evidence.text] = evidence
-        self._young_bytes += size
-
 
 def detect_script(text: str) -> Script:
     """The script most letters belong to; between equals, the one that comes first in the text."""
@@ -183,11 +178,6 @@ def estimate_tokens(text: str) -> int:
     Source: docs/explanation/evidence.md, "Token estimate". ASCII text needs no encoding to be measured.
     """
     return (len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))) // 4
-
-
-def _may_be_loose(text: str) -> bool:
-    """Whether a text may hold more than one space between words, or words spelt letter by letter."""
-    return any(map(text.__contains__, MAY_BE_LOOSE)) or 3 * text.count(" ") > len(text)
 
 
 class Spelling:
@@ -220,9 +210,9 @@ class Spelling:
         if len(lowered) > SHORT:
             return lowered
         unknown = set(_WORD.findall(lowered)) - self._known
-        meant = dict(zip(unknown, map(self._meant, unknown), strict=True))
-        if not any(meant.values()):
+        if not any(map(self._meant, unknown)):
             return lowered
+        meant = {word: self._meant(word) for word in unknown}
         return _WORD.sub(lambda found: meant.get(found[0]) or found[0], lowered)
 
     def _mean(self, word: str) -> str:
@@ -273,7 +263,12 @@ class Reading:
 
     def plain(self, text: str) -> str:
         """The text with look-alike letters and loose spacing undone, for the measures."""
-        if len(text) > READ or (text.isascii() and not _may_be_loose(text)):
+        # Loose: more than one space between words, or words spelt letter by letter.
+        if len(text) > READ or (
+            text.isascii()
+            and 3 * text.count(" ") <= len(text)
+            and not any(map(text.__contains__, MAY_BE_LOOSE))
+        ):
             return text
         return spaced(without_lookalikes(text))
 

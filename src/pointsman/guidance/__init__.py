@@ -9,8 +9,7 @@ from pointsman.guidance._context import (
     GuidanceContext,
 )
 from pointsman.guidance._decide import GuidanceDecision, Guide, Seen, recorded_moment, without_models
-from pointsman.guidance._ladder import Firing, FollowUp, streak_continues
-from pointsman.guidance._moments import Moment, moment_of
+from pointsman.guidance._hints import Moment, moment_of
 from pointsman.guidance._policy import GuidancePolicy, Rung, asks_models, default_providers
 from pointsman.guidance._provider_spec import CLASSIFIER, ProviderSpec, classes_of
 from pointsman.guidance.classifiers import (
@@ -33,6 +32,7 @@ from pointsman.guidance.classifiers import (
     UnfinishedClassifier,
 )
 from pointsman.guidance.classifiers._tables import CLASSIFIERS, ClassifierError, OwnClasses, tables_in
+from pointsman.guidance.ladder import Firing, FollowUp, streak_continues
 from pointsman.guidance.memory import Arm, GuidanceMemory, arm_of
 from pointsman.guidance.providers import (
     ConsultationPromptProvider,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -52,7 +52,7 @@ class ClassificationResult(msgspec.Struct, frozen=True):
     @classmethod
     def no(cls) -> ClassificationResult:
         """Guidance does not apply."""
-        return _NO
+        return NO
 
     @classmethod
     def abstain(cls, reason: str, *, query: ModelQuery | None = None) -> ClassificationResult:
@@ -60,7 +60,7 @@ class ClassificationResult(msgspec.Struct, frozen=True):
         return cls(relevant=False, reason=reason, abstained=True, query=query)
 
 
-_NO = ClassificationResult(relevant=False)
+NO: Final = ClassificationResult(relevant=False)
 
 
 class DecisionPoint(StrEnum):

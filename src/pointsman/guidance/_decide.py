@@ -10,13 +10,20 @@ import msgspec
 from msgspec.structs import replace
 
 from pointsman.drivers import drive, no_model
-from pointsman.guidance._context import DecisionPoint, GuidanceContext
-from pointsman.guidance._hints import Hints, Said
-from pointsman.guidance._ladder import Firing, FollowUp, Ladder, follow_up_of, still_valid
-from pointsman.guidance._moments import Moment, moment_of
+from pointsman.guidance._context import ClassificationResult, DecisionPoint, GuidanceContext
+from pointsman.guidance._hints import Hints, Moment, Said, moment_of
 from pointsman.guidance._policy import GuidancePolicy, Rung, default_providers
 from pointsman.guidance.classifiers._tables import OwnClasses
-from pointsman.guidance.collect import Judgement, judge_all
+from pointsman.guidance.classifiers.composite import judge
+from pointsman.guidance.ladder import (
+    Firing,
+    FollowUp,
+    Ladder,
+    follow_up_of,
+    judgement_of,
+    still_valid,
+    with_answers,
+)
 from pointsman.guidance.memory import Arm, GuidanceMemory, Thread, arm_of
 from pointsman.guidance.providers import GuidanceProviderConfig
 from pointsman.trajectory import (
@@ -34,11 +41,10 @@ from pointsman.trajectory import (
 from pointsman.vocabulary import Mode, ModelQuery, ModelReply, Reason
 
 _OFF: Final = Mode.OFF
+_ON: Final = Mode.ON
+_TREATED: Final = Arm.TREATED
 _DONE: Final = DecisionPoint.DONE
 _NO_CLASSES: Final[OwnClasses] = {}
-
-#: Questions one decision may ask a model; each may cost the request its timeout.
-MAX_QUESTIONS: Final = 2
 
 #: Sessions whose arm is remembered, about 0.2 kB each: to draw one costs 4 µs.
 _KEPT_SESSIONS: Final = 4_096
@@ -125,13 +131,13 @@ class Guide:
         self.idle: Final = lru_cache(_KEPT_SESSIONS)(self._idle)
 
     def turn(
-        self, history: Conversation, memory: GuidanceMemory, *, session: str = "", offers_tools: bool = True
+        self, history: Conversation, memory: GuidanceMemory, *, session: str = ""
     ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
         """Decide for a request, reading only the new part of its history.
 
         Yields one ``ModelQuery`` per model classifier, at most two.
         """
-        seen = self.read_moment(history, memory, offers_tools=offers_tools)
+        seen = self.read_moment(history, memory)
         return (yield from self.proceed(seen, memory, session=session))
 
     def read(self, history: Conversation, memory: GuidanceMemory) -> Seen | None:
@@ -219,7 +225,21 @@ class Guide:
         """
         if seen is None:
             return self.idle(memory.arm, session), memory
-        return (yield from self._decide(seen, memory, session=session))
+        policy, (opening, trajectory, kept, moment) = self.policy, seen
+        arm = memory.arm or arm_of(session, seed=policy.seed, control=policy.control)
+        acts = policy.mode is _ON and arm is _TREATED
+        thread = replace(still_valid(memory.thread(opening), trajectory), trajectory=kept)
+        calls = trajectory.tool_call_count
+        if moment and _DONE in moment.points:  # the ladder is for an agent at work
+            thread = replace(thread, calls=calls)
+        if calls == thread.calls:  # nothing has happened since the last decision
+            decision = GuidanceDecision(mode=policy.mode, arm=arm, raise_tier=acts and thread.raised)
+        else:
+            decision, thread = yield from self._by_ladder(trajectory, thread, arm, acts=acts)
+        if self._hints and moment:
+            said = yield from self._hints.at(moment, trajectory, thread, delivered=acts)
+            decision, thread = _with_hints(decision, said, moment, acts=acts), said.thread
+        return decision, memory.having(opening, thread, arm)
 
     def _idle(self, arm: Arm | None, session: str) -> GuidanceDecision:
         policy = self.policy
@@ -239,29 +259,13 @@ class Guide:
 
         Without ``moment`` no configured provider is asked.
         """
-        return (yield from self._decide(self._seen(trajectory, moment), memory, session=session))
+        return (yield from self.proceed(self._seen(trajectory, moment), memory, session=session))
 
     def _seen(self, trajectory: TrajectoryAnalysis, moment: Moment | None) -> Seen:
         return Seen("", trajectory, TrajectoryMemory(trajectory.state), moment if self._hints else None)
 
-    def _decide(
-        self, seen: Seen, memory: GuidanceMemory, *, session: str
-    ) -> Generator[ModelQuery, ModelReply, tuple[GuidanceDecision, GuidanceMemory]]:
-        policy, (opening, trajectory, kept, moment) = self.policy, seen
-        arm = memory.arm or arm_of(session, seed=policy.seed, control=policy.control)
-        acts = policy.mode is Mode.ON and arm is Arm.TREATED
-        thread = still_valid(memory.thread(opening), trajectory)
-        thread = replace(thread, trajectory=kept)
-        if moment and _DONE in moment.points:  # the ladder is for an agent at work
-            thread = replace(thread, calls=trajectory.tool_call_count)
-        if trajectory.tool_call_count == thread.calls:  # nothing has happened since the last decision
-            decision = GuidanceDecision(mode=policy.mode, arm=arm, raise_tier=acts and thread.raised)
-        else:
-            decision, thread = yield from self._by_ladder(trajectory, thread, arm, acts=acts)
-        if self._hints and moment:
-            said = yield from self._hints.at(moment, trajectory, thread, delivered=acts)
-            decision, thread = _with_hints(decision, said, moment, acts=acts), said.thread
-        return decision, memory.having(opening, thread, arm)
+    def _judged(self, context: GuidanceContext) -> list[ClassificationResult]:
+        return [judge(config.judge, context) for config in self.providers]
 
     def _by_ladder(
         self, trajectory: TrajectoryAnalysis, thread: Thread, arm: Arm, *, acts: bool
@@ -269,7 +273,8 @@ class Guide:
         """Result of the ladder for the new calls."""
         follow_up, thread = follow_up_of(thread, trajectory)
         context = GuidanceContext(None, trajectory)
-        judgement = yield from self._judged(context)
+        results, _ = yield from with_answers(context, self._judged)
+        judgement = judgement_of(self.providers, results)
         step = self._ladder.step(judgement, context, thread, acts=acts)
         firing, thread = step.firing, step.thread
         injection = firing.text if firing and acts else ""
@@ -287,19 +292,6 @@ class Guide:
             abstained=judgement.abstained + step.abstained,
         )
         return decision, thread
-
-    def _judged(self, context: GuidanceContext) -> Generator[ModelQuery, ModelReply, Judgement]:
-        """Ask all classifiers; again with each answer that one of them was missing."""
-        answers: dict[ModelQuery, ModelReply] = {}
-        while True:
-            judgement = judge_all(self.providers, context)
-            if not judgement.queries:
-                return judgement
-            open_queries = [query for query in judgement.queries if query not in answers]
-            if not open_queries or len(answers) == MAX_QUESTIONS:
-                return judgement
-            answers[open_queries[0]] = yield open_queries[0]
-            context = GuidanceContext(None, context.trajectory, answers=answers)
 
 
 def recorded_moment(

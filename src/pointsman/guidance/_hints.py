@@ -6,31 +6,114 @@ In observe mode and in the control group all is decided and remembered alike, an
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.guidance._context import ClassificationResult, GuidanceContext
-from pointsman.guidance._ladder import Firing
-from pointsman.guidance._moments import Moment
+from pointsman.guidance._context import ClassificationResult, DecisionPoint, GuidanceContext
 from pointsman.guidance._policy import GuidancePolicy, Rung
 from pointsman.guidance._provider_spec import Hint, build_hint, classes_of
 from pointsman.guidance.classifiers._tables import OwnClasses
 from pointsman.guidance.classifiers.composite import judge
-from pointsman.guidance.collect import Fired, worded
-from pointsman.guidance.memory import Thread
+from pointsman.guidance.ladder import Firing, with_answers, worded
+from pointsman.guidance.memory import Fired, Thread
 from pointsman.guidance.providers import GuidanceInjection
 from pointsman.text.extract import digest
-from pointsman.trajectory import TrajectoryAnalysis
-from pointsman.vocabulary import ModelQuery, ModelReply, Reason
+from pointsman.trajectory import Conversation, ToolInvoked, TrajectoryAnalysis
+from pointsman.vocabulary import ModelQuery, ModelReply, Reason, Role, ToolCall
+
+# The moment of a request: which decision points it is at, and the available inputs.
+
+#: Messages looked at from the end of a history for the latest words of the model.
+_RECENT: Final = 64
+
+
+class Moment(NamedTuple):
+    """A moment of a conversation, for providers of one's own."""
+
+    points: tuple[DecisionPoint, ...]
+    messages: int = -1  # in the history; the same again is the same request again. -1: always a new moment
+    pending: tuple[ToolCall | ToolInvoked, ...] = ()
+    prompt: str = ""
+    last_response: str = ""
+    recorded: Mapping[str, Firing] | None = None  # of a recorded one: what spoke, by version
+
+    @property
+    def asks(self) -> bool:
+        """Whether a model is about to be asked, which makes a turn."""
+        return self.messages >= 0 or not _BESIDE.issuperset(self.points)
+
+
+_BESIDE: Final = frozenset({DecisionPoint.PRE_TOOL_EXECUTION, DecisionPoint.PRE_RESPONSE, DecisionPoint.DONE})
+
+
+_BESIDE_WORK: Final = frozenset({Role.ASSISTANT, Role.SYSTEM})
+
+
+def moment_of(
+    history: Conversation, *, offers_tools: bool = True, prompt: str = "", with_answer: bool = True
+) -> Moment:
+    """Return the moment of a request, decoding no more than the latest turn of its history.
+
+    Args:
+        history: Of the request.
+        offers_tools: Whether the model may call tools; otherwise it is about to give its final answer.
+        prompt: The user's words.
+        with_answer: Whether to look for the latest words of the model, which may be earlier in the history.
+    """
+    last = len(history) - 1
+    calls, answered = _latest_calls(history)
+    open_calls = tuple(call for call in calls if call.id not in answered)
+    points = []
+    if answered:
+        points.append(DecisionPoint.POST_TOOL_RESULT)
+    if open_calls:
+        points.append(DecisionPoint.PRE_TOOL_EXECUTION)
+    if last >= 0 and history[last].role is Role.USER and not history[last].results:
+        points.append(DecisionPoint.PRE_RENDER)
+        if _follows_an_end(history):
+            points.append(DecisionPoint.DONE)
+    points.append(DecisionPoint.PRE_TOOL_SELECTION if offers_tools else DecisionPoint.PRE_RESPONSE)
+    answer = _latest_answer(history) if with_answer else ""
+    return Moment(tuple(points), last + 1, open_calls or calls, prompt, answer)
+
+
+def _latest_calls(history: Conversation) -> tuple[tuple[ToolCall, ...], frozenset[str]]:
+    """The calls at the end of a history, and the ids of those that have a result."""
+    at, answered = len(history) - 1, set()
+    while at >= 0 and history[at].results and not history[at].calls:
+        answered |= {result.call_id for result in history[at].results}
+        at -= 1
+    calls: list[ToolCall] = []
+    while at >= 0 and history[at].calls and not history[at].results:
+        calls[:0] = history[at].calls
+        at -= 1
+    return tuple(calls), frozenset(answered)
+
+
+def _follows_an_end(history: Conversation) -> bool:
+    """Whether the latest message follows an answer that ended work with tools; false in mere dialogue."""
+    at, answers = len(history) - 2, 0
+    # Claude Code puts reminders of the role "system" between a result and the answer.
+    while at >= 0 and history[at].role in _BESIDE_WORK and not history[at].calls:
+        answers += history[at].role is Role.ASSISTANT
+        at -= 1
+    return answers > 0 and at >= 0 and bool(history[at].results)
+
+
+def _latest_answer(history: Conversation) -> str:
+    """The latest words of the model."""
+    for at in range(len(history) - 1, max(-1, len(history) - 1 - _RECENT), -1):
+        message = history[at]
+        if message.role is Role.ASSISTANT and message.texts:
+            return "\n".join(message.texts)
+    return ""
+
 
 #: Texts of one moment. Source: docs/sources/guidance-classifiers.md, ``max_per_turn``.
 MAX_AT_ONCE: Final = 3
 #: Characters of a reason's code, which counts and log lines are named by.
 MAX_CODE: Final = 80
-#: Questions that one decision may ask a model; each may cost the request its timeout.
-MAX_QUESTIONS: Final = 2
 #: Reasons given once that are remembered of a provider in a conversation; after them it is silent.
 MAX_REASONS: Final = 8
 
@@ -88,7 +171,9 @@ class Hints:
             pending_tool_calls=moment.pending,
             last_response=moment.last_response,
         )
-        results, context = yield from self._judged(due, context, moment)
+        results, context = yield from with_answers(
+            context, lambda asked: [_result(hint, asked, moment) for hint in due]
+        )
         ready, abstained = _ready(due, results, context, thread.hints)
         spoke = ready[:MAX_AT_ONCE]
         firings = tuple(
@@ -110,19 +195,6 @@ class Hints:
             hints={**kept, **fired},
         )
         return Said(after, firings, abstained)
-
-    def _judged(
-        self, due: list[Hint], context: GuidanceContext, moment: Moment
-    ) -> Generator[ModelQuery, ModelReply, tuple[list[ClassificationResult], GuidanceContext]]:
-        """Ask all classifiers; again with each answer that one of them was missing."""
-        answers: dict[ModelQuery, ModelReply] = {}
-        while True:
-            asked = replace(context, answers=answers)
-            results = [_result(hint, asked, moment) for hint in due]
-            queries = [each.query for each in results if each.query and each.query not in answers]
-            if not queries or len(answers) == MAX_QUESTIONS:
-                return results, asked
-            answers[queries[0]] = yield queries[0]
 
 
 def _may_speak(hint: Hint, thread: Thread, turn: int) -> bool:

@@ -11,7 +11,7 @@ from msgspec import Meta
 from pointsman.errors import ConfigError
 from pointsman.guidance._context import DecisionPoint
 from pointsman.guidance._provider_spec import ProviderSpec, asks_model, spec_of
-from pointsman.guidance.classifiers._pattern import (
+from pointsman.guidance.classifiers._calls import (
     DoomLoopClassifier,
     ErrorRateClassifier,
     ErrorStreakClassifier,

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from pointsman.errors import ConfigError
 from pointsman.guidance._context import ClassificationResult, DecisionPoint, GuidanceContext
-from pointsman.guidance.classifiers._content import SensitiveContentClassifier
-from pointsman.guidance.classifiers._model import LLMClassifier
+from pointsman.guidance.classifiers._calls import UnfinishedClassifier
+from pointsman.guidance.classifiers._content import LLMClassifier, SensitiveContentClassifier
 from pointsman.guidance.classifiers._tables import (
     ClassifierError,
     OwnClasses,
@@ -28,8 +28,8 @@ from pointsman.guidance.classifiers._tables import (
     table_of_classifier,
     tables_in,
 )
-from pointsman.guidance.classifiers._unfinished import UnfinishedClassifier
 from pointsman.guidance.providers import (
+    MAX_CONTENT,
     ConsultationPromptProvider,
     DiagnosticSignalProvider,
     DoneGateProvider,
@@ -39,7 +39,6 @@ from pointsman.guidance.providers import (
     GuidanceProviderConfig,
     ParallelToolReminder,
 )
-from pointsman.guidance.providers._base import MAX_CONTENT
 
 #: Marks a key that holds a classifier: its name, or a table.
 CLASSIFIER: Final = {"classifier": True, "words": "a classifier's name, or a table"}
@@ -182,15 +181,8 @@ class OwnText:
     text: str
     priority: int = 100
 
-    @property
-    def name(self) -> str:
-        """Name shown in records."""
-        return "own_text"
-
-    @property
-    def category(self) -> str:
-        """Kind of guidance."""
-        return "general"
+    name: ClassVar[str] = "own_text"  # shown in records
+    category: ClassVar[str] = "general"  # kind of guidance
 
     def classify(self, context: GuidanceContext, /) -> ClassificationResult:  # noqa: ARG002 - the protocol's shape
         """Never by itself: a text has a classifier."""

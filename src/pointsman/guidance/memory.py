@@ -9,11 +9,11 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from pointsman.guidance.collect import Fired
+from pointsman.guidance.providers import GuidanceProviderConfig, may_fire
 from pointsman.sampling import draw
 from pointsman.trajectory import TrajectoryMemory
 
-__all__ = ["Arm", "Episode", "Followed", "GuidanceMemory", "Spoken", "Thread", "arm_of"]
+__all__ = ["Arm", "Episode", "Fired", "Followed", "GuidanceMemory", "Spoken", "Thread", "arm_of"]
 
 #: Conversations remembered under one session: an agent and subagents beside it. A thread is up to 8 kB.
 MAX_THREADS: Final = 4
@@ -40,6 +40,31 @@ class Followed:
     classifier: str  # what had fired
     continued: bool  # the streak went on with the next call
     source: str = ""  # the program whose agent it was; empty: not known
+
+
+class Fired(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """How often one configured provider has spoken."""
+
+    turn: int = -1  # of the last time
+    in_turn: int = 0  # times in that turn
+    total: int = 0
+
+    def again(self, turn: int) -> Fired:
+        """Once more, in this turn."""
+        return Fired(turn, self.in_turn + 1 if turn == self.turn else 1, self.total + 1)
+
+    def allows(self, config: GuidanceProviderConfig, turn: int) -> bool:
+        """True when the provider's limits let it speak in this turn."""
+        same_turn = turn == self.turn
+        if same_turn and self.in_turn >= config.max_per_turn:
+            return False
+        return may_fire(
+            None if same_turn or not self.total else self.turn,  # a cooldown skips the turns after this one
+            self.total,
+            turn,
+            cooldown_turns=config.cooldown_turns,
+            max_fires=config.max_fires_per_session,
+        )
 
 
 class Episode(msgspec.Struct, frozen=True, gc=False, array_like=True):

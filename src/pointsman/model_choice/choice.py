@@ -14,9 +14,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from pointsman.model_choice.chains import FALLBACK_CHAIN, Chain, model_chain
+from pointsman.model_choice.chains import FALLBACK_CHAIN, Chain, Pool, TierModels, drawn, model_chain, pools
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN, Barred, Requirements, lacks
-from pointsman.model_choice.pools import Pool, TierModels, drawn, pools
 from pointsman.prices import dollars
 from pointsman.vocabulary import ModelSpec, Parameters, Reason, Tier, WireFormat
 
@@ -29,7 +28,6 @@ __all__ = [
     "Load",
     "ModelChooser",
     "Requirements",
-    "Settled",
     "Switching",
     "lacks",
     "model_chain",
@@ -69,13 +67,6 @@ class InUse(msgspec.Struct, frozen=True, gc=False):
     load: Load
     idle: float = 0.0  # seconds since its last request; 0 where unknown
     switching: Switching = "upward"
-
-
-class Settled(msgspec.Struct, frozen=True, gc=False):
-    """The model to use, and why it is that one."""
-
-    model: str
-    reason: Reason
 
 
 class ModelChooser:
@@ -123,7 +114,10 @@ class ModelChooser:
         models, ranks = self._models, self._ranks
         if in_use is None or in_use.model not in models or not names:
             return Choice(names, skipped, chain.refused, chain.doubtful, chain.parameters)
-        settled = settle(
+        if in_use.model == names[0]:
+            kept = Reason("routing.first", f'"{names[0]}" is the tier\'s model')
+            return Choice(names, (*skipped, kept), doubtful=chain.doubtful, parameters=chain.parameters)
+        model, why = settle(
             models[in_use.model],
             models[names[0]],
             rise=ranks.get(names[0], -1) - ranks.get(in_use.model, -1),
@@ -131,17 +125,13 @@ class ModelChooser:
             load=in_use.load,
             idle=in_use.idle,
             switching=in_use.switching,
-            able=in_use.model == names[0]
-            or (chain.doubtful and in_use.model in names)
-            or not any(lacks(models[in_use.model], needed)),
+            able=(chain.doubtful and in_use.model in names) or not any(lacks(models[in_use.model], needed)),
         )
         parameters = chain.parameters
-        if settled.model not in names and (given := self._parameters.get(settled.model)):
-            parameters = {**parameters, settled.model: given}
-        rest = (name for name in names if name != settled.model)
-        return Choice(
-            (settled.model, *rest), (*skipped, settled.reason), doubtful=chain.doubtful, parameters=parameters
-        )
+        if model not in names and (given := self._parameters.get(model)):
+            parameters = {**parameters, model: given}
+        ordered = (model, *(name for name in names if name != model))
+        return Choice(ordered, (*skipped, why), doubtful=chain.doubtful, parameters=parameters)
 
     def next_up(self, tier: Tier) -> Tier:
         """The next tier with another first model or another name; the highest if there is none."""
@@ -174,7 +164,7 @@ def _first(pool: Pool | None) -> tuple[str, Parameters | None] | None:
 
 
 def settle(
-    in_use: ModelSpec | None,
+    in_use: ModelSpec,
     proposed: ModelSpec,
     *,
     rise: int,
@@ -183,12 +173,12 @@ def settle(
     idle: float = 0.0,
     switching: Switching = "upward",
     able: bool = True,
-) -> Settled:
-    """Stay with the model in use, or move to the proposed one.
+) -> tuple[str, Reason]:
+    """Stay with the model in use, or move to the proposed one, and say why.
 
     Args:
-        in_use: the session's model; None when it has none yet.
-        proposed: the first model of this turn's chain.
+        in_use: the session's model.
+        proposed: the first model of this turn's chain, another one.
         rise: by how many tiers the proposed model is higher; negative: lower.
         in_tool_loop: whether this request answers tool calls rather than a person.
         load: expected tokens, for the saving.
@@ -196,21 +186,21 @@ def settle(
         switching: when a session leaves the tier of its start.
         able: whether the model in use can serve this request at all.
     """
-    if in_use is None or in_use.name == proposed.name:
-        return Settled(proposed.name, Reason("routing.first", f'"{proposed.name}" is the tier\'s model'))
     if not able:
-        return Settled(proposed.name, Reason("routing.unable", f'"{in_use.name}" cannot serve this request'))
+        return proposed.name, Reason("routing.unable", f'"{in_use.name}" cannot serve this request')
     if in_tool_loop:
-        return Settled(in_use.name, Reason("routing.tool-loop", f'"{in_use.name}" stays within a tool loop'))
+        return in_use.name, Reason("routing.tool-loop", f'"{in_use.name}" stays within a tool loop')
     if rise > 0 and switching == "upward":
-        return Settled(proposed.name, Reason("routing.up", "a higher tier is never held back"))
+        return proposed.name, Reason("routing.up", "a higher tier is never held back")
     if switching == "session" or rise > 0:
         why = f'"{in_use.name}" stays: the tier is decided at the start; "{proposed.name}" would re-write'
-        return Settled(in_use.name, Reason("routing.session", f"{why} {_context(proposed, load)}"))
+        return in_use.name, Reason("routing.session", f"{why} {_context(proposed, load)}")
     return _weighed(in_use, proposed, load, idle, is_lower=rise < 0)
 
 
-def _weighed(in_use: ModelSpec, proposed: ModelSpec, load: Load, idle: float, *, is_lower: bool) -> Settled:
+def _weighed(
+    in_use: ModelSpec, proposed: ModelSpec, load: Load, idle: float, *, is_lower: bool
+) -> tuple[str, Reason]:
     """Move where the saving is worth more than the cache that is left behind.
 
     A cache that has expired is no reason to stay: either model writes its own, and the cheaper total wins.
@@ -222,8 +212,8 @@ def _weighed(in_use: ModelSpec, proposed: ModelSpec, load: Load, idle: float, *,
         unknown = " and ".join(f'"{model.name}"' for model in (in_use, proposed) if not model.is_priced)
         why = f"the price of {unknown} is unknown"
         if is_lower:
-            return Settled(proposed.name, Reason("routing.down", f"{why}: a lower tier counts as cheaper"))
-        return Settled(in_use.name, Reason("routing.price-unknown", why))
+            return proposed.name, Reason("routing.down", f"{why}: a lower tier counts as cheaper")
+        return in_use.name, Reason("routing.price-unknown", why)
     saving = load.turns * (now - then)
     writes = f"re-write {_context(proposed, load)}"
     if in_use.cache_seconds is not None and idle > in_use.cache_seconds:
@@ -235,9 +225,9 @@ def _weighed(in_use: ModelSpec, proposed: ModelSpec, load: Load, idle: float, *,
     compared = f"{turns} in {count} and {writes}"
     if saving > rebuild:
         why = f'a move to "{proposed.name}" should {compared}'
-        return Settled(proposed.name, Reason("routing.down", why))
+        return proposed.name, Reason("routing.down", why)
     why = f'"{in_use.name}" stays: a move to "{proposed.name}" would {compared}'
-    return Settled(in_use.name, Reason("routing.not-worth", why))
+    return in_use.name, Reason("routing.not-worth", why)
 
 
 def _context(model: ModelSpec, load: Load) -> str:

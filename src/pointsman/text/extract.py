@@ -99,6 +99,7 @@ _OPENINGS: Final = (*_NOBODYS, *_EXAMPLES)
 
 #: A tool's output sent as the user's text, as Cline does: "[execute_command for 'ls'] Result:".
 _TOOL_OUTPUT: Final = re.compile(r"\[(?:\w+ for '[^\n]{0,2000}'|\w+_\w+)\] Result:")
+_OUTPUT: Final = "] Result:"
 
 #: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
 _USER: Final = Role.USER
@@ -153,11 +154,23 @@ def extract(request: AgentRequest, before: Searched = _UNKNOWN, *, last_paragrap
             the tier profile decides.
     """
     history = request.history
-    places = range(len(history) - 1, -1, -1)
-    if _goes_on(history, before):
-        places_new = places[: len(history) - before.messages]
-        return _find(request, chain(places_new, range(before.index, -1, -1)), last_paragraph=last_paragraph)
-    return _find(request, places, last_paragraph=last_paragraph)
+    places: Iterable[int] = range(len(history) - 1, -1, -1)
+    if before.messages and _goes_on(history, before):
+        places = chain(range(len(history) - 1, before.messages - 1, -1), range(before.index, -1, -1))
+    role_of = history.role
+    for index in places:
+        if role_of(index) is not _USER:
+            continue
+        rules: list[str] = []
+        words = _words(request, history[index].texts, rules, last_paragraph=last_paragraph)
+        if words:
+            found = tuple(rules)
+            return (
+                _of_several_lines(request, words, index, found)
+                if "\n" in words
+                else Extracted(words, index, found)
+            )
+    return _NOTHING
 
 
 def searched(request: AgentRequest, words: Extracted) -> Searched:
@@ -169,28 +182,16 @@ def searched(request: AgentRequest, words: Extracted) -> Searched:
 
 
 def _goes_on(history: History, before: Searched) -> bool:
-    if not 0 < before.messages <= len(history):
-        return False
-    return _anchor(history[before.messages - 1]) == before.anchor
+    count = before.messages
+    return 0 < count <= len(history) and _anchor(history[count - 1]) == before.anchor
 
 
 def _anchor(message: Message) -> str:
     """A fingerprint, and how results end: before calls had ids, a tool's results were all named alike."""
-    return digest("\0".join((fingerprint(message), *(result.text[-_END:] for result in message.results))))
-
-
-def _find(request: AgentRequest, places: Iterable[int], *, last_paragraph: bool) -> Extracted:
-    role_of = request.history.role
-    for index in places:
-        if role_of(index) is not _USER:
-            continue
-        rules: list[str] = []
-        words = _words(request, request.history[index].texts, rules, last_paragraph=last_paragraph)
-        if words and "\n" in words:
-            return _of_several_lines(request, words, index, tuple(rules))
-        if words:
-            return Extracted(words, index, tuple(rules))
-    return _NOTHING
+    parts = [fingerprint(message)]
+    for result in message.results:
+        parts.append(result.text[-_END:])  # noqa: PERF401 - a comprehension is a call more
+    return digest("\0".join(parts))
 
 
 def _of_several_lines(request: AgentRequest, whole: str, index: int, rules: tuple[str, ...]) -> Extracted:
@@ -241,27 +242,30 @@ def _words(request: AgentRequest, texts: tuple[str, ...], rules: list[str], *, l
     spoken = [text for text in texts if not text.lstrip().startswith(_NOBODYS)]
     if len(spoken) < len(texts):
         rules.append("agent-text")
-    text = "\n\n".join(spoken).strip()
+    text = whole = "\n\n".join(spoken).strip()
     if _UNTRUSTED in text:
         text = _without_metadata(text, rules)
-    if text[: len(_PACKED)].lower() == _PACKED:
+    if text.startswith("[") and text[: len(_PACKED)].lower() == _PACKED:
         rules.append("packed-context")
         return _unwrap(text.rpartition(_CURRENT)[2] if _CURRENT in text else "", rules).text
-    if request.system:
-        text = _without_system(text, request.system.strip(), rules)
+    system = request.system.strip()
+    if system and system in text:
+        text = _without_system(text, system, rules)
     if text.startswith("# ") and _CODEX_REQUEST in text:
         rules.append("ide-context")
         return _unwrap(text.rpartition(_CODEX_REQUEST)[2], rules).text
-    if any(map(_TOOL_OUTPUT.match, spoken)):
+    if _OUTPUT in whole and any(map(_TOOL_OUTPUT.match, spoken)):
         rules.append("tool-output")
         return _unwrap(text, rules, only_marked=True).text
-    unwrapped = _unwrap(text, rules)
-    if unwrapped.is_marked:
-        return unwrapped.text
-    words = _last_speaker(unwrapped.text, rules)
+    if "</" in text:
+        unwrapped = _unwrap(text, rules)
+        text = unwrapped.text
+        if unwrapped.is_marked:
+            return text
+    words = _last_speaker(text, rules) if ":" in text[:_LONGEST_LABEL] else ""
     if words or not last_paragraph:
-        return words or unwrapped.text
-    return _last_paragraph(request, unwrapped.text, rules)
+        return words or text
+    return _last_paragraph(request, text, rules)
 
 
 def _without_metadata(text: str, rules: list[str]) -> str:
@@ -293,9 +297,7 @@ def _without_system(text: str, system: str, rules: list[str]) -> str:
 
     Only as a whole, so that the system prompt "Be" leaves "Because" alone, and never so that nothing is left.
     """
-    start = text.find(system) if system else -1
-    if start < 0:
-        return text
+    start = text.find(system)
     end = start + len(system)
     if (system[0].isalnum() and text[:start][-1:].isalnum()) or (
         system[-1].isalnum() and text[end : end + 1].isalnum()
@@ -310,7 +312,7 @@ def _without_system(text: str, system: str, rules: list[str]) -> str:
 
 def _last_speaker(text: str, rules: list[str]) -> str:
     """The user's last message of a transcript that begins at the first line of a message; else nothing."""
-    if ":" not in text[:_LONGEST_LABEL] or not _SPEAKER.match("\n" + text[:_LONGEST_LABEL]):
+    if not _SPEAKER.match("\n" + text[:_LONGEST_LABEL]):
         return ""
     pieces = _SPEAKER.split("\n" + text)  # "", name, words, name, words, …
     names = [name.lower() for name in pieces[1::2]]

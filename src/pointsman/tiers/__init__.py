@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from pointsman.tiers._counterfactual import Change, Contribution, Explanation, explain
-from pointsman.tiers._learned_stage import LearnedRouterPolicy, LearnedStage
-from pointsman.tiers._loading import BUILTIN_PROFILES, builtin_profile, load_profile
 from pointsman.tiers._scorer import Scored, TierScorer
-from pointsman.tiers._verification import cache_key, parse_tier, with_margin
-from pointsman.tiers.decision import TierDecision
+from pointsman.tiers.decision import (
+    LearnedRouterPolicy,
+    LearnedRouterSettings,
+    LearnedStage,
+    Spending,
+    TierDecision,
+    Verification,
+    asks_to_decide,
+    cache_key,
+    forced_tier,
+    parse_tier,
+    with_margin,
+)
 from pointsman.tiers.escalation import EscalationPolicy
 from pointsman.tiers.kinds import Kinds, KindShift, PromptKinds, read_kinds
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer, read_learned_router
-from pointsman.tiers.policy import LearnedRouterSettings, Spending, Verification, asks_to_decide, forced_tier
-from pointsman.tiers.profile import TierProfile
+from pointsman.tiers.profile import BUILTIN_PROFILES, TierProfile, builtin_profile, load_profile
 from pointsman.tiers.projects import ProjectPolicy, ProjectSettings, RoleTiers, read_projects
 
 __all__ = [

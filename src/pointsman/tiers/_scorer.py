@@ -6,16 +6,15 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
 import msgspec
 
 from pointsman.evidence import SignalTable
-from pointsman.tiers._verification import ask, settle, with_margin
-from pointsman.tiers.decision import TierDecision
+from pointsman.tiers.decision import TierDecision, Verification, ask, settle, with_margin
 from pointsman.tiers.kinds import KindShift
-from pointsman.tiers.policy import Verification
 from pointsman.tiers.profile import Dimension, Measure, Override, TierProfile, TokenEstimate, signal_of
 from pointsman.vocabulary import Evidence, ModelQuery, ModelReply, Reason, Script, Stage, Tier
 
@@ -26,6 +25,8 @@ _OVERRIDE: Final = Stage.OVERRIDE
 #: Characters of a text whose decision is remembered, and how many are: about 4 MB.
 _SHORT: Final = 2_000
 _DECIDED: Final = 1_024
+#: Measures of a dimension whose level is remembered, at 0.1 kB each.
+_LEVELS: Final = 1_024
 _LATIN: Final = Script.LATIN
 
 #: Why length alone decides the tier of a request that offers tools.
@@ -64,7 +65,7 @@ class CompiledDimension:
         "_levels",
         "_places",
         "_words",
-        "by_count",
+        "at",
         "counts_tokens",
         "dimension",
         "mask",
@@ -88,8 +89,8 @@ class CompiledDimension:
             table.bit(signal).bit_length() - self._base: (rank, signal.pattern)
             for rank, signal in enumerate(signals)
         }
-        #: What a count of keywords is worth, up to all there are.
-        self.by_count = [self.at(count) for count in range(self.mask.bit_count() + 1)]
+        #: The level of a measure. Remembered, because most texts are short.
+        self.at: Final = lru_cache(_LEVELS)(self._at)
         # Most groups that fire do so by one keyword: those texts are made beforehand.
         one = self.at(1)
         self._alone = {place: one.template % word for place, (_, word) in self._words.items() if one.names}
@@ -100,8 +101,7 @@ class CompiledDimension:
             return (evidence.hits & self.mask).bit_count()
         return tokens if self.counts_tokens else evidence.questions
 
-    def at(self, measure: int) -> Level:
-        """The level of a measure."""
+    def _at(self, measure: int) -> Level:
         reached = bisect_right(self._places, measure)
         if not self._curve:
             return self._levels[reached]
@@ -196,9 +196,8 @@ class Scored(msgspec.Struct, frozen=True, gc=False):
     """The weighted sum of one prompt."""
 
     total: float
-    parts: list[
-        tuple[CompiledDimension, Level, int, int]
-    ]  # (dimension, level, measure, hits) where it scores, in order
+    #: (place, dimension, level, measure, hits) of the dimensions that score, in the profile's order
+    parts: list[tuple[int, CompiledDimension, Level, int, int]]
     tokens: int  # the profile's estimate
     excess: float = 0.0  # taken off the sum: what keywords add beyond the most that a dimension allows
 
@@ -228,8 +227,6 @@ class TierScorer:
         for signal in profile.signals():
             table.bit(signal)
         self.profile = with_margin(profile, verification)
-        self._unsure_below = self.profile.escalation.below
-        self._unsure_signal = self.profile.escalation.signal
         self._asked = {} if verification is None else {"timeout_ms": verification.timeout_ms}
         self.gauges = tuple(CompiledDimension(profile, dimension, table) for dimension in profile.dimensions)
         by_name = {gauge.dimension.name: gauge for gauge in self.gauges}
@@ -240,7 +237,7 @@ class TierScorer:
         # By the length of a mask, whose highest bit tells whose that hit is.
         self._group_of = {place: each for each in ordered for place in places(each[2])}
         #: What was decided of short texts: those of an agent come again with every call of a tool.
-        self._known: dict[tuple[Evidence, str], TierDecision] = {}
+        self._known: Final[dict[tuple[Evidence, str], TierDecision]] = {}
         self._utf16 = profile.tokens is TokenEstimate.UTF16
         floor = profile.without_signals
         self._floor = floor.rank if floor else 0  # lowest rank without any signal
@@ -265,38 +262,39 @@ class TierScorer:
             return evidence.utf16_units // 4
         script = evidence.script
         estimate = evidence.characters // 4 if script is _LATIN else evidence.tokens
-        return int(estimate * self.profile.script_factors.get(script, 1.0))
+        factor = self.profile.script_factors.get(script)
+        return estimate if factor is None else int(estimate * factor)
 
     def score(self, evidence: Evidence) -> Scored:
         """Add up the dimensions, in the profile's order: the sum is the same to the last bit everywhere."""
         tokens = self.tokens(evidence)
-        measured = [
-            (place, gauge, tokens if gauge.counts_tokens else evidence.questions, 0)
-            for place, gauge in self._always
-        ]
-        hits = evidence.hits
-        most = self._most if hits & self._limiting and not hits & self._lifting else None
-        left = hits & self._any_hit
+        parts: list[tuple[int, CompiledDimension, Level, int, int]] = []
+        for place, gauge in self._always:
+            measure = tokens if gauge.counts_tokens else evidence.questions
+            level = gauge.at(measure)
+            if level.score:
+                parts.append((place, gauge, level, measure, 0))
+        left = evidence.hits & self._any_hit
         while left:  # once for each dimension that found anything
             place, gauge, mask = self._group_of[left.bit_length()]
             found = left & mask
             left ^= found
-            measured.append((place, gauge, found.bit_count(), found))
-        measured.sort()
-        total = raised = 0.0
-        parts: list[tuple[CompiledDimension, Level, int, int]] = []
-        for _, gauge, measure, found in measured:
-            level = gauge.by_count[measure] if found else gauge.at(measure)
+            measure = found.bit_count()
+            level = gauge.at(measure)
             if level.score:
-                total += level.contribution
-                parts.append((gauge, level, measure, found))
-                if found and level.contribution > 0.0:
-                    raised += level.contribution
-        excess = raised - self._allowed(raised, tokens, most) if raised else 0.0
+                parts.append((place, gauge, level, measure, found))
+        parts.sort()
+        total = raised = 0.0
+        for _, _, level, _, found in parts:
+            total += level.contribution
+            if found and level.contribution > 0.0:
+                raised += level.contribution
+        excess = raised - self._allowed(raised, tokens, evidence.hits) if raised else 0.0
         return Scored(total - excess, parts, tokens, excess)
 
-    def _allowed(self, raised: float, tokens: int, most: float | None) -> float:
+    def _allowed(self, raised: float, tokens: int, hits: int) -> float:
         """The most that the keywords may add together; ``raised`` is the sum of their contributions."""
+        most = self._most if hits & self._limiting and not hits & self._lifting else None
         saturation = self.profile.saturation
         if saturation:
             raised = min(raised, saturation.most)
@@ -315,33 +313,30 @@ class TierScorer:
             kind: the shift by the kinds of prompts near this one, in units of ln(characters).
             kinds_version: the file of kinds that gave it.
         """
-        if kind is None and evidence.characters <= _SHORT:
-            known = self._known.get((evidence, domain))
-            if known is None:
-                if len(self._known) >= _DECIDED:
-                    self._known.clear()  # the few that are in use come again
-                known = self._by_rules(evidence, domain, self.score(evidence), 0.0, "")
-                self._known[evidence, domain] = known
-            return known
-        scored = self.score(evidence)
         if kind is not None:
             shift = kind.shift * self.profile.per_log_length
-            decided = self._by_rules(evidence, domain, scored, shift, f"kind: {kind} ({shift:+.2f})")
-            return msgspec.structs.replace(decided, kind=kind, kinds_version=kinds_version)
-        return self._by_rules(evidence, domain, scored, 0.0, "")
+            shifted = self._by_rules(evidence, domain, shift, f"kind: {kind} ({shift:+.2f})")
+            return msgspec.structs.replace(shifted, kind=kind, kinds_version=kinds_version)
+        key, known = (evidence, domain), self._known
+        decided = known.get(key)
+        if decided is None:
+            decided = self._by_rules(evidence, domain)
+            if evidence.characters <= _SHORT:
+                if len(known) >= _DECIDED:
+                    known.clear()  # the few that are in use come again
+                known[key] = decided
+        return decided
 
-    def _by_rules(
-        self, evidence: Evidence, domain: str, scored: Scored, shift: float, shown: str
-    ) -> TierDecision:
+    def _by_rules(self, evidence: Evidence, domain: str, shift: float = 0.0, shown: str = "") -> TierDecision:
+        scored, hits = self.score(evidence), evidence.hits
         added = self.profile.domain_scores.get(domain) if domain else None
         if added:
             scored = msgspec.structs.replace(scored, total=scored.total + added)
         if shift:
             scored = msgspec.structs.replace(scored, total=scored.total + shift)
-        hits = evidence.hits
         signals = [
             gauge.show(level, measure, found)
-            for gauge, level, measure, found in scored.parts
+            for _, gauge, level, measure, found in scored.parts
             if level.template
         ]
         if scored.excess:
@@ -400,17 +395,19 @@ class TierScorer:
         )
 
     def _ruled(self, total: float, hits: int, signals: list[str]) -> TierDecision:
-        low, middle, high = self.profile.boundaries
+        profile = self.profile
+        escalation = profile.escalation
+        low, middle, high = profile.boundaries
         rank = (total >= low) + (total >= middle) + (total >= high)
         distance = min(abs(total - low), abs(total - middle), abs(total - high))
         confidence = self._sigmoid(distance)
-        unsure = confidence < self._unsure_below
+        unsure = confidence < escalation.below
         reasons: tuple[Reason, ...] = self._reasons[rank]
         if rank < self._floor and not hits & self._any_hit:
             unsure, confidence, rank = True, 0.5, self._floor
             reasons = (*reasons, self._no_signal)
-        if unsure and self._unsure_signal:
-            signals.append(self._unsure_signal.replace("{confidence}", f"{confidence:.2f}"))
+        if unsure and escalation.signal:
+            signals.append(escalation.signal.replace("{confidence}", f"{confidence:.2f}"))
         return TierDecision(_TIERS[rank], total, confidence, tuple(signals), _RULES, unsure, reasons)
 
     def _sigmoid(self, distance: float) -> float:

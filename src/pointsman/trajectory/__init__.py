@@ -2,52 +2,50 @@
 
 from __future__ import annotations
 
-from pointsman.trajectory._adapter import (
+from pointsman.trajectory._analysis import (
     Conversation,
+    Lens,
+    PatternDetector,
+    TrajectoryAnalysis,
     TrajectoryMemory,
     events_of,
     observe,
     opening_of,
     recommended,
 )
-from pointsman.trajectory._analysis import Lens, PatternDetector, TrajectoryAnalysis
-from pointsman.trajectory._arguments import canonical_arguments, comes_from, is_polling
 from pointsman.trajectory._builder import RecordedStep, TrajectoryAnalysisConfig, TrajectoryBuilder, steps_of
 from pointsman.trajectory._events import (
+    DEFAULT_INDICATORS,
     Event,
+    PlanIndicator,
+    ProgressIndicator,
     ProgressMade,
     Session,
+    TextIndicator,
     ToolInvoked,
     ToolRecommended,
     UserSpoke,
+    canonical_arguments,
+    comes_from,
+    is_polling,
 )
-from pointsman.trajectory._failures import (
-    ContextDegradation,
-    DoomLoop,
-    ProgressStall,
-    RepeatedError,
-    ToolAvoidance,
-    TrajectoryPattern,
-    normalize_error,
-    outcome_of,
-)
-from pointsman.trajectory._progress import (
-    DEFAULT_INDICATORS,
-    PlanIndicator,
-    ProgressIndicator,
-    TextIndicator,
-)
+from pointsman.trajectory._failures import normalize_error, outcome_of
 from pointsman.trajectory.detectors import (
     DEFAULT_DETECTORS,
+    ContextDegradation,
     ContextDegradationDetector,
+    DoomLoop,
     DoomLoopDetector,
+    ProgressStall,
     ProgressStallDetector,
+    RepeatedError,
     RepeatedErrorDetector,
+    ToolAvoidance,
     ToolAvoidanceDetector,
+    TrajectoryPattern,
     sequence_similarity,
 )
-from pointsman.trajectory.state import WINDOW, TrajectoryState
-from pointsman.trajectory.step import CallOutcome, Step, StepResult
+from pointsman.trajectory.step import WINDOW, CallOutcome, Step, StepResult, TrajectoryState
 from pointsman.vocabulary import ToolResult
 
 __all__ = [

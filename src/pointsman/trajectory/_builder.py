@@ -10,9 +10,14 @@ import msgspec
 
 from pointsman.errors import ConfigError
 from pointsman.trajectory._analysis import Lens, PatternDetector, TrajectoryAnalysis
-from pointsman.trajectory._arguments import is_polling
-from pointsman.trajectory._events import Event, UserSpoke, step_of
-from pointsman.trajectory._progress import DEFAULT_INDICATORS, ProgressIndicator
+from pointsman.trajectory._events import (
+    DEFAULT_INDICATORS,
+    Event,
+    ProgressIndicator,
+    UserSpoke,
+    is_polling,
+    step_of,
+)
 from pointsman.trajectory.detectors import (
     DEFAULT_DETECTORS,
     ContextDegradationDetector,
@@ -21,8 +26,7 @@ from pointsman.trajectory.detectors import (
     RepeatedErrorDetector,
     ToolAvoidanceDetector,
 )
-from pointsman.trajectory.state import WINDOW
-from pointsman.trajectory.step import CallOutcome, Step
+from pointsman.trajectory.step import WINDOW, CallOutcome, Step
 
 
 @dataclass(frozen=True, slots=True)

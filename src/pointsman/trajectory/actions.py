@@ -14,10 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from pointsman.text.extract import digest
-from pointsman.trajectory._arguments import canonical_arguments
-from pointsman.trajectory._events import ToolInvoked, step_of
+from pointsman.trajectory._events import ProgressIndicator, ToolInvoked, canonical_arguments, step_of
 from pointsman.trajectory._failures import outcome_of
-from pointsman.trajectory._progress import ProgressIndicator
 from pointsman.trajectory.agent_tools import EDITING, SHELLS
 from pointsman.trajectory.step import UNNAMED, Action, CallOutcome, Step
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from pointsman.trajectory.state import TrajectoryState
-from pointsman.trajectory.step import UNNAMED, Action, Step
+from pointsman.trajectory.step import UNNAMED, Action, Step, TrajectoryState
 
 __all__ = ["Checks", "Failing", "Unfinished", "unfinished"]
 

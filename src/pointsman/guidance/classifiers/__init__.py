@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from pointsman.guidance.classifiers._content import LargeOutputClassifier, SensitiveContentClassifier
-from pointsman.guidance.classifiers._heuristic import (
-    HighToolCountClassifier,
-    SequentialWhenParallelClassifier,
-    SingleToolRepeatedClassifier,
-)
-from pointsman.guidance.classifiers._model import LLMClassifier
-from pointsman.guidance.classifiers._pattern import (
+from pointsman.guidance.classifiers._calls import (
     DoomLoopClassifier,
     ErrorRateClassifier,
     ErrorStreakClassifier,
+    HighToolCountClassifier,
     PatternClassifier,
     ProgressStallClassifier,
     RepeatedErrorClassifier,
+    SequentialWhenParallelClassifier,
+    SingleToolRepeatedClassifier,
+    UnfinishedClassifier,
 )
-from pointsman.guidance.classifiers._unfinished import UnfinishedClassifier
+from pointsman.guidance.classifiers._content import (
+    LargeOutputClassifier,
+    LLMClassifier,
+    SensitiveContentClassifier,
+)
 from pointsman.guidance.classifiers.composite import (
     AllOfClassifier,
     AnyOfClassifier,

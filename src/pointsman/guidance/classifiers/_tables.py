@@ -14,22 +14,23 @@ import msgspec
 
 from pointsman.errors import ConfigError, did_you_mean
 from pointsman.guidance._context import ClassificationResult, GuidanceClassifier, GuidanceContext
-from pointsman.guidance.classifiers._content import LargeOutputClassifier, SensitiveContentClassifier
-from pointsman.guidance.classifiers._heuristic import (
-    HighToolCountClassifier,
-    SequentialWhenParallelClassifier,
-    SingleToolRepeatedClassifier,
-)
-from pointsman.guidance.classifiers._model import LLMClassifier
-from pointsman.guidance.classifiers._pattern import (
+from pointsman.guidance.classifiers._calls import (
     DoomLoopClassifier,
     ErrorRateClassifier,
     ErrorStreakClassifier,
+    HighToolCountClassifier,
     PatternClassifier,
     ProgressStallClassifier,
     RepeatedErrorClassifier,
+    SequentialWhenParallelClassifier,
+    SingleToolRepeatedClassifier,
+    UnfinishedClassifier,
 )
-from pointsman.guidance.classifiers._unfinished import UnfinishedClassifier
+from pointsman.guidance.classifiers._content import (
+    LargeOutputClassifier,
+    LLMClassifier,
+    SensitiveContentClassifier,
+)
 from pointsman.guidance.classifiers.composite import (
     AllOfClassifier,
     AnyOfClassifier,
@@ -65,7 +66,7 @@ _DEEPEST: Final = 6
 _MOST_MEMBERS: Final = 16
 _WINDOWED: Final = (SingleToolRepeatedClassifier, ErrorRateClassifier, RepeatedErrorClassifier)
 #: Parameters that a program sets and a table cannot.
-_NOT_SET: Final = frozenset({"ask", "_answers"})
+_NOT_SET: Final = frozenset({"ask", "name", "_answers"})
 #: Parameters without a default that would hold: the model to ask must be configured.
 _REQUIRED: Final = {"llm": ("model",), "pattern": ("pattern_type",)}
 #: ``package.module:Class``, or the name of a plug-in.

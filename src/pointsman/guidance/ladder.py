@@ -6,15 +6,15 @@ is decided and remembered alike, and nothing is delivered: otherwise the two sid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.guidance._context import GuidanceContext
+from pointsman.guidance._context import NO, ClassificationResult, GuidanceContext
 from pointsman.guidance._policy import GuidancePolicy, Rung
-from pointsman.guidance.collect import Candidate, Fired, Judgement, worded
-from pointsman.guidance.memory import Episode, Spoken, Thread
+from pointsman.guidance.memory import Episode, Fired, Spoken, Thread
 from pointsman.guidance.providers import (
     ConsultationPromptProvider,
     GuidanceInjection,
@@ -22,7 +22,66 @@ from pointsman.guidance.providers import (
     GuidanceProviderConfig,
 )
 from pointsman.trajectory import Step, TrajectoryAnalysis
-from pointsman.vocabulary import Reason
+from pointsman.vocabulary import ModelQuery, ModelReply, Reason
+
+# Every provider is asked, isolated from each other and within their limits.
+
+
+#: Questions one decision may ask a model; each may cost the request its timeout.
+MAX_QUESTIONS: Final = 2
+
+
+class Candidate(msgspec.Struct, frozen=True, gc=False):
+    """A provider that applies at this moment."""
+
+    index: int  # of its configuration
+    result: ClassificationResult
+
+
+class Judgement(msgspec.Struct, frozen=True, gc=False):
+    """Results of all providers' classifiers at one moment."""
+
+    candidates: tuple[Candidate, ...] = ()
+    abstained: tuple[Reason, ...] = ()
+
+
+def judgement_of(
+    configs: Sequence[GuidanceProviderConfig], results: Sequence[ClassificationResult]
+) -> Judgement:
+    """Return which providers apply, limits apart, and which cannot tell."""
+    candidates, abstained = [], []
+    for index, result in enumerate(results):
+        if result is NO:
+            continue
+        config = configs[index]
+        if result.relevant and result.confidence >= config.min_confidence:
+            candidates.append(Candidate(index, result))
+        elif result.abstained:
+            abstained.append(Reason("guidance.abstained", result.reason or config.judge.name))
+    return Judgement(tuple(candidates), tuple(abstained))
+
+
+def with_answers(
+    context: GuidanceContext, judged: Callable[[GuidanceContext], list[ClassificationResult]]
+) -> Generator[ModelQuery, ModelReply, tuple[list[ClassificationResult], GuidanceContext]]:
+    """Ask all classifiers; again with each answer that one of them was missing."""
+    answers: dict[ModelQuery, ModelReply] = {}
+    while True:
+        results = judged(context)
+        queries = [each.query for each in results if each.query and each.query not in answers]
+        if not queries or len(answers) == MAX_QUESTIONS:
+            return results, context
+        answers[queries[0]] = yield queries[0]
+        context = replace(context, answers=answers)
+
+
+def worded(provider: GuidanceProvider, context: GuidanceContext) -> GuidanceInjection | Reason:
+    """Let a provider put its guidance into words; the reason when it cannot."""
+    try:
+        return provider.provide(context)
+    except Exception as error:  # noqa: BLE001 - fail open: anyone's provider, never the request's problem
+        return Reason("guidance.abstained", f"{provider.name} failed: {type(error).__name__}")
+
 
 # Whether an episode continues: whether the call after an intervention fails or brings no progress.
 
@@ -69,14 +128,6 @@ class LadderStep(NamedTuple):
     firing: Firing | None = None
     recommends: str = ""  # a tool that the text tells the agent to use
     abstained: tuple[Reason, ...] = ()
-
-
-class _Choice(NamedTuple):
-    """The candidate that speaks, its words, and their author."""
-
-    candidate: Candidate
-    injection: GuidanceInjection
-    provider: str
 
 
 def still_valid(thread: Thread, trajectory: TrajectoryAnalysis) -> Thread:
@@ -148,7 +199,7 @@ class Ladder:
         choices, abstained = self._choices(rung, judgement.candidates, context, thread)
         if not choices:  # every provider is at its limit, or failed
             return LadderStep(msgspec.structs.replace(thread, calls=calls), abstained=abstained)
-        candidate, injection, provider = min(choices, key=lambda choice: choice.injection.priority)
+        candidate, injection, provider = min(choices, key=lambda choice: choice[1].priority)
         text_less = rung in {Rung.RAISE_TIER, Rung.STOP}
         firing = Firing(
             number=thread.firings + 1,
@@ -175,8 +226,8 @@ class Ladder:
 
     def _choices(
         self, rung: Rung, candidates: Sequence[Candidate], context: GuidanceContext, thread: Thread
-    ) -> tuple[list[_Choice], tuple[Reason, ...]]:
-        """Providers allowed on this rung, and those that failed."""
+    ) -> tuple[list[tuple[Candidate, GuidanceInjection, str]], tuple[Reason, ...]]:
+        """Candidates allowed on this rung, with their words and author; and providers that failed."""
         choices, failed = [], []
         for candidate in candidates:
             config = self._providers[candidate.index]
@@ -187,12 +238,9 @@ class Ladder:
             if isinstance(injection, Reason):
                 failed.append(injection)
             else:
-                choices.append(_Choice(candidate, injection, _speaker(rung, provider)))
+                speaker = provider.name if rung in {Rung.HINT, Rung.CONSULT} else rung.value
+                choices.append((candidate, injection, speaker))
         return choices, tuple(failed)
-
-
-def _speaker(rung: Rung, provider: GuidanceProvider) -> str:
-    return provider.name if rung in {Rung.HINT, Rung.CONSULT} else rung.value
 
 
 def _calmer(episode: Episode | None, calls: int) -> Episode | None:
