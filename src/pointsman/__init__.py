@@ -13,9 +13,8 @@ TYPE_CHECKING = False  # as ``typing`` has it, whose import costs more than all 
 if TYPE_CHECKING:
     from pointsman.api import Pointsman
     from pointsman.capabilities import CapabilityDecision
-    from pointsman.decision.decision import Decision, Injection
+    from pointsman.decision.decision import Decision, Injection, RequestInput
     from pointsman.decision.engine import Decided, Engine
-    from pointsman.decision.input import RequestInput
     from pointsman.decision.memory import Memory
     from pointsman.decision.policy import DomainPolicy, Policy
     from pointsman.diagnostics.explained import Explained
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     )
     from pointsman.guidance import GuidanceDecision
     from pointsman.tiers import TierDecision
-    from pointsman.tiers.policy import Verification
+    from pointsman.tiers.decision import Verification
     from pointsman.vocabulary import (
         AgentRequest,
         AgentRole,
@@ -92,9 +91,8 @@ __version__ = "0.1.0"
 _NAMES = {
     "pointsman.api": ("Pointsman",),
     "pointsman.capabilities": ("CapabilityDecision",),
-    "pointsman.decision.decision": ("Injection", "Decision"),
+    "pointsman.decision.decision": ("Decision", "Injection", "RequestInput"),
     "pointsman.decision.engine": ("Decided", "Engine"),
-    "pointsman.decision.input": ("RequestInput",),
     "pointsman.decision.memory": ("Memory",),
     "pointsman.diagnostics.explained": ("Explained",),
     "pointsman.domains": ("DomainDecision",),
@@ -110,7 +108,7 @@ _NAMES = {
     "pointsman.decision.policy": ("DomainPolicy", "Policy"),
     "pointsman.guidance": ("GuidanceDecision",),
     "pointsman.tiers": ("TierDecision",),
-    "pointsman.tiers.policy": ("Verification",),
+    "pointsman.tiers.decision": ("Verification",),
     "pointsman.vocabulary": (
         "ModelReply",
         "Mode",

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pointsman.guidance import GuidanceDecision
     from pointsman.model_calls import Ask, AskingThread
     from pointsman.orchestrator import Application
-    from pointsman.runtime import Runtime
     from pointsman.stores.ledger import Ledger
     from pointsman.stores.sessions import SessionStore
     from pointsman.upstreams.connections import Connections
@@ -37,6 +36,10 @@ class Pointsman:
     >>> Pointsman().decide("Hello!").tier.tier.name
     'SIMPLE'
     """
+
+    _config: Config | None = None  # these three by a configuration
+    _asking: AskingThread | None = None
+    _connections: Connections | None = None
 
     def __init__(
         self,
@@ -64,14 +67,14 @@ class Pointsman:
         from pointsman.stores.sessions import MemorySessions
 
         policy = policy or default_policy()
-        runtime = Runtime(
+        self.runtime = Runtime(
             build_engine(policy),
             sessions=MemorySessions() if sessions is None else sessions,
             ledger=MemoryLedger() if ledger is None else ledger,
             ask=ask_async or ask_nobody,
             questions=build_questions(policy),
         )
-        self._take(runtime, ask or no_model)
+        self._ask = ask or no_model
 
     @classmethod
     def from_config(cls, file: Path | str | None = None) -> Self:
@@ -102,24 +105,11 @@ class Pointsman:
         asking = AskingThread(build_ask(config, connections), connections.close)
         built = build_runtime(config)
         keep_policy(built, config)
-        runtime = built.with_policy(built.engine, ask=asking.ask_async, questions=built.questions)
         self = cls.__new__(cls)
-        self._take(runtime, asking.ask, config, asking, connections)
+        self.runtime = built.with_policy(built.engine, ask=asking.ask_async, questions=built.questions)
+        self._ask = asking.ask
+        self._config, self._asking, self._connections = config, asking, connections
         return self
-
-    def _take(
-        self,
-        runtime: Runtime,
-        ask: Callable[[ModelQuery], ModelReply],
-        config: Config | None = None,
-        asking: AskingThread | None = None,
-        connections: Connections | None = None,
-    ) -> None:
-        self.runtime = runtime
-        self._ask = ask
-        self._config = config
-        self._asking = asking
-        self._connections = connections
 
     def without_changes(self, *, texts: bool = False) -> Self:
         """Return one for a host that applies less of a decision than a gateway does.
@@ -140,9 +130,8 @@ class Pointsman:
         if policy == runtime.engine.policy:
             return self
         other = copy(self)
-        other.runtime = runtime.with_policy(
-            build_engine(policy), ask=runtime.ask, questions=build_questions(policy)
-        )
+        engine, questions = build_engine(policy), build_questions(policy)
+        other.runtime = runtime.with_policy(engine, ask=runtime.ask, questions=questions)
         return other
 
     def __enter__(self) -> Self:
@@ -215,9 +204,8 @@ class Pointsman:
         """
         from pointsman.diagnostics.explained import explain_request
 
-        read = _request(request, WireFormat(format), session, project)
-        memory = self.runtime.memories.load(session)
-        return explain_request(self.runtime.engine, read, memory, self._config)
+        read, runtime = _request(request, WireFormat(format), session, project), self.runtime
+        return explain_request(runtime.engine, read, runtime.memories.load(session), self._config)
 
     async def explain_async(
         self,

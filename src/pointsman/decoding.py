@@ -9,11 +9,33 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["UNREADABLE", "syntax_error", "why_unreadable", "without_halves"]
+__all__ = [
+    "UNREADABLE",
+    "Typed",
+    "decode_items",
+    "decode_members",
+    "decode_text",
+    "decode_typed",
+    "syntax_error",
+    "why_unreadable",
+    "without_halves",
+]
 
 #: What decoding bytes that nobody has vetted can raise: no JSON or another shape, no UTF-8, too deep.
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
+
+class Typed(msgspec.Struct, gc=False):
+    """An object of which only the type matters."""
+
+    type: str = ""
+
+
+#: Decoders of an object, a list and a string; what is inside the first two stays JSON. Raise ``UNREADABLE``.
+decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
+decode_text: Final = msgspec.json.Decoder(str).decode
+decode_typed: Final = msgspec.json.Decoder(Typed).decode
 
 #: How the standard library ends its messages.
 _SYNTAX_PLACE: Final = re.compile(r" \((?:at line (\d+), column \d+|at end of document)\)$")

@@ -46,6 +46,7 @@ def drive(steps: Generator[Query, Reply, Result], ask: Callable[[Query], Reply])
 async def drive_async(
     steps: Generator[Query, Reply, Result],
     ask: Callable[[Query], Awaitable[Reply]],
+    first: Query | None = None,
     *,
     run: Callable[[Callable[[], Moved[Query, Result]]], Awaitable[Moved[Query, Result]]] | None = None,
 ) -> Result:
@@ -54,17 +55,14 @@ async def drive_async(
     Args:
         steps: the decision.
         ask: answers a question.
+        first: its first question, if it has begun.
         run: does the work between two questions elsewhere, as in a thread; by default it is done here.
     """
     moved: Moved[Query, Result]
-    if run is None:  # most decisions ask nothing, and end here
-        try:
-            moved = False, next(steps)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
+    if first is not None:
+        moved = False, first
     else:
-        moved = await run(partial(advance, steps))
+        moved = advance(steps) if run is None else await run(partial(advance, steps))
     while not moved[0]:
         reply = await ask(moved[1])
         moved = advance(steps, reply) if run is None else await run(partial(advance, steps, reply))

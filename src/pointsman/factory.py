@@ -34,7 +34,7 @@ from pointsman.config.applications import load_classes, load_registry, with_vers
 from pointsman.config.edit import as_toml, policy_tables
 from pointsman.config.files import state_file
 from pointsman.config.shapes import SESSION_STORES
-from pointsman.decision.client_aliases import CLIENT_ALIASES
+from pointsman.decision.aliases import CLIENT_ALIASES
 from pointsman.decision.engine import Engine
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_domains, parse_profile
@@ -45,14 +45,12 @@ from pointsman.guidance import GuidancePolicy, asks_models
 from pointsman.model_calls import Ask, ask_models, ask_nobody, asked_model, build_questions
 from pointsman.plugins import load as load_plugin
 from pointsman.runtime import Runtime
-from pointsman.stores.ledger import Ledger, PolicyText, Retention, SpillFile, SqliteLedger
-from pointsman.stores.ledger.places import open_postgres
+from pointsman.stores.ledger import Ledger, PolicyText, Retention, SpillFile, SqliteLedger, open_postgres
 from pointsman.stores.ledger.redact import redact
 from pointsman.stores.pattern_cache import open_scanner
 from pointsman.stores.sessions import (
     MemorySessions,
     SessionStore,
-    SharedSessions,
     SqliteSessions,
     ValkeySessions,
 )
@@ -303,7 +301,7 @@ def build_runtime(config: Config, worker: Worker = ALONE) -> Runtime:
     policy = build_policy(config)
     return Runtime(
         build_engine(policy),
-        sessions=open_sessions(config.sessions, worker),
+        sessions=open_sessions(config.sessions),
         ledger=open_ledger(config.ledger),
         questions=build_questions(policy, worker),
     )
@@ -415,10 +413,8 @@ def _spill_of(spec: LedgerSpec) -> SpillFile | None:
     return SpillFile(path, max_mb=spec.spill_mb, text=spec.text)
 
 
-def open_sessions(spec: SessionsSpec, worker: Worker = ALONE, name: str = "sessions") -> SessionStore:
-    """Return the session store a configuration names; for several processes one that they share.
-
-    In place of memory they have a file of the run, called ``name``.
+def open_sessions(spec: SessionsSpec) -> SessionStore:
+    """Return the session store a configuration names.
 
     Raises:
         MissingExtra: its client is not installed.
@@ -426,10 +422,6 @@ def open_sessions(spec: SessionsSpec, worker: Worker = ALONE, name: str = "sessi
     """
     if spec.store not in SESSION_STORES:
         return _offered_store(spec)
-    if not worker.is_alone and spec.store != "valkey":
-        lasting = spec.store == "sqlite"
-        path = spec.path if lasting else worker.folder / f"{name}.sqlite"
-        return SharedSessions(path, size=spec.size, ttl=spec.ttl, lasting=lasting)
     if spec.store == "sqlite":
         return SqliteSessions(spec.path, size=spec.size, ttl=spec.ttl)
     if spec.store == "valkey" and spec.url is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -13,11 +12,12 @@ import msgspec
 
 from pointsman.decision.policy import Policy
 from pointsman.errors import MissingKey, UpstreamError, UpstreamUnavailable
+from pointsman.model_choice.chains import pools
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN
-from pointsman.model_choice.pools import pools
+from pointsman.remembering import Bounded
 from pointsman.stores.workers import ALONE, Worker
 from pointsman.tiers import Spending, Verification, cache_key
-from pointsman.upstreams.chat_model_port import ChatModel, ModelAnswer, ask_metered
+from pointsman.upstreams import ChatModel, ModelAnswer, ask_metered
 from pointsman.vocabulary import ModelQuery, ModelReply, ModelSpec, Prompt, Tier
 
 if TYPE_CHECKING:
@@ -186,8 +186,7 @@ class Questions:
         self._allowances = allowances or {}
         self._budget = budget
         self._price = price
-        self._capacity = CACHE if budget is None else budget.cache
-        self._answers: OrderedDict[str, str] = OrderedDict()
+        self._answers = Bounded[str, str](CACHE if budget is None else budget.cache)
         self._account = _Account()
 
     @property
@@ -210,9 +209,8 @@ class Questions:
 
     def settled(self, need: ModelQuery) -> ModelReply | None:
         """The answer given before, or a refusal for want of budget; None if a model must be asked."""
-        known = self._answers.get(key := cache_key(need))
+        known = self._answers.use(cache_key(need))
         if known is not None:
-            self._answers.move_to_end(key)
             return ModelReply(known)
         if need.kind != "verify_tier":
             return self._refused(need)
@@ -235,11 +233,8 @@ class Questions:
 
     def keep(self, need: ModelQuery, answer: ModelReply) -> None:
         """Remember an answer; a failure is worth another try next time."""
-        if not answer.ok:
-            return
-        self._answers[cache_key(need)] = answer.text
-        if len(self._answers) > self._capacity:
-            self._answers.popitem(last=False)
+        if answer.ok:
+            self._answers.keep(cache_key(need), answer.text)
 
 
 class ModelInThread:

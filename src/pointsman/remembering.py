@@ -1,14 +1,17 @@
-"""Caches results of a function for short words.
+"""Bounded memory: results of a function for short words, and maps that forget their oldest entries.
 
 ``lru_cache`` bounds the number of words, not how long they are; a caller's word may be long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-__all__ = ["remembered"]
+__all__ = ["Bounded", "remembered"]
+
+Key = TypeVar("Key", bound=Hashable)
 
 Word = TypeVar("Word", bound=str | bytes)
 Value = TypeVar("Value")
@@ -39,3 +42,31 @@ def remembered(of: Callable[[Word], Value], most: int, longest: int) -> Callable
         longest: Characters or bytes of a word that is cached.
     """
     return _Remembered(of, most, longest).__getitem__
+
+
+class Bounded(OrderedDict[Key, Value]):
+    """A map of at most ``most`` entries, which forgets the oldest. Several threads may use it."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def keep(self, key: Key, value: Value) -> None:
+        """Store a value as the newest entry; forget the oldest if there are too many."""
+        self[key] = value
+        try:
+            self.move_to_end(key)
+            while len(self) > self._most:
+                self.popitem(last=False)
+        except KeyError:  # another thread has removed it since
+            return
+
+    def use(self, key: Key) -> Value | None:
+        """Return a value, which becomes the newest entry; None if it is absent."""
+        value = self.get(key)
+        if value is not None:
+            try:
+                self.move_to_end(key)
+            except KeyError:  # another thread has removed it since
+                return value
+        return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import logging
 import os
@@ -14,11 +15,10 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from pointsman.capabilities import CapabilityDecision
-from pointsman.decision.decision import Decision, without_content
+from pointsman.decision.decision import Decision, summary, without_content
 from pointsman.decision.engine import Decided, Engine
-from pointsman.decision.events import AgentEvent
 from pointsman.decision.memory import Memory
-from pointsman.decision.summary import summary
+from pointsman.decision.reader import AgentEvent
 from pointsman.drivers import drive, drive_async, no_model
 from pointsman.errors import StoreUnavailable
 from pointsman.guidance import GuidanceDecision
@@ -75,8 +75,16 @@ def _new_id() -> str:
         try:
             return _ids.pop()
         except IndexError:  # to ask the system for each would cost as much as a tenth of a decision
-            drawn = secrets.token_hex(_ID_BYTES * _DRAWN)
-            _ids.extend("d-" + drawn[at : at + 2 * _ID_BYTES] for at in range(0, len(drawn), 2 * _ID_BYTES))
+            drawn, now = secrets.token_bytes(_ID_BYTES * _DRAWN), int(time.time()) >> 4 & 0xFFFFF
+            # Ids of one time begin alike: the ledger's indexes of ids write one page for many of them.
+            begin, size = "d-" + _digits((now << 20).to_bytes(5, "big"))[:4], _ID_BYTES * 8 // 5
+            digits = _digits(drawn)
+            _ids.extend(begin + digits[at : at + size] for at in range(0, len(digits), size))
+
+
+def _digits(data: bytes) -> str:
+    """Write five bytes as eight digits, in their order (RFC 4648, section 7)."""
+    return base64.b32hexencode(data).decode().lower()
 
 
 #: Ids that were drawn and not given yet. A forked process draws its own.
@@ -277,7 +285,8 @@ class Runtime:
         if request.system and self.client_texts.clients:
             request = self.client_texts.with_repeated(request)
         memory = self.memories.load(request.session)
-        started, replies = time.perf_counter(), self._begin(request.arrived_at)
+        started = time.perf_counter()
+        replies = _Replies(self.questions, None, self._begin(request.arrived_at))
         decided = drive(self.engine.decide(request, memory, replies.decision), partial(replies.ask, ask))
         decision = self._record(request, decided, time.perf_counter() - started - replies.waited)
         self.memories.save(request.session, decided.memory)
@@ -295,12 +304,19 @@ class Runtime:
         memories, is_large = self.memories, request.size > LARGE
         in_thread = is_large or memories.store.waits
         memory = await _in_thread(memories.load, session) if in_thread else memories.load(session)
-        started, replies = time.perf_counter(), self._begin(request.arrived_at, payer)
-        steps = self.engine.decide(request, memory, replies.decision)
-        ask = self.ask if payer is None else partial(payer.ask, self.ask)
+        started, named, waited = time.perf_counter(), self._begin(request.arrived_at), 0.0
+        steps = self.engine.decide(request, memory, named)
         run = _beside_the_loop(request.size) if is_large or not self.engine.is_prepared(request) else None
-        decided = await drive_async(steps, partial(replies.ask_async, ask), run=run)
-        decision = self._record(request, decided, time.perf_counter() - started - replies.waited)
+        try:
+            query = next(steps) if run is None else None
+        except StopIteration as end:  # most decisions ask nothing, and end here
+            decided: Decided = end.value
+        else:
+            replies = _Replies(self.questions, payer, named)
+            ask = self.ask if payer is None else partial(payer.ask, self.ask)
+            decided = await drive_async(steps, partial(replies.ask_async, ask), query, run=run)
+            waited = replies.waited
+        decision = self._record(request, decided, time.perf_counter() - started - waited)
         if in_thread:
             await _in_thread(memories.save, session, decided.memory)
         else:
@@ -331,7 +347,8 @@ class Runtime:
             then: The latest decision of the session.
             ask: Answers questions to models; by default no model is asked.
         """
-        started, replies = time.perf_counter(), self._begin(event.arrived_at)
+        started = time.perf_counter()
+        replies = _Replies(self.questions, None, self._begin(event.arrived_at))
         reading = self.engine.read_event(event, memory, then)
         decided = drive(self.engine.decide(reading, memory, replies.decision), partial(replies.ask, ask))
         spent = time.perf_counter() - started - replies.waited
@@ -381,10 +398,11 @@ class Runtime:
         self.sessions.close()
         self.ledger.close()
 
-    def _begin(self, arrived_at: float, payer: Payer | None = None) -> _Replies:
+    def _begin(self, arrived_at: float) -> str:
+        """Count a request, and return the id of its decision."""
         if self.questions.is_limited:
             self.questions.count_request(arrived_at)
-        return _Replies(self.questions, payer, self._new_id())
+        return self._new_id()
 
     def _record(self, request: AgentRequest | None, decided: Decided, seconds: float) -> Decision:
         """Write a decision down, and return it with the time it took."""
@@ -392,11 +410,12 @@ class Runtime:
         guidance = decision.guidance
         quotes = bool(decision.standing) or (guidance is not None and bool(guidance.firing or guidance.hints))
         self.ledger.append(without_content(decision) if quotes else decision)
-        if decided.words.text:
-            self.ledger.append(PromptText(decision=decision.id, text=decided.words.text))
+        words = decided.words
+        if words.text:
+            self.ledger.append(PromptText(decision=decision.id, text=words.text))
         if request is not None:
-            if "\n" in decided.words.text or decided.words.whole:
-                self.client_texts.learn(request, decided.words)
+            if "\n" in words.text or words.whole:
+                self.client_texts.learn(request, words)
             if self.observe is not None:
                 self.observe(request, decision)
         if decision.abstained:

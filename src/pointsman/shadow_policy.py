@@ -51,7 +51,7 @@ class ShadowPolicy:
     def __init__(self, engine: Engine, ledger: Writes, sessions: SessionStore | None = None) -> None:
         self.engine = engine
         self._ledger: Final = ledger
-        self._sessions: Final = sessions or MemorySessions()
+        self.sessions: Final = sessions or MemorySessions()
         self._counts: Final[Counter[str]] = Counter()
         self._writer: Final = BatchWriter[_Decided](
             self._decide_all, size=WAITING, name="shadow", linger=LINGER
@@ -82,7 +82,7 @@ class ShadowPolicy:
     def close(self) -> None:
         """Decide what waits and end the thread."""
         self._writer.close()
-        self._sessions.close()
+        self.sessions.close()
 
     def _decide_all(self, batch: Sequence[_Decided]) -> int:
         for engine, request, then in batch:
@@ -101,10 +101,10 @@ class ShadowPolicy:
 
     def _decide(self, engine: Engine, request: AgentRequest, then: Decision) -> ShadowDecision:
         began, ask = time.perf_counter(), AsDecided(then)
-        kept = self._sessions.get(request.session) if request.session else None
+        kept = self.sessions.get(request.session) if request.session else None
         now, memory, _ = drive(engine.decide(request, decode_memory(kept), then.id), ask)
         if request.session:
-            self._sessions.put(request.session, encode_memory(memory))
+            self.sessions.put(request.session, encode_memory(memory))
         said = verdict(now)
         parts = changed(verdict(then), said)
         return ShadowDecision(

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from pointsman.access._access import (
     Access,
+    KeyRow,
+    LimitRow,
     Ownership,
+    PaidQuestions,
     Use,
     build_access,
     open_budgets,
+    overview,
     recorded_spending,
     store_kind,
     vouching,
 )
 from pointsman.access._budgets import Budgets
-from pointsman.access._grants import Grant, grants
-from pointsman.access._limits import Kind, Level, Limit, money_text, time_text
-from pointsman.access._overview import KeyRow, LimitRow, PaidQuestions, overview
+from pointsman.access._limits import Grant, Kind, Level, Limit, grants, money_text, time_text
 from pointsman.access._spending import Hold, Spending
 
 __all__ = [

@@ -10,8 +10,7 @@ from math import ceil
 from typing import Final
 
 from pointsman.access._budgets import Budgets
-from pointsman.access._grants import Grant
-from pointsman.access._limits import UNIT, Limit, time_text
+from pointsman.access._limits import UNIT, Grant, Limit, time_text
 from pointsman.errors import LimitReached
 from pointsman.prices import Prices
 from pointsman.stores.budgets import Claim

@@ -15,8 +15,8 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from pointsman.agreement import Compared
 from pointsman.agreement.answers import final_answer, same_answer
-from pointsman.agreement.policy import Compared
 from pointsman.vocabulary import ToolCall
 from pointsman.wire.conversation import Completion, Shape, StopReason, Text, Tool
 

@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from pointsman.audit.conversations import Conversations
 from pointsman.audit.figures import SessionFigures
+from pointsman.audit.replay import Conversations
 from pointsman.audit.session import Certainty, Request, Session
 from pointsman.decision.decision import without_content
 from pointsman.decision.engine import Decided, Engine

@@ -10,9 +10,8 @@ from typing import Final
 import msgspec
 
 from pointsman.audit.caches import Call, calls
-from pointsman.audit.outcomes import TurnOutcome, call_outcome, turn_outcomes
-from pointsman.audit.session import Certainty, Request, Session, Usage
-from pointsman.audit.trouble import STUCK, Sign, is_stuck, signs
+from pointsman.audit.outcomes import STUCK, Sign, TurnOutcome, call_outcome, is_stuck, signs, turn_outcomes
+from pointsman.audit.session import Certainty, Request, Session, SessionFacts, Usage
 from pointsman.trajectory import CallOutcome
 
 __all__ = [
@@ -226,16 +225,9 @@ class SignFigures(msgspec.Struct, frozen=True, gc=False):
     after: tuple[Part, ...]  # requests after the first sign of each episode, until it ended
 
 
-class SessionFigures(msgspec.Struct, frozen=True, kw_only=True):
+class SessionFigures(SessionFacts, frozen=True, kw_only=True):
     """One session in numbers."""
 
-    id: str
-    client: str
-    version: str = ""
-    project: str = ""
-    project_name: str = ""
-    files: tuple[str, ...] = ()
-    parent: str = ""
     started: float = 0.0  # seconds since the epoch; 0 unknown
     ended: float = 0.0
     parts: tuple[Part, ...] = ()
@@ -244,10 +236,9 @@ class SessionFigures(msgspec.Struct, frozen=True, kw_only=True):
     sub_agents: int = 0
     tool_calls: int = 0
     failed_calls: int = 0
-    calls_by_tool: dict[str, tuple[int, int]] = {}  # calls, failed ones
-    unused_tools: dict[
-        str, int
-    ] = {}  # offered, never called: tokens of their descriptions in all requests, estimated
+    calls_by_tool: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)  # calls, failed ones
+    #: Offered, never called: tokens of their descriptions in all requests, estimated.
+    unused_tools: dict[str, int] = msgspec.field(default_factory=dict)
     stuck: bool = False
     solved: bool | None = None
     solved_by: str = ""
@@ -260,9 +251,8 @@ class SessionFigures(msgspec.Struct, frozen=True, kw_only=True):
     #: of being stuck; "." at an end: events before or after are left out.
     lane: str = ""
     misses: tuple[Miss, ...] = ()  # prompt caches
-    where: dict[str, int] = {}  # tokens of all prompts by what they consist of, estimated
-    not_logged: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    #: Tokens of all prompts by what they consist of, estimated.
+    where: dict[str, int] = msgspec.field(default_factory=dict)
 
     def total(self) -> Spent:
         """Sums of the whole session."""
@@ -295,7 +285,6 @@ def figures(session: Session, *, keys: Sequence[int] = ()) -> SessionFigures:
         client=session.client,
         version=session.version,
         project=session.project,
-        project_name=session.project_name,
         files=session.files,
         parent=session.parent,
         started=session.started,

@@ -8,11 +8,9 @@ from html import escape
 from types import MappingProxyType
 from typing import Final
 
-from pointsman.audit.changes import changes
 from pointsman.audit.policies import policy_blocks
-from pointsman.audit.report import AuditReport
-from pointsman.audit.tables import by, cost, counted, dearest, ending, what_was_blocks
-from pointsman.audit.trouble_tables import trouble_blocks
+from pointsman.audit.report import AuditReport, changes
+from pointsman.audit.tables import by, cost, counted, dearest, ending, trouble_blocks, what_was_blocks
 from pointsman.audit.verdict import Verdict, dollars
 from pointsman.printable import Block, html_text, printable
 from pointsman.stores.ledger.redact import redact

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pointsman.audit.compared import Comparison, Run, compare
 from pointsman.audit.figures import SessionFigures
 from pointsman.audit.money import Pricing
-from pointsman.audit.replay import Moved, PolicyReplay
+from pointsman.audit.replay import Moved, Moves, PolicyReplay
+from pointsman.audit.savings import Comparison, Run, compare
 from pointsman.audit.session import Session
 from pointsman.audit.tables import counted
 from pointsman.audit.verdict import (
@@ -155,8 +155,8 @@ class _Judged:
         #: Runs of both models that the policy sends to one model: it chooses by what was asked, so that
         #: these are as comparable as all runs of a project are.
         self._sent = {
-            pair: {name: run for name, run in runs.items() if replay.sent.get(name) == pair[1]}
-            for pair in replay.whole
+            pair: {name: run for name, run in runs.items() if replay.sums.sent.get(name) == pair[1]}
+            for pair in replay.sums.whole
         }
         self.comparable = [pair for pair, sent in self._sent.items() if tried([pair], sent.values())]
 
@@ -166,9 +166,9 @@ class _Judged:
         Args:
             tries: Comparisons of all policies.
         """
-        replay = self._replay
+        replay, sums = self._replay, self._replay.sums
         compared = {pair: compare(self._sent[pair].values(), *pair, tries=tries) for pair in self.comparable}
-        work = [*replay.whole.values(), *replay.part.values(), *replay.dearer.values()]
+        work = [*sums.whole.values(), *sums.part.values(), *sums.dearer.values()]
         return PolicyVerdict(
             name=replay.name,
             version=replay.version,
@@ -176,26 +176,26 @@ class _Judged:
                 provider: {tier: spec.id for tier, spec in tiers.items()}
                 for provider, tiers in replay.tiers.items()
             },
-            decided=dict(sorted(replay.decided.items(), key=lambda each: each[0].rank)),
-            requests=replay.requests,
-            moved=sum(each.requests for each in (replay.roles, *work)),
-            before=replay.before,
-            after=replay.after,
-            sure=replay.roles.saved,
-            roles=replay.roles.requests,
+            decided=dict(sorted(sums.decided.items(), key=lambda each: each[0].rank)),
+            requests=sums.requests,
+            moved=sum(each.requests for each in (sums.roles, *work)),
+            before=sums.before,
+            after=sums.after,
+            sure=sums.roles.saved,
+            roles=sums.roles.requests,
             costs_more=-sum(each.saved for each in work if each.saved < 0),
             compared=tuple(compared.values()),
             stakes=tuple(self._stakes(compared, tries)),
             refused=tuple(self._refused(compared)),
             left_out=tuple(self._left_out()),
-            sure_worth=replay.roles.worth,
+            sure_worth=sums.roles.worth,
             costs_more_worth=-sum(each.worth for each in work if each.saved < 0),
         )
 
     def _stakes(self, compared: Mapping[tuple[str, str], Comparison], tries: int) -> Iterator[Stake]:
         """What outcomes do not decide: sessions that change models within, and undecided comparisons."""
-        open_: dict[tuple[str, str], Moved] = dict(self._replay.part)
-        for pair, each in self._replay.whole.items():
+        open_: Moves = dict(self._replay.sums.part)
+        for pair, each in self._replay.sums.whole.items():
             if pair not in compared or compared[pair].verdict == "unknown":
                 open_[pair] = open_.get(pair, Moved()).plus(*each)
         for pair, each in sorted(open_.items(), key=lambda item: -item[1].saved):
@@ -207,19 +207,19 @@ class _Judged:
             if each.verdict == "harmful":
                 low, high = each.interval
                 yield f"{each.cheap} solves fewer than {each.dear} ({low:+.0%} to {high:+.0%})"
-        if self._replay.unpriced_instead:
-            names = _counted(self._replay.unpriced_instead)
+        if self._replay.sums.unpriced_instead:
+            names = _counted(self._replay.sums.unpriced_instead)
             yield f"its models have no price: {names}; give them one in the policy's file"
 
     def _left_out(self) -> Iterator[str]:
-        replay = self._replay
-        if replay.unpriced:
-            yield f"Not compared, for the logged model has no price: {_counted(replay.unpriced)}."
-        if replay.undecided:
-            yield f"Not decided, for the log holds nobody's words: {counted(replay.undecided, 'request')}."
-        if replay.refused:
-            yield f"No model of the policy can serve {counted(replay.refused, 'request')}; they keep theirs."
-        if replay.asks:
+        sums = self._replay.sums
+        if sums.unpriced:
+            yield f"Not compared, for the logged model has no price: {_counted(sums.unpriced)}."
+        if sums.undecided:
+            yield f"Not decided, for the log holds nobody's words: {counted(sums.undecided, 'request')}."
+        if sums.refused:
+            yield f"No model of the policy can serve {counted(sums.refused, 'request')}; they keep theirs."
+        if self._replay.asks:
             yield "The policy asks a model where it is unsure; here nobody was asked."
 
 

@@ -8,30 +8,135 @@ chooses, with a simulated prompt cache for each of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from pointsman.audit.caches import Call, calls, paid, reads
-from pointsman.audit.conversations import Conversations
 from pointsman.audit.figures import SessionFigures, role_of
-from pointsman.audit.logged_models import price_order, spread
-from pointsman.audit.money import Pricing
+from pointsman.audit.money import Pricing, price_order, spread
+from pointsman.audit.savings import is_work
 from pointsman.audit.session import HOUSEKEEPING, Request, Session
-from pointsman.audit.sure import is_work
 from pointsman.catalogue import CatalogueEntry
-from pointsman.decision.engine import Engine
+from pointsman.decision.engine import Decided, Engine
+from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
+from pointsman.drivers import drive, no_model
 from pointsman.factory import build_engine
 from pointsman.guidance import Rung
 from pointsman.vocabulary import (
+    OF_SUBAGENT,
+    AgentRequest,
+    AgentRole,
+    Message,
     ModelSpec,
+    Purpose,
+    Role,
     Tier,
+    ToolCall,
+    ToolResult,
+    WireFormat,
 )
+from pointsman.wire.project import named_project
 
-__all__ = ["Moved", "PolicyReplay", "tiers_of"]
+__all__ = ["Conversations", "Moved", "Moves", "PolicyReplay", "Replayed", "tiers_of"]
+
+#: Bytes of a token, as the engine estimates a request's length from its size.
+_BYTES: Final = 4
+_FORMATS: Final[Mapping[str, WireFormat]] = {
+    "claude-code": WireFormat.MESSAGES,
+    "codex": WireFormat.RESPONSES,
+}
+#: Requests of the main conversation; the others are helper calls.
+_MAIN: Final = frozenset({Purpose.MESSAGE, Purpose.TOOL_ITERATION, Purpose.PLAN, Purpose.EDIT})
+
+
+class _Messages(list[Message]):
+    """The messages of a conversation so far."""
+
+    def role(self, index: int, /) -> Role:
+        return self[index].role
+
+
+class Conversations:
+    """Puts the requests of one session to the engine, as its client would have sent them.
+
+    Args:
+        engine: What decides. No model is asked.
+        session: Messages are cut to ``session.KEPT`` characters each.
+        new_id: Makes the ids of decisions; by default numbers.
+        unspoken: Whether also those are decided without known user messages before them.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        session: Session,
+        *,
+        new_id: Callable[[], str] | None = None,
+        unspoken: bool = False,
+    ) -> None:
+        self._engine = engine
+        self._session = session
+        self._project = named_project(session.project)
+        self._format = _FORMATS.get(session.client, WireFormat.CHAT)
+        has_tools = bool(session.tools_offered) or any(each.calls for each in session.requests)
+        self._features = frozenset({"tools"}) if has_tools else frozenset()
+        self._messages: dict[str, _Messages] = {}
+        self._memories: dict[str, Memory] = {}
+        self._spoken: set[str] = set()  # agents to whom somebody said something
+        numbers = count()
+        self._new_id = new_id or (lambda: str(next(numbers)))
+        self._unspoken = unspoken
+
+    def next(self, request: Request) -> Decided | None:
+        """Decide the next request. None: no user message is known."""
+        said = Message(Role.USER, (request.prompt or "",))
+        if request.purpose not in _MAIN:
+            return self._decide(request, _Messages([said]))
+        messages = self._messages.setdefault(request.agent, _Messages())
+        if request.prompt is not None:
+            messages.append(said)
+            self._spoken.add(request.agent)
+        decided = self._decide(request, messages) if self._unspoken or request.agent in self._spoken else None
+        messages.extend(_answer(request))
+        return decided
+
+    def _decide(self, request: Request, messages: _Messages) -> Decided:
+        main = AgentRole.SUBAGENT if request.agent else AgentRole.MAIN
+        role = main if request.purpose in _MAIN else AgentRole.HELPER
+        memory = self._memories.get(request.agent, Memory())
+        asked = AgentRequest(
+            format=self._format,
+            history=messages,
+            session=(self._session.id + OF_SUBAGENT + request.agent if request.agent else self._session.id),
+            arrived_at=request.at,
+            size=_BYTES * request.usage.input_tokens,
+            features=self._features,
+            role=role,
+            purpose=request.purpose,
+            project=self._project,
+            client=self._session.client,
+        )
+        found = drive(self._engine.decide(asked, memory, self._new_id()), no_model)
+        self._memories[request.agent] = found.memory
+        return found
+
+
+def _answer(request: Request) -> Iterator[Message]:
+    """Addition of a request to the conversation: the answer, and the results of its calls."""
+    if request.text or request.calls:
+        texts = (request.text,) if request.text else ()
+        made = tuple(ToolCall(call.id, call.name, call.arguments) for call in request.calls)
+        yield Message(Role.ASSISTANT, texts, made)
+    results = tuple(
+        ToolResult(call.id, call.result, call.is_error) for call in request.calls if call.result is not None
+    )
+    if results:
+        yield Message(Role.TOOL, results=results)
 
 
 class Moved(NamedTuple):
@@ -44,6 +149,10 @@ class Moved(NamedTuple):
     def plus(self, requests: int, saved: float, worth: float) -> Moved:
         """The sum of both."""
         return Moved(self.requests + requests, self.saved + saved, self.worth + worth)
+
+
+#: Requests that move, by both models.
+Moves: TypeAlias = dict[tuple[str, str], Moved]
 
 
 def tiers_of(models: Iterable[tuple[str, str]], pricing: Pricing) -> dict[str, dict[Tier, ModelSpec]]:
@@ -76,6 +185,25 @@ def tiers_of(models: Iterable[tuple[str, str]], pricing: Pricing) -> dict[str, d
     }
 
 
+@dataclass(slots=True)
+class Replayed:
+    """What a policy does to the requests of the logs, added up."""
+
+    requests: int = 0  # decided, and priced before and after
+    undecided: int = 0  # without a text of the person, so that nothing is known of what they ask
+    refused: int = 0  # that no model of the policy can serve
+    unpriced: Counter[str] = field(default_factory=Counter)  # requests by logged model without a price
+    unpriced_instead: Counter[str] = field(default_factory=Counter)  # by the policy's model without one
+    before: float = 0.0  # dollars of what is decided, at list prices
+    after: float = 0.0
+    decided: Counter[Tier] = field(default_factory=Counter)
+    roles: Moved = field(default_factory=Moved)  # titles, topics, summaries, probes
+    whole: Moves = field(default_factory=dict)  # sessions that one model answers whole
+    part: Moves = field(default_factory=dict)  # other sessions
+    dearer: Moves = field(default_factory=dict)  # to a model that is no cheaper
+    sent: dict[str, str] = field(default_factory=dict)  # model by session, where one answers all its work
+
+
 class PolicyReplay:
     """One policy over all sessions of an audit, one at a time; it stores sums alone.
 
@@ -98,18 +226,7 @@ class PolicyReplay:
         #: Models by provider and tier, where the policy names none.
         self.tiers: Final = {} if policy.tier_models else tiers_of(used, pricing)
         self._engines: dict[str, Engine] = {}
-        self.requests = 0  # decided, and priced before and after
-        self.undecided = 0  # without a text of the person, so that nothing is known of what they ask
-        self.refused = 0  # that no model of the policy can serve
-        self.unpriced: Counter[str] = Counter()  # requests by logged model without a price
-        self.unpriced_instead: Counter[str] = Counter()  # requests by the policy's model without a price
-        self.before = self.after = 0.0  # dollars of what is decided, at list prices
-        self.decided: Counter[Tier] = Counter()
-        self.roles = Moved()  # titles, topics, summaries, probes
-        self.whole: dict[tuple[str, str], Moved] = {}  # by both models: sessions that one model answers whole
-        self.part: dict[tuple[str, str], Moved] = {}  # by both models: other sessions
-        self.dearer: dict[tuple[str, str], Moved] = {}  # by both models: to a model that is no cheaper
-        self.sent: dict[str, str] = {}  # model by session, where one answers all its work
+        self.sums: Final = Replayed()
 
     def add(self, session: Session) -> None:
         """Decide the requests of a session again."""
@@ -121,8 +238,10 @@ class PolicyReplay:
         ]
         one = len(set(work)) == 1
         if one:
-            self.sent[session.id] = work[0]
-        self._count(session, chosen, self.whole if one and len(_models(session)) == 1 else self.part)
+            self.sums.sent[session.id] = work[0]
+        self._count(
+            session, chosen, self.sums.whole if one and len(_models(session)) == 1 else self.sums.part
+        )
 
     def _chosen(self, session: Session) -> list[ModelSpec | None]:
         """The model of every request; None: the logged one stays, or nothing could be decided."""
@@ -135,11 +254,11 @@ class PolicyReplay:
             decided = decide.next(request)
             found = decided.decision if decided else None
             if found is None:
-                self.undecided += 1
+                self.sums.undecided += 1
             else:
-                self.refused += not found.chain
+                self.sums.refused += not found.chain
                 if found.tier:
-                    self.decided[found.tier.tier] += 1
+                    self.sums.decided[found.tier.tier] += 1
             spec = engine.policy.models[found.chain[0]] if found and found.chain else None
             same = spec is None or self._pricing.same(request.provider, request.model, spec.id)
             chosen.append(None if same else spec)
@@ -168,7 +287,7 @@ class PolicyReplay:
         self,
         session: Session,
         chosen: Sequence[ModelSpec | None],
-        moved: dict[tuple[str, str], Moved],
+        moved: Moves,
     ) -> None:
         """Add up the cost of requests, in the log and under the policy."""
         made = calls(session.requests)
@@ -189,19 +308,19 @@ class PolicyReplay:
             saved = paid_then - paid_now
             subscribed = self._pricing.subscribed(session.client, logged=request.subscription)
             worth = saved if subscribed else 0.0
-            self.requests += 1
-            self.before += paid_then
-            self.after += paid_now
+            self.sums.requests += 1
+            self.sums.before += paid_then
+            self.sums.after += paid_now
             if spec is None:
                 pair = latest.get(call.agent)
                 if pair and paid_now != paid_then:  # a cache is colder, or warmer, because others moved
                     moved[pair] = moved.get(pair, Moved()).plus(0, saved, worth)
                 continue
             if role_of(request) in HOUSEKEEPING:
-                self.roles = self.roles.plus(1, saved, worth)
+                self.sums.roles = self.sums.roles.plus(1, saved, worth)
                 continue
             pair = latest[call.agent] = request.model, spec.id
-            into = self.dearer if self._is_dearer(request, spec) else moved
+            into = self.sums.dearer if self._is_dearer(request, spec) else moved
             into[pair] = into.get(pair, Moved()).plus(1, saved, worth)
 
     def _amounts(
@@ -210,7 +329,7 @@ class PolicyReplay:
         prices = self._pricing.prices(call.provider, call.model)
         then = paid(call, prices) if prices else None
         if prices is None or then is None:
-            self.unpriced[call.model or "(not named)"] += 1
+            self.sums.unpriced[call.model or "(not named)"] += 1
             return None
         if spec is None:
             same = cached == call.cached_tokens
@@ -221,7 +340,7 @@ class PolicyReplay:
         else:
             now = paid(call, spec, cached)
         if now is None:
-            self.unpriced_instead[spec.id] += 1
+            self.sums.unpriced_instead[spec.id] += 1
             return None
         return then, now
 

@@ -14,7 +14,17 @@ import msgspec
 from pointsman.vocabulary import Purpose
 from pointsman.wire.project import folder_name
 
-__all__ = ["HOUSEKEEPING", "KEPT", "Certainty", "Request", "Session", "ToolUse", "Usage", "cut"]
+__all__ = [
+    "HOUSEKEEPING",
+    "KEPT",
+    "Certainty",
+    "Request",
+    "Session",
+    "SessionFacts",
+    "ToolUse",
+    "Usage",
+    "cut",
+]
 
 #: Characters kept of one text: its beginning and its end, where errors, exit codes and summaries are.
 KEPT: Final = 8_000
@@ -92,19 +102,30 @@ HOUSEKEEPING: Final = frozenset({Purpose.TITLE, Purpose.TOPIC, Purpose.SUMMARY, 
 _WORK: Final = frozenset({Purpose.MESSAGE, Purpose.TOOL_ITERATION, Purpose.PLAN, Purpose.EDIT})
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """One session of one client, its requests in the order in which they happened."""
+class SessionFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A session of a client, without its requests."""
 
     id: str
     client: str  # a source's name: "claude-code", "codex" …
     version: str = ""  # of the client; "" where the log does not say
     project: str = ""  # working directory, or the name that the export has; "" unknown
     files: tuple[str, ...] = ()  # what was read
-    requests: tuple[Request, ...] = ()
-    tools_offered: dict[str, int] = {}  # where the log lists them: characters of each description
     not_logged: tuple[str, ...] = ()  # kinds of requests that this client does not log
     notes: tuple[str, ...] = ()  # what was wrong with the file, for a person
     parent: str = ""  # id of the session that it was forked from or that started it
+
+    @property
+    def project_name(self) -> str:
+        """Last part of the project's path; "(none)" where the log names no project."""
+        return folder_name(self.project) or "(none)"
+
+
+class Session(SessionFacts, frozen=True, kw_only=True):
+    """One session of one client, its requests in the order in which they happened."""
+
+    requests: tuple[Request, ...] = ()
+    #: Where the log lists them: characters of each description.
+    tools_offered: dict[str, int] = msgspec.field(default_factory=dict)
 
     @property
     def started(self) -> float:
@@ -115,8 +136,3 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     def ended(self) -> float:
         """Seconds since the epoch of the last request."""
         return max((each.at for each in self.requests), default=0.0)
-
-    @property
-    def project_name(self) -> str:
-        """Last part of the project's path; "(none)" where the log names no project."""
-        return folder_name(self.project) or "(none)"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from pointsman.audit.figures import Part, SessionFigures, Spent
+from pointsman.audit.figures import Part, SessionFigures, SignFigures, Spent
 from pointsman.audit.money import Money, Pricing, total_money
+from pointsman.audit.outcomes import STUCK
 from pointsman.printable import Block, Column, TextTable
 
 __all__ = [
@@ -20,13 +21,22 @@ __all__ = [
     "dearest",
     "ending",
     "tokens",
+    "trouble_blocks",
     "what_was_blocks",
 ]
 
 #: Rows of a table; the rest are one row.
 _ROWS: Final = 10
-#: By what a report is divided.
-DIVISIONS: Final = ("project", "client", "model", "role", "day")
+#: By what a report is divided, and the name of a part.
+DIVISIONS: Final[Mapping[str, Callable[[SessionFigures, Part], str]]] = {
+    "project": lambda of, _: of.project,
+    "client": lambda of, _: of.client,
+    "model": lambda _, part: part.split.model or "(not named)",
+    "role": lambda _, part: part.split.role,
+    "day": lambda _, part: part.split.day or "(unknown)",
+}
+#: Columns of each of them.
+_SPENT: Final = ("sessions", "requests", "input", "cached", "output", "cost")
 
 
 class Group(NamedTuple):
@@ -41,12 +51,13 @@ class Group(NamedTuple):
 def by(sessions: Iterable[SessionFigures], pricing: Pricing, what: str) -> list[Group]:
     """Divide requests by project, client, model, role or day; the dearest first, days in order."""
     sessions = list(sessions)
-    projects = project_names(of.project for of in sessions)
+    names = project_names(of.project for of in sessions) if what == "project" else {}
     parts: dict[str, list[tuple[str, Part]]] = {}
     members: dict[str, set[tuple[str, str]]] = {}
     for of in sessions:
         for part in of.parts:
-            name = projects[of.project] if what == "project" else _name(what, of, part)
+            name = DIVISIONS[what](of, part)
+            name = names.get(name, name)
             parts.setdefault(name, []).append((of.client, part))
             members.setdefault(name, set()).add((of.client, of.id))
     groups = [
@@ -75,18 +86,6 @@ def project_names(projects: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def _name(what: str, of: SessionFigures, part: Part) -> str:
-    match what:
-        case "client":
-            return of.client
-        case "model":
-            return part.split.model or "(not named)"
-        case "role":
-            return part.split.role
-        case _:
-            return part.split.day or "(unknown)"
-
-
 def dearest(sessions: Iterable[SessionFigures], pricing: Pricing) -> list[tuple[SessionFigures, Money]]:
     """The ten sessions that cost most."""
     priced = [(of, pricing.session(of)) for of in sessions]
@@ -104,7 +103,7 @@ def what_was_blocks(sessions: Sequence[SessionFigures], pricing: Pricing) -> Ite
         shown = _shortened(groups, what)
         if what == "role":
             shown = [group._replace(name=group.name.replace("_", " ")) for group in shown]
-        yield TextTable(_columns(what), [_row(group) for group in shown])
+        yield TextTable(_columns(what, *_SPENT), [_row(group) for group in shown])
     yield ""
     yield "The sessions that cost most:"
     yield TextTable(
@@ -132,9 +131,8 @@ def _shortened(groups: list[Group], what: str) -> list[Group]:
     return [*groups[:_ROWS], more]
 
 
-def _columns(what: str) -> list[Column]:
-    right = ("sessions", "requests", "input", "cached", "output", "cost")
-    return [Column(what), *(Column(name, right=True) for name in right)]
+def _columns(first: str, *right: str) -> list[Column]:
+    return [Column(first), *(Column(name, right=True) for name in right)]
 
 
 def _row(group: Group) -> list[str]:
@@ -186,15 +184,14 @@ def _where_blocks(sessions: Sequence[SessionFigures]) -> Iterator[Block]:
         ["output", _output(total), ""],
     ]
     yield "Where the tokens went:"
-    columns = [Column("tokens"), Column("count", right=True), Column("of the input", right=True)]
-    yield TextTable(columns, rows)
+    yield TextTable(_columns("tokens", "count", "of the input"), rows)
     parts: Counter[str] = Counter()
     for of in sessions:
         parts.update(of.where)
     yield ""
     yield "What the prompts consisted of (estimated from the lengths of texts):"
     shown = [[name, tokens(count), _share(count, total)] for name, count in parts.most_common() if count]
-    yield TextTable([Column("part"), *columns[1:]], shown)
+    yield TextTable(_columns("part", "count", "of the input"), shown)
 
 
 def counted(count: int, noun: str) -> str:
@@ -241,3 +238,98 @@ def _sum(spent: Iterable[Spent]) -> Spent:
     for each in spent:
         total = total.plus(each)
     return total
+
+
+def trouble_blocks(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[Block]:
+    """Where sessions went wrong."""
+    yield from _stuck_blocks(sessions, pricing)
+    yield from _error_blocks(sessions)
+    yield from _test_blocks(sessions)
+    yield from _unused_blocks(sessions)
+    yield from _miss_blocks(sessions, pricing)
+
+
+def _stuck_blocks(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[Block]:
+    stuck = [of for of in sessions if of.stuck]
+    after = total_money(pricing.money(of.after_sign, of.client) for of in sessions)
+    yield ""
+    ended = f"{counted(len(stuck), 'session')} ended stuck." if stuck else "No session ended stuck."
+    yield f"{ended} Requests after a first sign cost {cost(after)}." if after.total or stuck else ended
+    found: dict[str, list[tuple[SessionFigures, SignFigures]]] = {}
+    for of in sessions:
+        for sign in of.signs:
+            found.setdefault(sign.detector, []).append((of, sign))
+    rows = [
+        [
+            name.replace("_", " ") if name in STUCK else f"{name.replace('_', ' ')} (a sign, not stuck)",
+            str(len(own)),
+            str(sum(sign.episodes for _, sign in own)),
+            f"{sum(part.spent.requests for _, sign in own for part in sign.after):,}",
+            cost(total_money(pricing.money(sign.after, of.client) for of, sign in own)),
+        ]
+        for name, own in sorted(found.items(), key=lambda each: -len(each[1]))
+    ]
+    yield TextTable(_columns("detector", "sessions", "episodes", "requests after it", "cost after it"), rows)
+
+
+def _error_blocks(sessions: Iterable[SessionFigures]) -> Iterator[Block]:
+    calls: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    for of in sessions:
+        for name, (made, errors) in of.calls_by_tool.items():
+            calls[name] += made
+            failed[name] += errors
+    rows = [
+        [name, f"{calls[name]:,}", f"{errors:,}", f"{errors / calls[name]:.0%}"]
+        for name, errors in failed.most_common(_ROWS)
+        if errors
+    ]
+    if rows:
+        yield ""
+        yield TextTable(_columns("tool", "calls", "failed", "share"), rows)
+
+
+def _test_blocks(sessions: Iterable[SessionFigures]) -> Iterator[Block]:
+    outcomes = [outcome for of in sessions for outcome in of.outcomes]
+    failing = sum(outcome.tests_failing for outcome in outcomes)
+    after_green = [outcome.edits_after_green for outcome in outcomes if outcome.edits_after_green]
+    corrected = sum(outcome.by == "correction" for outcome in outcomes)
+    yield ""
+    edits = counted(sum(after_green), "edit")
+    yield (
+        f"{counted(len(outcomes), 'turn')} in all. Ended with failing tests: {failing:,}. Ended with edits "
+        f"after the last passing test run: {len(after_green):,} ({edits}). "
+        f"Corrected by the person: {corrected:,}."
+    )
+
+
+def _unused_blocks(sessions: Iterable[SessionFigures]) -> Iterator[Block]:
+    unused: Counter[str] = Counter()
+    offered: Counter[str] = Counter()
+    for of in sessions:
+        unused.update(of.unused_tools)
+        offered.update(of.unused_tools.keys())
+    if unused:
+        yield ""
+        yield "Tools offered and never called, in sessions whose log lists them:"
+        rows = [[name, str(offered[name]), tokens(count)] for name, count in unused.most_common(_ROWS)]
+        yield TextTable(_columns("tool", "sessions", "tokens, about"), rows)
+
+
+def _miss_blocks(sessions: Iterable[SessionFigures], pricing: Pricing) -> Iterator[Block]:
+    sums: dict[str, list[float]] = {}
+    for of in sessions:
+        for miss in of.misses:
+            found = sums.setdefault(miss.cause, [0, 0, 0.0])
+            prices = pricing.prices(miss.provider, miss.model)
+            found[0] += miss.count
+            found[1] += miss.tokens
+            found[2] += (prices.missing(miss.tokens) if prices else None) or 0.0
+    if sums:
+        yield ""
+        ranked = sorted(sums.items(), key=lambda each: -each[1][1])
+        rows = [
+            [cause, f"{count:,.0f}", tokens(int(missed)), f"${price:,.2f}"]
+            for cause, (count, missed, price) in ranked
+        ]
+        yield TextTable(_columns("cause of cache misses", "misses", "tokens", "cost, at least"), rows)

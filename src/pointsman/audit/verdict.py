@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Final, NamedTuple
 
-from pointsman.audit.compared import Comparison, Run, compare, labels_needed
-from pointsman.audit.figures import SessionFigures
+import msgspec
+
+from pointsman.audit.figures import SessionFigures, Spent
 from pointsman.audit.money import Money, Pricing, total_money
-from pointsman.audit.sure import Sure, is_work, sure, without
+from pointsman.audit.savings import Comparison, Run, Sure, compare, is_work, labels_needed, sure, without
 from pointsman.audit.tables import counted
 from pointsman.printable import Block, Column, TextTable
 
@@ -20,6 +21,7 @@ __all__ = [
     "amounts",
     "dollars",
     "outcomes_blocks",
+    "period",
     "run_of",
     "said_by_outcomes",
     "said_of_stakes",
@@ -270,9 +272,10 @@ def verdict(sessions: Sequence[SessionFigures], pricing: Pricing) -> Verdict:
     undecided = [
         (dear, cheap) for dear, cheap in pairs if dear[1] not in saving and (dear[1], cheap[1]) not in harmful
     ]
+    first, last = period(sessions) or (None, None)
     return Verdict(
         total=total_money(pricing.session(of) for of in sessions),
-        days=_days(sessions),
+        days=(last - first).days + 1 if first and last else 0,
         sure=sure(sessions, pricing),
         compared=compared,
         stakes=tuple(_stakes(undecided, spent, runs, pricing, tries)),
@@ -304,30 +307,18 @@ def run_of(of: SessionFigures, pricing: Pricing) -> Run | None:
     return Run(of.project, models.pop(), of.solved, money.total, money.worth)
 
 
-class _Work(NamedTuple):
-    """Tokens of the work of one model, without sure savings."""
-
-    cost: float = 0.0
-    tokens: tuple[int, int, int, int] = (0, 0, 0, 0)  # input, cached, written, output
-
-
-_NO_WORK: Final = _Work()
-
-
-def _work(sessions: Sequence[SessionFigures], pricing: Pricing) -> dict[_Model, dict[bool, _Work]]:
-    """The work of every model, by whether a subscription paid it."""
-    found: dict[_Model, dict[bool, _Work]] = {}
+def _work(sessions: Sequence[SessionFigures], pricing: Pricing) -> dict[_Model, dict[bool, Spent]]:
+    """The work of every model without sure savings, and its cost, by whether a subscription paid it."""
+    found: dict[_Model, dict[bool, Spent]] = {}
     for of in sessions:
         for part in without(of.parts, of.after_stuck):
             if not is_work(part.split.role):
                 continue
-            spent = part.spent
             paid = found.setdefault((part.split.provider, part.split.model), {})
             subscribed = pricing.subscribed(of.client, logged=part.split.subscription)
-            earlier = paid.get(subscribed, _NO_WORK)
-            own = spent.input_tokens, spent.cached_tokens, spent.written_tokens, spent.output_tokens
-            a, b, c, d = (x + y for x, y in zip(earlier.tokens, own, strict=True))
-            paid[subscribed] = _Work(earlier.cost + pricing.money([part], of.client).total, (a, b, c, d))
+            cost = pricing.money([part], of.client).total
+            own = msgspec.structs.replace(part.spent, logged_cost=cost)
+            paid[subscribed] = paid.get(subscribed, Spent()).plus(own)
     return found
 
 
@@ -350,7 +341,7 @@ def _pairs(models: Sequence[_Model], pricing: Pricing) -> list[tuple[_Model, _Mo
 
 def _stakes(
     pairs: Sequence[tuple[_Model, _Model]],
-    work: dict[_Model, dict[bool, _Work]],
+    work: dict[_Model, dict[bool, Spent]],
     runs: dict[str, Run],
     pricing: Pricing,
     tries: int,
@@ -359,8 +350,8 @@ def _stakes(
     found: dict[str, Stake] = {}
     for dear, cheap in pairs:
         money, worth = (
-            own.cost - _instead(own, cheap, pricing)
-            for own in (work[dear].get(subscribed, _NO_WORK) for subscribed in (False, True))
+            own.logged_cost - _instead(own, cheap, pricing)
+            for own in (work[dear].get(subscribed, Spent()) for subscribed in (False, True))
         )
         share = money + worth
         if share > 0 and (dear[1] not in found or share > found[dear[1]].dollars):
@@ -368,12 +359,11 @@ def _stakes(
     yield from sorted(found.values(), key=lambda each: -each.dollars)
 
 
-def _instead(work: _Work, cheap: _Model, pricing: Pricing) -> float:
+def _instead(work: Spent, cheap: _Model, pricing: Pricing) -> float:
     """Cost of the same tokens at another model's prices, its cache as warm as in the log."""
     prices = pricing.prices(*cheap)
-    into, cached, written, out = work.tokens
-    cost = prices.cost(into, cached, out) if prices else None
-    return work.cost if prices is None or cost is None else cost + prices.writing(written)
+    cost = prices.cost(work.input_tokens, work.cached_tokens, work.output_tokens) if prices else None
+    return work.logged_cost if prices is None or cost is None else cost + prices.writing(work.written_tokens)
 
 
 def stake_of(
@@ -397,11 +387,9 @@ def stake_of(
     return Stake(dear, cheap, share, labels, tuple(sample), sum(left.values()), needed, left, worth)
 
 
-def _days(sessions: Sequence[SessionFigures]) -> int:
+def period(sessions: Sequence[SessionFigures]) -> tuple[date, date] | None:
+    """The first and the last day of sessions; None where no log has a time."""
     times = [of.started for of in sessions if of.started]
-    if not times:
-        return 0
-    first, last = (
-        datetime.fromtimestamp(at, UTC).date() for at in (min(times), max(of.ended for of in sessions))
-    )
-    return (last - first).days + 1
+    ends = (min(times), max(of.ended for of in sessions)) if times else ()
+    days = [datetime.fromtimestamp(at, UTC).date() for at in ends]
+    return (days[0], days[1]) if days else None

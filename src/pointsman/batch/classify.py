@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from pointsman.domains import default_domains
 from pointsman.drivers import drive, no_model
 from pointsman.errors import CallerError, MalformedRequest
 from pointsman.factory import build_engine, default_policy, read_policy, read_profile
+from pointsman.remembering import Bounded
 from pointsman.stores.ledger.export import SHAPE
 from pointsman.vocabulary import AgentRequest, WireFormat
 from pointsman.wire import FORMATS
@@ -32,7 +32,7 @@ __all__ = ["FORMAT", "SCHEMA", "BatchClassifier", "classify_batch", "engine_of",
 
 #: Engines that are kept: building one takes a few hundred milliseconds, and it holds some megabytes.
 _MOST: Final = 4
-_built: Final[OrderedDict[str, Engine]] = OrderedDict()
+_built: Final = Bounded[str, Engine](_MOST)
 
 
 def engine_of(policy: Policy, version: str) -> Engine:
@@ -42,10 +42,8 @@ def engine_of(policy: Policy, version: str) -> Engine:
         policy: What decides.
         version: Its version, which names all that decides.
     """
-    engine = _built.pop(version, None) or build_engine(policy)
-    _built[version] = engine
-    while len(_built) > _MOST:
-        _built.popitem(last=False)
+    engine = _built.get(version) or build_engine(policy)
+    _built.keep(version, engine)
     return engine
 
 

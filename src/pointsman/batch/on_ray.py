@@ -18,9 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pointsman.batch.files import ROWS, Part, write_bytes, write_part, write_rows
-from pointsman.batch.jobs import RowJob
 from pointsman.batch.replay import RECORD, BatchReplayer, part_of
-from pointsman.batch.work import SessionPart, Work
+from pointsman.batch.work import RowJob, SessionPart, Work
 from pointsman.errors import MissingExtra, PointsmanError
 
 __all__ = ["rows_on_ray", "sessions_on_ray"]

@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from pointsman.batch.files import ParquetInput, read_part, rows_of, sources, write_part
-from pointsman.batch.local import run_local
-from pointsman.batch.output import OutputFolder
+from pointsman.batch.files import OutputFolder, ParquetInput, read_part, rows_of, sources, write_part
 from pointsman.batch.replay import RECORD, BatchReplayer, part_of
-from pointsman.batch.row_jobs import Finished
+from pointsman.batch.row_jobs import Finished, run_local
 from pointsman.batch.work import BatchEngine, Reports, SessionPart, Work
 from pointsman.errors import PointsmanError
+from pointsman.reports.replay import Replayed, Summary
 
-__all__ = ["replay_sessions"]
+__all__ = ["replay_sessions", "summary_of"]
+
 
 #: Bytes of records that a part holds, about: it is in memory as a whole.
 _PART: Final = 64 * 2**20
@@ -150,3 +152,21 @@ def _dealt_to(path: Path) -> pa.ChunkedArray:
             while file.tell() < size:
                 chunks += [batch.column(0) for batch in pa.ipc.open_stream(file)]
     return pa.chunked_array(chunks, pa.large_binary())
+
+
+# Summary of a replay of Parquet files, read from the parts it wrote.
+
+
+_COLUMN = "replayed"
+
+
+def summary_of(job: BatchReplayer, done: Finished) -> Summary:
+    """Return the counts over all rows, those of earlier runs included. Takes some microseconds a row."""
+    decode, summary = msgspec.json.Decoder(Replayed).decode, Summary(job.version)
+    for name in done.parts:
+        with pq.ParquetFile(done.folder.path / name) as part:
+            for batch in part.iter_batches(columns=[_COLUMN]):
+                for line in batch.column(0).to_pylist():
+                    if line is not None:
+                        summary.add(decode(line))
+    return summary

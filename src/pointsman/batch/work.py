@@ -1,4 +1,4 @@
-"""Where a batch reads and writes, and what runs it."""
+"""The work of a batch: its job, where it reads and writes, and what runs it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-__all__ = ["BatchEngine", "Reports", "SessionPart", "Work"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["BatchEngine", "Reports", "RowJob", "SessionPart", "Work"]
 
 #: Is told how many rows there are to do, and gives what is told rows as they are done.
 Reports: TypeAlias = Callable[[int], AbstractContextManager[Callable[[int], None]]]
@@ -39,3 +42,28 @@ class SessionPart(NamedTuple):
     def name(self) -> str:
         """Its file."""
         return f"part-{self.number:05d}.parquet"
+
+
+class RowJob(Protocol):
+    """A function over record batches: picklable, and each row of the result is of the row in its place."""
+
+    @property
+    def name(self) -> str:
+        """The command."""
+        ...
+
+    def describe(self) -> dict[str, object]:
+        """Inputs of the result other than the rows, as JSON values."""
+        ...
+
+    def columns(self, schema: pa.Schema, file: str = "") -> list[str]:
+        """The columns that are read. Raises ``ConfigError`` that names file, column and the expected type."""
+        ...
+
+    def schema(self, schema: pa.Schema) -> pa.Schema:
+        """The columns of the result."""
+        ...
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the result of a batch."""
+        ...

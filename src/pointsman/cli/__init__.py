@@ -1,4 +1,4 @@
-"""Floor 8: the command line, one file per command.
+"""Floor 8: the command line, one file per group of commands.
 
 Exit codes: 0 done; 1 done, but some lines or checks failed, or the reader of the output closed it; 2 wrong
 usage or configuration (1 for ``hook``); 130 interrupted.
@@ -20,12 +20,13 @@ from pointsman.cli.output import (
     USAGE,
     Group,
     HelpWriter,
+    command_of,
     echo,
     plugin_command,
     report_error,
     write_commands,
 )
-from pointsman.cli.summaries import COMMANDS, HEADINGS, MODULES
+from pointsman.cli.summaries import COMMANDS, HEADINGS, PLACES, is_first_time, welcome
 from pointsman.errors import PointsmanError
 
 __all__ = ["app", "main"]
@@ -39,21 +40,15 @@ class _Commands(Mapping[str, Command]):
     def __getitem__(self, name: str) -> Command:
         if name not in COMMANDS:
             raise KeyError(name)
-        alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-        alone.callback()(_no_options)  # with a callback, an app of one command is a group too
-        module = MODULES.get(name, name.replace("-", "_"))
-        import_module(f"pointsman.cli.{module}").register(alone)
-        return cast("Command", cast("TyperGroup", typer.main.get_command(alone)).commands[name])
+        module, _, attribute = PLACES.get(name, name).partition(":")
+        offered = getattr(import_module(f"pointsman.cli.{module}"), attribute or name)
+        return cast("Command", command_of(name, offered))
 
     def __iter__(self) -> Iterator[str]:
         return iter(COMMANDS)
 
     def __len__(self) -> int:
         return len(COMMANDS)
-
-
-def _no_options() -> None:
-    """Take no options."""
 
 
 class _Root(Group):
@@ -65,12 +60,9 @@ class _Root(Group):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the options. Without any argument, say what to begin with, or show the commands."""
-        if not args and not ctx.resilient_parsing:
-            from pointsman.cli._welcome import is_first_time, welcome
-
-            if is_first_time():
-                echo("\n".join(welcome()))
-                ctx.exit()
+        if not args and not ctx.resilient_parsing and is_first_time():
+            echo("\n".join(welcome()))
+            ctx.exit()
         return super().parse_args(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pointsman.batch.work import BatchEngine, Reports, Work
+from pointsman.batch.work import BatchEngine, Reports, RowJob, Work
 from pointsman.cli.output import FAILED, echo, needs_extra
 from pointsman.cli.terminal import progress
 from pointsman.errors import PointsmanError
 
 if TYPE_CHECKING:
-    from pointsman.batch.jobs import RowJob
     from pointsman.batch.row_jobs import Finished
 
 InOption = Annotated[
@@ -65,7 +64,7 @@ def work_of(
     if out is None:
         raise PointsmanError("--in needs a folder to write to", hint="name it with --out DIR")
     with needs_extra("batch", "--in"):
-        from pointsman.batch.local import available_cores
+        from pointsman.batch.row_jobs import available_cores
     return Work(pattern, out, engine, workers or available_cores())
 
 

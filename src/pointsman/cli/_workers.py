@@ -14,13 +14,11 @@ from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
 from pointsman.catalogue import user_file
-from pointsman.cli._listening import announce, demo_traffic, listening_on
-from pointsman.cli._served import print_summary, told_requests, wants_lines
-from pointsman.cli.log_format import LogFormat, log_to_stderr
+from pointsman.cli._listening import LogFormat, announce, demo_traffic, listening_on, log_to_stderr
+from pointsman.cli._served import Totals, print_summary, told_requests, wants_lines
 from pointsman.cli.output import USAGE
-from pointsman.cli.request_lines import Totals
 from pointsman.config import Config, load
-from pointsman.config.trust import record_of
+from pointsman.config.files import record_of
 from pointsman.errors import PointsmanError
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, check_shared, demo_config
@@ -32,9 +30,9 @@ from pointsman.stores.workers import Worker
 
 #: Random bytes of what tells requests of workers from those of callers.
 _TOKEN_BYTES: Final = 32
-#: Where Linux keeps files in memory, and the bytes that 6,000 sessions and their log may take.
+#: Where Linux keeps files in memory, and the bytes that the files of a run take at most.
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - the folder in it is of this user alone
-_ROOM: Final = 128 << 20
+_ROOM: Final = 8 << 20
 
 
 class WorkerOptions(NamedTuple):

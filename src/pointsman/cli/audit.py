@@ -6,30 +6,32 @@ import re
 import shlex
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
+import msgspec
 import typer
 
 from pointsman.audit import Collection, Home, sources
+from pointsman.audit.collect import KeptFigures
+from pointsman.audit.decisions import LoggedDecisions
 from pointsman.audit.figures import SessionFigures
-from pointsman.audit.kept import KeptFigures
-from pointsman.audit.money import Pricing
+from pointsman.audit.money import Pricing, logged_models
 from pointsman.audit.page import page
 from pointsman.audit.policies import PolicyVerdict, policy_verdicts
 from pointsman.audit.report import AuditReport, labelled, read_labels
 from pointsman.audit.tables import dearest
-from pointsman.cli.options import JsonOption
-from pointsman.cli.output import print_report, save, writable
+from pointsman.cli.output import JsonOption, echo, needs_extra, print_report, save, writable
 from pointsman.cli.terminal import progress
+from pointsman.config import AnyKey, Config, LedgerSpec, examine
+from pointsman.config.draft import draft
 from pointsman.decision.policy import Policy
 from pointsman.errors import PointsmanError
-from pointsman.factory import default_policy, read_policy
+from pointsman.factory import build_engine, build_policy, default_policy, policy_toml, read_policy
+from pointsman.stores.ledger import PolicyText, Retention, SqliteLedger
 from pointsman.stores.pattern_cache import cache_directory
-
-__all__ = ["read_logs", "register"]
-
+from pointsman.upstreams.port import ServerSpec
 
 #: Name of the policy that decides without any configuration.
 SHIPPED: Final = "shipped"
@@ -37,11 +39,6 @@ SHIPPED: Final = "shipped"
 _PAGE: Final = b"<!doctype html"
 _PERIOD: Final = re.compile(r"(\d{1,5})([hdwm])")
 _SECONDS: Final = {"h": 3_600, "d": 86_400, "w": 604_800, "m": 2_592_000}
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("audit")(audit)
 
 
 def audit(
@@ -126,14 +123,7 @@ def audit(
         return read_logs(files or (), home, since=began)
 
     collection = read()
-    with progress("pointsman audit", len(collection.logs)) as shown:
-        collection.on_log = shown.advance if shown else None
-        kept = KeptFigures(_cache_file()) if incremental else None
-        of, unknown = labelled(collection.figures(kept), given)
-    if kept is not None:
-        kept.save()
-    for name in unknown:
-        collection.note(f"{labels}: no session {name} was read, so its label counts nowhere")
+    of = _figures(collection, given, labels, incremental=incremental)
     _check_clients(subscription or (), collection, of)
     pricing = Pricing(subscriptions=frozenset(subscription or ()))
     report = AuditReport(
@@ -156,6 +146,21 @@ def audit(
         _show_ledger(ledger, read(), report, with_text=with_text, opens=opens)
 
 
+def _figures(
+    collection: Collection, given: dict[str, bool], labels: Path | None, *, incremental: bool
+) -> Sequence[SessionFigures]:
+    """The figures of all sessions, with the labels of a file; from the cache as far as it has them."""
+    with progress("pointsman audit", len(collection.logs)) as shown:
+        collection.on_log = shown.advance if shown else None
+        kept = KeptFigures(_cache_file()) if incremental else None
+        of, unknown = labelled(collection.figures(kept), given)
+    if kept is not None:
+        kept.save()
+    for name in unknown:
+        collection.note(f"{labels}: no session {name} was read, so its label counts nowhere")
+    return of
+
+
 def _replayed(
     policies: dict[str, Policy], logs: Collection, of: Sequence[SessionFigures], pricing: Pricing
 ) -> tuple[PolicyVerdict, ...]:
@@ -170,8 +175,6 @@ def _show_ledger(
 ) -> None:
     """Write the ledger, a temporary one where no file is named, and open the console on it."""
     from tempfile import TemporaryDirectory
-
-    from pointsman.cli._audit_ledger import open_console, write_ledger
 
     with ExitStack() as stack:
         place = file or (
@@ -267,3 +270,93 @@ def _nothing(collection: Collection) -> PointsmanError:
         f"looked for {looked}",
         hint="name another directory with --home",
     )
+
+
+#: Nothing is removed, however old the logs are.
+_ALL: Final = Retention(None, None)
+_LOOPBACK: Final = "127.0.0.1"
+
+
+def write_ledger(file: Path, collection: Collection, report: AuditReport, *, with_text: bool) -> Config:
+    """Write what logs hold as decisions into a new ledger.
+
+    Args:
+        file: The ledger.
+        collection: The logs, which have not been read by it yet.
+        report: The earlier report.
+        with_text: Whether the prompts are stored, redacted.
+
+    Returns:
+        The configuration by which was decided: the models of the logs.
+    """
+    config, names = _configuration(report)
+    engine = build_engine(build_policy(config), read_only=True)
+    figures = {(of.client, of.id): of for of in report.sessions}
+    text = "redacted" if with_text else "off"
+    with (
+        closing(SqliteLedger(file, text="redacted" if with_text else "off", retention=_ALL)) as ledger,
+        progress("pointsman audit", len(collection.logs)) as shown,
+    ):
+        collection.on_log = shown.advance if shown else None
+        written = LoggedDecisions(ledger, engine, names)
+        for session, _ in collection.sessions():
+            if (of := figures.get((session.client, session.id))) is not None:
+                written.write(session, of)
+        ledger.append(PolicyText(version=engine.version, text=policy_toml(config)))
+        ledger.flush()
+        if ledger.lost:
+            raise PointsmanError(f"{ledger.lost:,} entries could not be written to {file}: {ledger.fault}")
+    echo(f"wrote {written.count:,} decisions to {file}, prompts: {text}", err=True)
+    return config
+
+
+def _configuration(report: AuditReport) -> tuple[Config, dict[tuple[str, str], str]]:
+    """What ``config init --from-audit`` writes; without models that it can have, the defaults."""
+    try:
+        models = logged_models(report.sessions, report.pricing)
+    except PointsmanError:
+        return Config(), {}
+    loaded = examine(Path("pointsman.toml"), AnyKey(), text=draft(models.found, tiers=models.tiers))
+    if loaded.config is None:
+        raise loaded.errors[0]
+    return loaded.config, dict(models.names)
+
+
+def open_console(config: Config, file: Path, *, temporary: bool) -> None:
+    """Serve the console on a ledger to this machine, open it in a browser, and wait for Ctrl-C."""
+    with needs_extra("gateway", "pointsman audit --open"):
+        from starlette.responses import PlainTextResponse
+
+        from pointsman.gateway.app import Gateway
+        from pointsman.gateway.build import Builder, demo_config
+        from pointsman.gateway.listening import address, bound
+        from pointsman.gateway.serve import Server
+
+    class ReadOnlyConsole(Gateway):
+        """The console alone: nothing is passed on to a model, and no page changes anything."""
+
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            """Serve one request."""
+            is_read = scope["type"] != "http" or scope["method"] in {"GET", "HEAD"}
+            if is_read and (scope["type"] != "http" or self.serves_console(scope["raw_path"])):
+                await super().__call__(scope, receive, send)
+                return
+            refused = PlainTextResponse("this console is read-only: it shows what logs hold\n", 405)
+            await refused(scope, receive, send)
+
+    shown = msgspec.structs.replace(
+        config if config.models else demo_config(),
+        ledger=LedgerSpec(path=file, text="off", keep_days=0, max_mb=0, spill_mb=0),
+        server=ServerSpec(host=_LOOPBACK, port=0),
+    )
+    with closing(Builder(lambda: shown)) as builder, bound(_LOOPBACK, 0) as listening:
+        page = f"http://{address(*listening.getsockname()[:2])}/console/decisions"
+        ends = "; its ledger is temporary and ends with it" if temporary else ""
+        echo(f"console: {page} (read-only, Ctrl-C ends it{ends})", err=True)
+        server = Server(ReadOnlyConsole(builder()))
+        import webbrowser
+
+        if not webbrowser.open(page):
+            echo("there is no browser here; open the address in one", err=True)
+        with suppress(KeyboardInterrupt):
+            server.run(sockets=[listening])

@@ -24,8 +24,15 @@ from pointsman.cli._batch import (
     say_unreadable,
     work_of,
 )
-from pointsman.cli.options import LearnedRouterOption
-from pointsman.cli.output import FAILED, config_file, echo, json_line, needs_extra, read_lines
+from pointsman.cli.output import (
+    FAILED,
+    LearnedRouterOption,
+    config_file,
+    echo,
+    json_line,
+    needs_extra,
+    read_lines,
+)
 from pointsman.cli.terminal import progress
 from pointsman.config import AnyKey, Config, load
 from pointsman.decision.engine import Decided, Engine
@@ -42,8 +49,6 @@ from pointsman.vocabulary import AgentRequest, ModelQuery, ModelReply, WireForma
 from pointsman.wire import FORMATS
 from pointsman.wire.request import read_request, request_from_text
 
-__all__ = ["register"]
-
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
     """One line of input: a text, or the messages of a request."""
@@ -58,11 +63,6 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _decode: Final = msgspec.json.Decoder(Line).decode
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(classify)
 
 
 def classify(

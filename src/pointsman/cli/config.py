@@ -1,29 +1,45 @@
-"""``pointsman config``: check, show and write the configuration file."""
+"""``pointsman config``, ``trust`` and ``keys``: check, write and trust the configuration; keys of callers."""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from pointsman.cli.options import ConfigOption, JsonOption
-from pointsman.cli.output import FAILED, Group, config_file, echo, print_json
-from pointsman.config import Config, examine
+from pointsman.cli.output import (
+    FAILED,
+    ConfigOption,
+    Group,
+    JsonLinesOption,
+    JsonOption,
+    config_file,
+    echo,
+    json_line,
+    print_either,
+    print_json,
+    print_table,
+)
+from pointsman.config import AnyKey, Config, examine, load, read
 from pointsman.config.draft import PROVIDERS, Found, draft, find_local, find_providers, unused_keys
-from pointsman.config.edit import as_toml, plain, write_file
-from pointsman.config.files import state_file
+from pointsman.config.edit import as_toml, new_key, plain, set_value, write_checked, write_file, write_key
+from pointsman.config.files import effects, state_file, trust, trusted_files
+from pointsman.config.files import revoke as revoke_trust
 from pointsman.config.load import FILE_NAME
-from pointsman.config.trust import trust
-from pointsman.errors import ConfigError, PointsmanError
+from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
+from pointsman.printable import Column, TextTable
 
 if TYPE_CHECKING:
     from pointsman.diagnostics import Client, Verdict
 
-__all__ = ["register"]
+if TYPE_CHECKING:
+    from pointsman.access import KeyRow, Limit
 
 #: What to do with the key of a provider for which ``init`` writes nothing.
 _OTHER_PROVIDER: Final = (
@@ -31,20 +47,15 @@ _OTHER_PROVIDER: Final = (
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    config = typer.Typer(
-        cls=Group,
-        no_args_is_help=True,
-        help="Check, show or write the configuration file, or print its JSON Schema.",
-    )
-    config.command()(check)
-    config.command()(show)
-    config.command()(init)
-    config.command()(schema)
-    app.add_typer(config, name="config")
+config: Final = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    help="Check, show or write the configuration file, or print its JSON Schema.",
+)
+keys: Final = typer.Typer(cls=Group, no_args_is_help=True, help="Make, list or revoke the keys of callers.")
 
 
+@config.command()
 def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Report every error in the configuration, by line, which clients it can serve, and what aliases mean."""
     from pointsman.diagnostics import (
@@ -89,8 +100,8 @@ def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 
 def _warnings(config: Config) -> list[str]:
-    from pointsman.diagnostics.prices import half_priced, refused_by_price
-    from pointsman.model_choice.shortfalls import shortfalls
+    from pointsman.diagnostics.explained import half_priced, refused_by_price
+    from pointsman.model_choice.chains import shortfalls
 
     return [
         *shortfalls(config.tiers.pools, config.models),
@@ -113,6 +124,7 @@ def _show(verdict: Verdict) -> None:
         echo(f"{'':<18}hint: {verdict.hint}")
 
 
+@config.command()
 def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Print the effective configuration with its defaults. API keys are shown as references."""
     loaded = examine(config_file(config))
@@ -125,6 +137,7 @@ def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
         echo(as_toml(tables), nl=False)
 
 
+@config.command()
 def init(
     *,
     output: Annotated[
@@ -192,6 +205,7 @@ def init(
         echo(f"left out: {model}, {why}")
 
 
+@config.command()
 def schema(
     *,
     output: Annotated[
@@ -216,8 +230,7 @@ def _logged(
     home: Path | None, files: Sequence[Path]
 ) -> tuple[list[Found], tuple[str, ...], Mapping[str, str]]:
     """Return upstreams and tiers for the models in logs, and why others are left out."""
-    from pointsman.audit.logged_models import logged_models
-    from pointsman.audit.money import Pricing
+    from pointsman.audit.money import Pricing, logged_models
     from pointsman.cli.audit import read_logs
 
     collection = read_logs(files, home)
@@ -259,3 +272,165 @@ def _written(file: Path, found: list[Found], unused: list[str]) -> Iterator[str]
     yield f"ledger: {state_file('ledger.sqlite')}, for all projects; [ledger] path names another"
     named = "" if file == Path(FILE_NAME) else f" --config {file}"
     yield f"next: pointsman config check{named} && pointsman serve{named}"
+
+
+_TRUSTED: Final = (Column("file", whole=True), Column("state"))
+
+
+def trust_file(
+    file: Annotated[Path, typer.Argument(help="Configuration to trust.")] = Path(FILE_NAME),
+    *,
+    listed: Annotated[bool, typer.Option("--list", help="List the files that are trusted.")] = False,
+    revoked: Annotated[bool, typer.Option("--revoke", help="Trust the file no longer.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Trust the configuration of a folder: the code that it runs, and the secrets that it uses.
+
+    A pointsman.toml that is found in the working directory names neither code nor ${…} before its path and
+    digest are recorded here. Each change asks anew, except those of pointsman's own commands. A file that
+    --config or POINTSMAN_CONFIG names needs no trust, nor one that pointsman config init wrote.
+    """
+    if listed:
+        _list(as_json=as_json)
+        return
+    if revoked:
+        if not revoke_trust(file):
+            raise ConfigError(f"{file} is not trusted", hint="pointsman trust --list")
+        done: dict[str, object] = {"file": str(file.resolve()), "trusted": False}
+        lines = [f"{file} is no longer trusted"]
+    else:
+        text = read(file)
+        found = effects(file, text)
+        if not (yes or as_json):
+            _confirm(file, found)
+        trust(file, text)
+        done = {"file": str(file.resolve()), "trusted": True, "effects": found}
+        lines = [f"{file} is trusted until it changes", *(f"  it may {each}" for each in found)]
+    print_either(done, *lines, as_json=as_json)
+
+
+def _confirm(file: Path, found: Sequence[str]) -> None:
+    """Ask whether the effects of a file are allowed, if a person can answer."""
+    if found and sys.stdin.isatty():
+        echo(f"{file} may, once it is trusted:")
+        for each in found:
+            echo(f"  {each}")
+        typer.confirm("Trust it until it changes?", abort=True)
+
+
+def _list(*, as_json: bool) -> None:
+    files = trusted_files()
+    plain = [{"file": each.path, "sha256": each.digest, "current": each.is_current} for each in files]
+    rows = [(each.path, "trusted" if each.is_current else "changed or gone") for each in files]
+    print_either(plain, TextTable(_TRUSTED, rows), as_json=as_json)
+    if not (files or as_json):
+        echo("no file is trusted: pointsman trust trusts the one here", err=True)
+
+
+#: Seconds that Valkey may take: nobody's request waits here.
+_PATIENCE: Final = 10.0
+_COLUMNS: Final = (
+    Column("name", whole=True),
+    Column("team"),
+    Column("role"),
+    Column("state"),
+    Column("expires"),
+    Column("models"),
+    Column("limits"),
+)
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the caller.")]
+
+
+@keys.command()
+def new(
+    name: NameArgument,
+    *,
+    team: Annotated[str, typer.Option("--team", help="Team of the key, from [teams].")] = "",
+    write: Annotated[bool, typer.Option("--write", help="Add the hash to the configuration file.")] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a key and print it once, with the table for the configuration, which holds its hash alone.
+
+    A name that is configured already gets a further key: both are valid until one hash is removed.
+    """
+    made = new_key(name, team)
+    file = config_file(config) if write else None
+    if file is not None:
+        write_key(file, made)
+    if as_json:
+        written = str(file) if file else None
+        print_json({"name": name, "key": made.key, "sha256": made.sha256, "written": written})
+        return
+    echo(made.key)
+    echo("This key is shown once: give it to the caller. The configuration holds its hash.", err=True)
+    if file is not None:
+        echo(f"wrote {file}: a running gateway reloads it", err=True)
+    else:
+        echo("Add to the configuration, or use --write:\n", err=True)
+        echo(made.table, nl=False)
+
+
+@keys.command("list")
+def list_keys(*, config: ConfigOption = None, as_json: JsonLinesOption = False) -> None:
+    """List keys and teams, and the rest of their budgets.
+
+    The configured store counts the spending. If it is the memory of the gateway, spending is summed from the
+    ledger; the console's page Keys shows the gateway's count.
+    """
+    from pointsman.access import overview
+
+    loaded, now = load(config_file(config), AnyKey()), time.time()
+
+    def uses(limits: Sequence[Limit]) -> Mapping[Limit, int]:
+        return _uses(loaded, limits, config, now)
+
+    rows = overview(loaded, uses, now)
+    if as_json:
+        for row in rows:
+            echo(json_line(row))
+        return
+    print_table(_COLUMNS, [_cells(row) for row in rows])
+    if not rows:
+        echo("there are no keys: pointsman keys new NAME makes one", err=True)
+
+
+@keys.command()
+def revoke(name: NameArgument, *, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Refuse a key from the next reload on: revoked = true in its table. All keys of the name are meant."""
+    file = config_file(config)
+    known = load(file, AnyKey()).keys
+    if name not in known:
+        raise ConfigError(f'unknown key "{name}"', hint=f"there are: {', '.join(known) or 'none'}")
+    write_checked(file, set_value(read(file), ("keys", name, "revoked"), "true"))
+    done = {"name": name, "revoked": True, "file": str(file)}
+    print_either(done, f"revoked {name} in {file}: a running gateway reloads it", as_json=as_json)
+
+
+def _uses(loaded: Config, limits: Sequence[Limit], config: Path | None, now: float) -> Mapping[Limit, int]:
+    from pointsman.access import open_budgets, recorded_spending, store_kind
+
+    kind = store_kind(loaded)
+    if kind == "valkey" or (kind == "sqlite" and loaded.access.path.is_file()):
+        # Only the password of Valkey is a reference to the environment that is needed here.
+        budgets = open_budgets(load(config_file(config)) if kind == "valkey" else loaded, timeout=_PATIENCE)
+        with closing(budgets):
+            totals = budgets.store.totals([limit.counter(now) for limit in limits])
+        return dict(zip(limits, totals, strict=True))
+    from pointsman.cli.ledgers import opened
+
+    try:
+        with opened(None, config) as ledger:
+            return recorded_spending(ledger, limits, loaded.models, now)
+    except StoreUnavailable as error:
+        echo(f"what is left is not known: {error.message}", err=True)
+        return {}
+
+
+def _cells(row: KeyRow) -> tuple[str, ...]:
+    name = f"[{row.name}]" if row.what == "team" else row.name
+    models = ", ".join(row.models) or "all"
+    shown = f"{models}; up to {row.tiers}" if row.tiers else models
+    limits = "; ".join(each.text for each in row.limits) or "none"
+    return name, row.team, row.role or "", row.state, row.expires, shown, limits

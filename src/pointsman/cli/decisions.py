@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
@@ -12,21 +11,32 @@ from typing import Annotated, Final
 
 import typer
 
-from pointsman.cli import _runs
 from pointsman.cli.ledgers import is_demo_newer, opened
-from pointsman.cli.options import ConfigOption, DemoOption, JsonLinesOption, JsonOption, LedgerOption
-from pointsman.cli.output import Group, echo, json_line, print_json, print_table
+from pointsman.cli.output import (
+    ConfigOption,
+    DemoOption,
+    Group,
+    JsonLinesOption,
+    JsonOption,
+    LedgerOption,
+    echo,
+    json_line,
+    print_json,
+    print_table,
+    utc_time,
+)
+from pointsman.cli.sessions import explained_run, run_cells, run_json, run_line
 from pointsman.cli.terminal import is_terminal
 from pointsman.config import AnyKey, find, load
+from pointsman.config.shapes import demo_ledger
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import verdict
-from pointsman.diagnostics.explained import describe_selection
-from pointsman.diagnostics.prices import STAGES
+from pointsman.diagnostics.explained import STAGES, describe_selection
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.guidance import Arm, Firing
 from pointsman.prices import dollars
 from pointsman.printable import Column, printable
-from pointsman.reports.usage import answered, cost, usage, writing
+from pointsman.reports.usage import NOT_ASKED, answered, cost, usage, writing
 from pointsman.stores.ledger import (
     Attempt,
     ComparedAnswers,
@@ -40,8 +50,6 @@ from pointsman.stores.ledger import (
 from pointsman.stores.ledger.export import Format, export, record
 from pointsman.stores.ledger.runs import RunRecord, run_record
 from pointsman.vocabulary import AgentRole, ModelSpec
-
-__all__ = ["opened", "register"]
 
 _HEADING: Final = (
     f"{'time (UTC)':<19} {'decision':<22} {'asked for':<12} {'tier':<9} {'conf':<4} {'by':<8}  "
@@ -62,26 +70,12 @@ _COLUMNS: Final = (
 _MOST_ON_A_TERMINAL: Final = 1_000
 #: Capabilities of a decision that a line names.
 _MOST_SELECTED: Final = 3
-#: Why a model was not asked (``Attempt.error``).
-_NOT_ASKED: Final = {
-    "breaker": "not asked: its circuit breaker is open",
-    "held": "not asked: its upstream had asked to wait (Retry-After)",
-    "credential": "not asked: its upstream takes the caller's own credential, and there was none",
-    "budget": "not asked: the budget of the key or its team has no room for it",
-    "rate": "not asked: a rate limit of the key or its team is used up",
-    "translation": "not asked: the request cannot be translated for it",
-}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    decisions = typer.Typer(cls=Group, no_args_is_help=True, help="List, show or export decisions.")
-    decisions.command("list")(list_decisions)
-    decisions.command("show")(show)
-    decisions.command("export")(export_decisions)
-    app.add_typer(decisions, name="decisions")
+decisions: Final = typer.Typer(cls=Group, no_args_is_help=True, help="List, show or export decisions.")
 
 
+@decisions.command("list")
 def list_decisions(
     *,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number, newest first.")] = 20,
@@ -92,11 +86,14 @@ def list_decisions(
     as_json: JsonLinesOption = False,
 ) -> None:
     """List decisions and runs of agents, one per line, newest first."""
+    if demo and ledger is None and not demo_ledger().is_file():
+        echo("no decisions yet: pointsman serve --demo writes its ledger with the first request", err=True)
+        return
     with opened(ledger, config, demo=demo) as store:
         newest = _newest(store, session, limit)
         if as_json:
             for found in newest:
-                echo(json_line(found if isinstance(found, Decision) else _runs.as_json(found)))
+                echo(json_line(found if isinstance(found, Decision) else run_json(found)))
         elif is_terminal() and limit <= _MOST_ON_A_TERMINAL:
             print_table(_COLUMNS, [_cells(found, store) for found in newest])
         else:
@@ -108,6 +105,7 @@ def list_decisions(
         echo("that of pointsman serve --demo is newer: --demo lists it", err=True)
 
 
+@decisions.command()
 def show(
     decision_id: Annotated[
         str,
@@ -148,10 +146,11 @@ def _show_run(run: RunRecord, config: Path | None, *, as_json: bool) -> None:
     if as_json:
         print_json(run)
         return
-    for line in _runs.explained(run, _models(config)):
+    for line in explained_run(run, _models(config)):
         echo(printable(line))
 
 
+@decisions.command("export")
 def export_decisions(
     *,
     format: Annotated[Format, typer.Option(help="Output format.")] = Format.JSONL,  # noqa: A002 - the option's name
@@ -171,14 +170,10 @@ def export_decisions(
             echo(piece, nl=False)
 
 
-def _when(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
 def _plain_line(found: Decision | tuple[RunEntry, ...], store: Search) -> str:
     """A decision or a run as a line of a pipe, in columns of fixed widths."""
     if not isinstance(found, Decision):
-        return _runs.line(found)
+        return run_line(found)
     when, id_, asked, tier, confidence, by, model, status, said = _cells(found, store)
     mark = "!" if by.endswith("!") else " "
     judged = f"{tier:<9} {confidence:<4} {by.removesuffix('!'):<8}{mark}"
@@ -188,7 +183,7 @@ def _plain_line(found: Decision | tuple[RunEntry, ...], store: Search) -> str:
 def _cells(found: Decision | tuple[RunEntry, ...], store: Search) -> tuple[str, ...]:
     """A decision or a run as the cells of a table. An exclamation mark: a part of it failed open."""
     if not isinstance(found, Decision):
-        when, run, way = _runs.cells(found)
+        when, run, way = run_cells(found)
         return when, run, "run", "-", "-", "-", "-", "-", way
     tier, attempts = found.tier, store.attempts(found.id)
     judged = (str(tier.tier), f"{tier.confidence:.2f}", str(tier.stage)) if tier else ("-", "-", "-")
@@ -202,7 +197,7 @@ def _cells(found: Decision | tuple[RunEntry, ...], store: Search) -> tuple[str, 
     by = judged[2] + ("!" if found.abstained else "")
     asked = found.input.model_asked or "-"
     return (
-        _when(found.input.arrived_at),
+        utc_time(found.input.arrived_at),
         found.id,
         asked,
         *judged[:2],
@@ -226,7 +221,7 @@ def _answered_by(decision: Decision, last: Attempt | None) -> tuple[str, str]:
     """The model that answered and its status, or the reason for none; the first choice without a record."""
     if last is None:
         return ("none", "refused") if decision.refused else ("".join(decision.chain[:1]) or "-", "-")
-    if last.error in _NOT_ASKED:
+    if last.error in NOT_ASKED:
         return "none", last.error
     return last.model if not last.error else "none", str(last.status or last.error)
 
@@ -249,7 +244,7 @@ def _models(config: Path | None) -> Mapping[str, ModelSpec]:
 
 def _explained(found: Record, models: Mapping[str, ModelSpec]) -> Iterator[str]:
     decision = found.decision
-    yield f"{decision.id}  {_when(decision.input.arrived_at)} UTC  session {decision.input.session or '-'}"
+    yield f"{decision.id}  {utc_time(decision.input.arrived_at)} UTC  session {decision.input.session or '-'}"
     given = decision.input
     role = f", role {given.role}" if given.role else ""
     role += f" ({given.purpose})" if given.purpose else ""
@@ -294,9 +289,9 @@ def _hint(firing: Firing, arm: Arm) -> str:
 
 def _attempt(attempt: Attempt) -> str:
     how = f"status {attempt.status}" if attempt.status else "no response"
-    if attempt.error in _NOT_ASKED:
+    if attempt.error in NOT_ASKED:
         where = f"{attempt.model} at {attempt.upstream}"
-        return f"left out: {where}: {_NOT_ASKED[attempt.error]}"
+        return f"left out: {where}: {NOT_ASKED[attempt.error]}"
     cause = f" ({attempt.error})" if attempt.error else ""
     used = _used(attempt.input_tokens, attempt.output_tokens) + (" (estimated)" if attempt.estimated else "")
     where = f"{attempt.model} at {attempt.upstream}"

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-__all__ = ["CLIENT", "DemoTraffic", "ScriptedRequest", "one_round"]
-
 #: How the scripted agents name themselves (``user-agent``).
 CLIENT: Final = "pointsman-demo-traffic"
 #: Seconds between two requests, between two rounds, and before the first request.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -20,10 +22,21 @@ from pointsman.cli._batch import (
     say_unreadable,
     work_of,
 )
-from pointsman.cli.domains import DomainsFile, load_domains, reports_on, table_lines
-from pointsman.cli.eval_savings import answers, savings
-from pointsman.cli.options import JsonOption, LearnedRouterOption, StrongOption, WeakOption
-from pointsman.cli.output import FAILED, SlowGroup, echo, needs_extra, print_json, read_lines, report_error
+from pointsman.cli.eval_savings import DECIMALS, INSTRUCTIONS, prices_in_folder, savings, spread
+from pointsman.cli.output import (
+    FAILED,
+    JsonOption,
+    LearnedRouterOption,
+    SlowGroup,
+    StrongOption,
+    WeakOption,
+    echo,
+    needs_extra,
+    print_either,
+    read_lines,
+    report_error,
+)
+from pointsman.cli.patterns import DomainsFile, load_domains, reports_on, table_lines
 from pointsman.cli.select import EncoderName
 from pointsman.cli.watch import read_run
 from pointsman.cli.watch import table_lines as guidance_lines
@@ -34,17 +47,17 @@ from pointsman.errors import CallerError, ConfigError, PointsmanError
 from pointsman.guidance import GuidancePolicy, Guide, Mode
 from pointsman.learning.datasets import read_outcomes
 from pointsman.learning.guidance import Summary, replay
+from pointsman.printable import Column, TextTable
 from pointsman.tiers.kinds import Kinds
 
 if TYPE_CHECKING:
+    from pointsman.learning.answers import AgreementRow
     from pointsman.learning.metrics import Interval
     from pointsman.learning.selection import Selections
 
 if TYPE_CHECKING:
     from pointsman.batch.row_jobs import Finished
     from pointsman.learning.tiers import ScoredPrompts
-
-__all__ = ["capabilities", "domains", "guidance", "register"]
 
 
 # ``pointsman eval domains``, ``capabilities``, ``guidance``: evaluate the other three decisions.
@@ -69,10 +82,7 @@ def domains(
         from pointsman.learning.metrics import ratio_interval
 
     reports = reports_on(file, load_domains(domains), encoder, spread=partial(ratio_interval, seed=seed))
-    if as_json:
-        print_json({"rows": reports})
-    else:
-        echo("\n".join(table_lines(reports)))
+    print_either({"rows": reports}, *table_lines(reports), as_json=as_json)
 
 
 def capabilities(
@@ -103,10 +113,7 @@ def capabilities(
         encoder=load_encoder(encoder),
         seed=seed,
     )
-    if as_json:
-        print_json(found)
-    else:
-        echo("\n".join(_selection_lines(found)))
+    print_either(found, *_selection_lines(found), as_json=as_json)
 
 
 def guidance(file: JsonLines, as_json: JsonOption = False) -> None:
@@ -123,10 +130,7 @@ def guidance(file: JsonLines, as_json: JsonOption = False) -> None:
         except CallerError as error:
             failed = True
             report_error(ConfigError(str(error), place=f"{file}:{number}"))
-    if as_json:
-        print_json({"rows": counts.rows()})
-    else:
-        echo("\n".join(guidance_lines(counts.rows())))
+    print_either({"rows": counts.rows()}, *guidance_lines(counts.rows()), as_json=as_json)
     if failed:
         raise typer.Exit(FAILED)
 
@@ -165,6 +169,129 @@ def _shown(found: Interval) -> str:
     return f"{found.value:.3f} ({found.low:.3f} .. {found.high:.3f})"
 
 
+# ``pointsman eval answers``: savings by agreement of two cheap models on stored answers.
+
+
+def answers(
+    file: Annotated[
+        Path, typer.Argument(help="JSON lines, optionally gzipped: set, id, prompt_chars, answers by model.")
+    ],
+    *,
+    cheap: Annotated[
+        list[str], typer.Option(help="A cheap model; give two. The first one serves if they agree.")
+    ],
+    strong: Annotated[str, typer.Option(help="The model that is asked if they do not agree.")],
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON: dollars per million tokens by model; default: prices.json of its folder, catalogue."
+        ),
+    ] = None,
+    instruction_tokens: Annotated[
+        int, typer.Option(min=0, help="Tokens of instructions that were sent with each question.")
+    ] = INSTRUCTIONS,
+    seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Evaluate agreement on stored answers: two cheap models are asked, the strong one if these disagree.
+
+    Two answers agree if "answer" or "value" is equal; null never agrees. Costs count both cheap models and,
+    if asked, the strong one. Every set is reported alone, with 95 % intervals over questions.
+    """
+    if len(cheap) != 2:
+        raise PointsmanError(
+            f"the rule compares two cheap models, not {len(cheap)}", hint="--cheap A --cheap B"
+        )
+    models = (*cheap, strong)
+    if len(set(models)) != len(models):
+        raise PointsmanError("the three models must differ: a model always agrees with itself")
+    with needs_extra("fit", "pointsman eval answers"):
+        from pointsman.learning.answers import evaluate_agreement, read_answers, read_prices
+
+    rows = read_answers(read_lines(file), str(file), models)
+    if copies := len(rows) - len({(row.set, row.id) for row in rows}):
+        echo(f"{copies} rows repeat the set and id of another row; each counts as a question", err=True)
+    table = prices or prices_in_folder(file)
+    found = evaluate_agreement(
+        rows,
+        (cheap[0], cheap[1]),
+        strong,
+        read_prices(table, file.name, models),
+        instructions=instruction_tokens,
+        seed=seed,
+    )
+    print_either(
+        {"cheap": cheap, "strong": strong, "rows": len(rows), "sets": [_plain(row) for row in found]},
+        f"{cheap[0]} serves where {cheap[1]} agrees, else {strong}; 95 % intervals over questions",
+        TextTable(_ANSWER_COLUMNS, [_answer_cells(row) for row in found]),
+        "\n".join(_summary(found)),
+        as_json=as_json,
+    )
+
+
+_ANSWER_COLUMNS: Final = (
+    Column("set"),
+    Column("n", right=True),
+    Column("agreed"),
+    Column("cheap", right=True),
+    Column("second", right=True),
+    Column("strong", right=True),
+    Column("rule", right=True),
+    Column("rule - strong"),
+    Column("cost over strong"),
+)
+
+
+def _answer_cells(row: AgreementRow) -> list[str]:
+    first, second = row.success_cheap
+    return [
+        row.set or "all",
+        f"{row.n:,}",
+        _share(row.agreed.value),
+        *(_share(each.value) for each in (first, second, row.success_strong, row.success_rule)),
+        spread(row.success_minus_strong, sign=True),
+        spread(row.cost),
+    ]
+
+
+def _share(value: float) -> str:
+    return f"{value:.{DECIMALS}f}"
+
+
+def _summary(rows: Sequence[AgreementRow]) -> Iterable[str]:
+    """The mean of the sets with the worst, so that no large set hides a small one."""
+    if len(rows) < 2:
+        return
+    gains = {row.set: row.success_minus_strong.value for row in rows}
+    costs = {row.set: row.cost.value for row in rows if not math.isnan(row.cost.value)}
+    if not costs:
+        return
+    worst, dearest = min(gains, key=gains.__getitem__), max(costs, key=costs.__getitem__)
+    gain, cost = (sum(column.values()) / len(rows) for column in (gains, costs))
+    yield (
+        f"mean of {len(rows)} sets: rule - strong {gain:+.{DECIMALS}f} (worst {worst}"
+        f" {gains[worst]:+.{DECIMALS}f}), cost over strong {cost:.{DECIMALS}f} (worst {dearest}"
+        f" {costs[dearest]:.{DECIMALS}f})"
+    )
+
+
+def _plain(row: AgreementRow) -> Mapping[str, object]:
+    """One row for a program: fractions with four decimals."""
+
+    def rounded(value: object) -> object:
+        if isinstance(value, float):
+            return None if value != value else round(value, DECIMALS)
+        if isinstance(value, dict):
+            return {name: rounded(member) for name, member in value.items()}
+        if isinstance(value, list | tuple):
+            return [rounded(member) for member in value]
+        return value
+
+    found = rounded(msgspec.to_builtins(row))
+    assert isinstance(found, dict)  # noqa: S101 - a struct becomes an object
+    return found
+
+
 _FLATTERS: Final = (
     "pointsman: the learned router was fitted on these very prompts: its figures flatter;"
     " pointsman fit tiers measured it on held-out ones"
@@ -173,11 +300,6 @@ _FLATTERS: Final = (
 evaluate = typer.Typer(
     cls=SlowGroup, no_args_is_help=True, help="Evaluate routers and classifiers on labelled data."
 )
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command group."""
-    app.add_typer(evaluate, name="eval")
 
 
 @evaluate.command()
@@ -219,8 +341,7 @@ def tiers(
     writes the score of every ranker for each row.
     """
     with needs_extra("fit", "pointsman eval tiers"):
-        from pointsman.learning.show import evaluation_lines
-        from pointsman.learning.tiers import evaluate_scored
+        from pointsman.learning.tiers import evaluate_scored, evaluation_lines
 
     ratio = _ratio(price_weak, price_strong)
     done: Finished | None = None
@@ -231,10 +352,7 @@ def tiers(
     else:
         raise PointsmanError("there are no outcomes to read", hint="name them with --data or --in")
     rows = evaluate_scored(scored, seed=seed, quality=quality, price_ratio=ratio)
-    if as_json:
-        print_json({"rows": rows})
-    else:
-        echo("\n".join(evaluation_lines(rows)))
+    print_either({"rows": rows}, *evaluation_lines(rows), as_json=as_json)
     if done:
         say_unreadable(done, "error")
 
@@ -255,8 +373,7 @@ def _scored_lines(
 def _scored_parquet(
     work: Work, weak: str, strong: str, kinds: str, learned_router: Path | None
 ) -> tuple[ScoredPrompts, Finished]:
-    from pointsman.batch.measured import scored_in
-    from pointsman.batch.rank import BatchRanker
+    from pointsman.batch.rank import BatchRanker, scored_in
     from pointsman.encoders.learned_routers import load_learned_router
     from pointsman.learning.rankers import has_fitted_lengths
 

@@ -7,24 +7,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-import msgspec
 import typer
 
-from pointsman.cli.fit_policy_models import NamedModels, served_models
-from pointsman.cli.options import JsonOption, LearnedRouterOption, OutcomesOption, StrongOption, WeakOption
-from pointsman.cli.output import echo, needs_extra, print_json, print_table, read_lines
+from pointsman.cli.fit_policy import NamedModels, served_models
+from pointsman.cli.output import (
+    JsonOption,
+    LearnedRouterOption,
+    OutcomesOption,
+    StrongOption,
+    WeakOption,
+    echo,
+    needs_extra,
+    print_json,
+    print_table,
+    read_lines,
+)
 from pointsman.config import AnyKey, Config, load
 from pointsman.decision.choosing import ANSWER
 from pointsman.encoders.learned_routers import load_scorer
 from pointsman.errors import ConfigError, PointsmanError
-from pointsman.learning.datasets import Graded, PromptOutcome, read_graded
-from pointsman.learning.features import Features
+from pointsman.learning.datasets import Features, Graded, PromptOutcome, read_graded
 from pointsman.printable import Column
 
 if TYPE_CHECKING:
-    from pointsman.learning.answers import AgreementRow
     from pointsman.learning.metrics import Interval
 
 if TYPE_CHECKING:
@@ -34,104 +41,13 @@ if TYPE_CHECKING:
     from pointsman.learning.learning import Corpus
     from pointsman.learning.savings import Agreement, RouterSavings, Rule, SourceSavings
 
-__all__ = ["answers", "savings", "spread"]
-
-
-# ``pointsman eval answers``: savings by agreement of two cheap models on stored answers.
 
 #: The file of prices that is read if it lies beside the answers.
 _BESIDE: Final = "prices.json"
 #: Tokens of instructions that go with a question, where nothing else is said.
 INSTRUCTIONS: Final = 250
 #: Decimals of a printed fraction.
-_DECIMALS: Final = 4
-
-
-def answers(
-    file: Annotated[
-        Path, typer.Argument(help="JSON lines, optionally gzipped: set, id, prompt_chars, answers by model.")
-    ],
-    *,
-    cheap: Annotated[
-        list[str], typer.Option(help="A cheap model; give two. The first one serves if they agree.")
-    ],
-    strong: Annotated[str, typer.Option(help="The model that is asked if they do not agree.")],
-    prices: Annotated[
-        Path | None,
-        typer.Option(
-            help="JSON: dollars per million tokens by model; default: prices.json of its folder, catalogue."
-        ),
-    ] = None,
-    instruction_tokens: Annotated[
-        int, typer.Option(min=0, help="Tokens of instructions that were sent with each question.")
-    ] = INSTRUCTIONS,
-    seed: Annotated[int, typer.Option(help="Random seed of the bootstrap.")] = 0,
-    as_json: JsonOption = False,
-) -> None:
-    """Evaluate agreement on stored answers: two cheap models are asked, the strong one if these disagree.
-
-    Two answers agree if "answer" or "value" is equal; null never agrees. Costs count both cheap models and,
-    if asked, the strong one. Every set is reported alone, with 95 % intervals over questions.
-    """
-    if len(cheap) != 2:
-        raise PointsmanError(
-            f"the rule compares two cheap models, not {len(cheap)}", hint="--cheap A --cheap B"
-        )
-    models = (*cheap, strong)
-    if len(set(models)) != len(models):
-        raise PointsmanError("the three models must differ: a model always agrees with itself")
-    with needs_extra("fit", "pointsman eval answers"):
-        from pointsman.learning.answers import evaluate_agreement, read_answers, read_prices
-
-    rows = read_answers(read_lines(file), str(file), models)
-    if copies := len(rows) - len({(row.set, row.id) for row in rows}):
-        echo(f"{copies} rows repeat the set and id of another row; each counts as a question", err=True)
-    table = prices or _beside(file)
-    found = evaluate_agreement(
-        rows,
-        (cheap[0], cheap[1]),
-        strong,
-        read_prices(table, file.name, models),
-        instructions=instruction_tokens,
-        seed=seed,
-    )
-    if as_json:
-        print_json(
-            {"cheap": cheap, "strong": strong, "rows": len(rows), "sets": [_plain(row) for row in found]}
-        )
-        return
-    echo(f"{cheap[0]} serves where {cheap[1]} agrees, else {strong}; 95 % intervals over questions")
-    print_table(_ANSWER_COLUMNS, [_answer_cells(row) for row in found])
-    echo("\n".join(_summary(found)))
-
-
-_ANSWER_COLUMNS: Final = (
-    Column("set"),
-    Column("n", right=True),
-    Column("agreed"),
-    Column("cheap", right=True),
-    Column("second", right=True),
-    Column("strong", right=True),
-    Column("rule", right=True),
-    Column("rule - strong"),
-    Column("cost over strong"),
-)
-
-
-def _answer_cells(row: AgreementRow) -> list[str]:
-    first, second = row.success_cheap
-    return [
-        row.set or "all",
-        f"{row.n:,}",
-        _share(row.agreed.value),
-        *(_share(each.value) for each in (first, second, row.success_strong, row.success_rule)),
-        spread(row.success_minus_strong, sign=True),
-        spread(row.cost),
-    ]
-
-
-def _share(value: float) -> str:
-    return f"{value:.{_DECIMALS}f}"
+DECIMALS: Final = 4
 
 
 def spread(interval: Interval, *, sign: bool = False) -> str:
@@ -140,43 +56,9 @@ def spread(interval: Interval, *, sign: bool = False) -> str:
         return "–"
     plus = "+" if sign else ""
     value, low, high = (
-        f"{each:{plus}z.{_DECIMALS}f}" for each in (interval.value, interval.low, interval.high)
+        f"{each:{plus}z.{DECIMALS}f}" for each in (interval.value, interval.low, interval.high)
     )
     return f"{value} [{low}, {high}]"
-
-
-def _summary(rows: Sequence[AgreementRow]) -> Iterable[str]:
-    """The mean of the sets with the worst, so that no large set hides a small one."""
-    if len(rows) < 2:
-        return
-    gains = {row.set: row.success_minus_strong.value for row in rows}
-    costs = {row.set: row.cost.value for row in rows if not math.isnan(row.cost.value)}
-    if not costs:
-        return
-    worst, dearest = min(gains, key=gains.__getitem__), max(costs, key=costs.__getitem__)
-    gain, cost = (sum(column.values()) / len(rows) for column in (gains, costs))
-    yield (
-        f"mean of {len(rows)} sets: rule - strong {gain:+.{_DECIMALS}f} (worst {worst}"
-        f" {gains[worst]:+.{_DECIMALS}f}), cost over strong {cost:.{_DECIMALS}f} (worst {dearest}"
-        f" {costs[dearest]:.{_DECIMALS}f})"
-    )
-
-
-def _plain(row: AgreementRow) -> Mapping[str, object]:
-    """One row for a program: fractions with four decimals."""
-
-    def rounded(value: object) -> object:
-        if isinstance(value, float):
-            return None if value != value else round(value, _DECIMALS)
-        if isinstance(value, dict):
-            return {name: rounded(member) for name, member in value.items()}
-        if isinstance(value, list | tuple):
-            return [rounded(member) for member in value]
-        return value
-
-    found = rounded(msgspec.to_builtins(row))
-    assert isinstance(found, dict)  # noqa: S101 - a struct becomes an object
-    return found
 
 
 #: Sources that get a table each; subjects of an exam are more, and too small to say anything alone.
@@ -245,42 +127,30 @@ def savings(
     router fitted on the labels, or length, chooses what both are asked; the strong model serves the rest.
     """
     with needs_extra("fit", "pointsman eval savings"):
-        from pointsman.learning.fit import read_with
-        from pointsman.learning.learning import Corpus
         from pointsman.learning.savings import LEAST_SERVED, Agreement, Rule, evaluate_savings
 
-    agreement: Agreement | None = None
-    scores: dict[str, NDArray[np.float64]] = {}
     if second:
-        corpus, costs, agreement, names = _stored(data, (weak, second), strong, prices, instruction_tokens)
-        groups = [""] * len(corpus)
+        rows = _stored(data, (weak, second), strong, prices, instruction_tokens)
     else:
         settings = load(config, AnyKey()) if config else None
         named = NamedModels(weak, strong, price_weak, price_strong, ())
-        rows = read_graded(data, served_models(settings, 2, named).names if settings else (weak, strong))
-        costs = _costs(rows, settings, named, answer_tokens)
-        outcomes = [PromptOutcome(row.prompt, row.scores[0], row.scores[1], row.group) for row in rows]
-        corpus = Corpus.of(outcomes, *read_with(features, None))
-        scores = _scores(outcomes, learned_router)
-        groups = [row.group for row in rows]
-        name_of = attrgetter("bench" if len({row.bench for row in rows}) > 1 else "group")
-        names = list(map(name_of, rows))
+        rows = _graded(data, settings, named, answer_tokens, features, learned_router)
     rule = Rule(labels=labels, margin=margin, certainty=certainty)
     found: list[SourceSavings] = []
     too_few: dict[str, int] = {}
-    for source, places in _sources(names).items():
+    for source, places in _sources(rows.names).items():
         if source and len(places) < labels + LEAST_SERVED:
             too_few[source] = len(places)
             continue
-        part = {name: each[places] for name, each in scores.items()}
+        agreement = Agreement(*(each[places] for each in rows.agreement)) if rows.agreement else None
         found.append(
             evaluate_savings(
                 source,
-                corpus.take(places),
-                costs[places],
-                scores=part,
-                groups=[groups[place] for place in places],
-                agreement=Agreement(*(each[places] for each in agreement)) if agreement else None,
+                rows.corpus.take(places),
+                rows.costs[places],
+                scores={name: each[places] for name, each in rows.scores.items()},
+                groups=[rows.groups[place] for place in places],
+                agreement=agreement,
                 rule=rule,
                 splits=splits,
                 seed=seed,
@@ -288,7 +158,13 @@ def savings(
         )
     if as_json:
         print_json({"rule": rule, "sources": found, "too_few": too_few})
-        return
+    else:
+        _print_savings(rule, splits, found, too_few)
+
+
+def _print_savings(
+    rule: Rule, splits: int | None, found: Sequence[SourceSavings], too_few: dict[str, int]
+) -> None:
     echo(_told(rule, splits))
     for each in found:
         echo(f"\n{each.source or 'all rows'}: {each.labels:,} labels, {each.served:,} served")
@@ -377,6 +253,42 @@ def _verdict(whole: SourceSavings, too_few: dict[str, int], rule: Rule) -> Itera
     )
 
 
+class _Rows(NamedTuple):
+    """Outcomes with their costs, and the data that single routers need."""
+
+    corpus: Corpus
+    costs: NDArray[np.float64]  # money for a call of both models on each row; shape (n, 2)
+    names: list[str]  # source of each row
+    groups: list[str]
+    scores: Mapping[str, NDArray[np.float64]]  # by router
+    agreement: Agreement | None = None
+
+
+def _graded(
+    file: Path,
+    settings: Config | None,
+    named: NamedModels,
+    answer: int,
+    features: Features,
+    learned_router: Path | None,
+) -> _Rows:
+    """Outcomes of two models, with the bench or the group of each row."""
+    from pointsman.learning.fit import read_with
+    from pointsman.learning.learning import Corpus
+
+    models = served_models(settings, 2, named).names if settings else (named.weak, named.strong)
+    rows = read_graded(file, models)
+    outcomes = [PromptOutcome(row.prompt, row.scores[0], row.scores[1], row.group) for row in rows]
+    name_of = attrgetter("bench" if len({row.bench for row in rows}) > 1 else "group")
+    return _Rows(
+        Corpus.of(outcomes, *read_with(features, None)),
+        _costs(rows, settings, named, answer),
+        list(map(name_of, rows)),
+        [row.group for row in rows],
+        _scores(outcomes, learned_router),
+    )
+
+
 def _costs(
     rows: Sequence[Graded], settings: Config | None, named: NamedModels, answer: int
 ) -> NDArray[np.float64]:
@@ -393,9 +305,7 @@ def _costs(
     return served_models(settings, 2, named).costs(rows, answer) / 1000
 
 
-def _stored(
-    file: Path, cheap: tuple[str, str], strong: str, prices: Path | None, instructions: int
-) -> tuple[Corpus, NDArray[np.float64], Agreement, list[str]]:
+def _stored(file: Path, cheap: tuple[str, str], strong: str, prices: Path | None, instructions: int) -> _Rows:
     """Stored answers as outcomes of the first cheap model and the strong one, with the set of each row."""
     import numpy as np
 
@@ -406,14 +316,15 @@ def _stored(
     if len(set(models)) < len(models) or not all(models):
         raise PointsmanError("agreement needs three different models", hint="--weak A --second B --strong C")
     rows = read_answers(read_lines(file), str(file), models)
-    table = prices or _beside(file)
+    table = prices or prices_in_folder(file)
     found = measured(rows, cheap, strong, read_prices(table, file.name, models), instructions=instructions)
     costs = np.stack([found.costs[cheap[0]], found.costs[strong]], axis=1)
     corpus = corpus_of(rows, found, cheap[0], strong)
-    return corpus, costs, Agreement(found.ruled, found.paid, found.agreed), [row.set for row in rows]
+    agreement = Agreement(found.ruled, found.paid, found.agreed)
+    return _Rows(corpus, costs, [row.set for row in rows], [""] * len(rows), {}, agreement)
 
 
-def _beside(file: Path) -> Path | None:
+def prices_in_folder(file: Path) -> Path | None:
     """The file of prices in the folder of a file of answers."""
     beside = file.parent / _BESIDE
     return beside if beside.is_file() else None

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from pointsman.cli.options import JsonOption
-from pointsman.cli.output import echo, print_json, standard_input
+from pointsman.cli.output import JsonOption, echo, print_json, standard_input
 from pointsman.config import AnyKey, Config, find, load
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
-from pointsman.diagnostics.explained import Explained, describe_selection, explain_request
-from pointsman.diagnostics.prices import describe_served, headline
+from pointsman.diagnostics.explained import (
+    Explained,
+    describe_selection,
+    describe_served,
+    explain_request,
+    headline,
+)
 from pointsman.domains import default_domains
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, build_policy, open_sessions, read_profile
@@ -30,7 +34,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["register"]
 
 #: Characters of a prompt that are printed; the decision is made on all of it.
 _SHOWN = 2_000
@@ -40,11 +43,6 @@ _STAGES = {
     Stage.RULES: "the weighted score",
     Stage.LEARNED: "the learned router",
 }
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(name="explain")(explain_text)
 
 
 def explain_text(

@@ -9,22 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from pointsman.cli.decisions import opened
 from pointsman.cli.fit_policy import policy
-from pointsman.cli.options import (
+from pointsman.cli.ledgers import opened
+from pointsman.cli.output import (
     ConfigOption,
     JsonOption,
     LedgerOption,
     OutcomesOption,
+    SlowGroup,
     StrongOption,
     WeakOption,
-)
-from pointsman.cli.output import (
-    SlowGroup,
     config_file,
-    echo,
     needs_extra,
-    print_json,
+    print_either,
     read_lines,
     save,
     writable,
@@ -34,16 +31,13 @@ from pointsman.config import AnyKey, Config, load
 from pointsman.encoders import load_encoder
 from pointsman.errors import PointsmanError
 from pointsman.learning.capabilities import CalibrationReport, fit_capabilities, read_tasks
-from pointsman.learning.datasets import read_difficulties, read_served
-from pointsman.learning.features import Features
+from pointsman.learning.datasets import Features, read_difficulties, read_served
 from pointsman.orchestrator import load_capabilities
 
 if TYPE_CHECKING:
     from pointsman.learning.fit import Fit, Power
     from pointsman.learning.metrics import Interval
     from pointsman.learning.one_sided import Sides
-
-__all__ = ["KeepOption", "TargetOption", "capabilities", "kinds", "projects", "register", "tiers_of"]
 
 
 # ``pointsman fit projects``: learn from own outcomes which tier is good enough for each project.
@@ -110,24 +104,21 @@ def projects(
     found = fit_projects(outcomes, tiers, target=target, keep=keep, certainty=certainty, half_life=half_life)
     save(out, msgspec.json.encode(found))
     named = sum(bool(cell.tier) for cell in found.cells.values())
-    if as_json:
-        print_json(
-            {
-                "file": str(out),
-                "outcomes": len(outcomes),
-                "by_chance": len(drawn),
-                "cells": len(found.cells),
-                "with_tier": named,
-            }
-        )
-        return
-    echo(f"{len(outcomes):,} outcomes, {len(found.cells):,} cells, {named:,} with a tier; written to {out}")
     left = "left out" if by_chance else "used"
-    echo(
-        f"{len(drawn):,} of models chosen by chance; {others:,} of models chosen by rules or a policy, {left}"
+    ruled = f"{others:,} of models chosen by rules or a policy"
+    print_either(
+        {
+            "file": str(out),
+            "outcomes": len(outcomes),
+            "by_chance": len(drawn),
+            "cells": len(found.cells),
+            "with_tier": named,
+        },
+        f"{len(outcomes):,} outcomes, {len(found.cells):,} cells, {named:,} with a tier; written to {out}",
+        f"{len(drawn):,} of models chosen by chance; {ruled}, {left}",
+        *([CONDITION] if named and others and not by_chance else []),
+        as_json=as_json,
     )
-    if named and others and not by_chance:
-        echo(CONDITION)
 
 
 # ``pointsman fit kinds``: kinds of prompts with how hard each is, from outcomes.
@@ -178,12 +169,13 @@ def kinds(
         seed=seed,
     )
     save(out, msgspec.json.encode(found))
-    if as_json:
-        print_json({"file": str(out), "mean": found.mean, "kinds": found.kinds})
-        return
-    for kind in sorted(found.kinds, key=lambda each: -each.difficulty):
-        echo(f"{kind.difficulty:4.0%} of {kind.prompts:>6,}  {kind.sentence}")
-    echo(f"{len(found.kinds)} kinds of {len(rows):,} prompts, of which models fail {found.mean:.0%}: {out}")
+    ordered = sorted(found.kinds, key=lambda each: -each.difficulty)
+    print_either(
+        {"file": str(out), "mean": found.mean, "kinds": found.kinds},
+        *(f"{kind.difficulty:4.0%} of {kind.prompts:>6,}  {kind.sentence}" for kind in ordered),
+        f"{len(found.kinds)} kinds of {len(rows):,} prompts, of which models fail {found.mean:.0%}: {out}",
+        as_json=as_json,
+    )
 
 
 # ``pointsman fit capabilities``: calibrate the selection on labelled tasks.
@@ -207,13 +199,14 @@ def capabilities(
     with needs_extra("fit", "pointsman fit capabilities"):
         fitted = fit_capabilities(registry, tasks, encoder=load_encoder(encoder))
     save(out, msgspec.json.format(msgspec.json.encode(fitted.calibration.to_json()), indent=2))
-    if as_json:
-        print_json({"calibration": str(out), "before": fitted.before, "after": fitted.after})
-        return
-    echo(f"{'':24}{'exact':>8}{'recall':>8}{'rejected':>10}{'error':>8}")
-    echo(_line("guides' own", fitted.before))
-    echo(_line("fitted, unseen tasks", fitted.after))
-    echo(f"{fitted.after.tasks} tasks; calibration written to {out}")
+    print_either(
+        {"calibration": str(out), "before": fitted.before, "after": fitted.after},
+        f"{'':24}{'exact':>8}{'recall':>8}{'rejected':>10}{'error':>8}",
+        _line("guides' own", fitted.before),
+        _line("fitted, unseen tasks", fitted.after),
+        f"{fitted.after.tasks} tasks; calibration written to {out}",
+        as_json=as_json,
+    )
 
 
 def _line(name: str, report: CalibrationReport) -> str:
@@ -224,11 +217,6 @@ def _line(name: str, report: CalibrationReport) -> str:
 
 
 fit = typer.Typer(cls=SlowGroup, no_args_is_help=True, help="Train on your own outcomes.")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command group."""
-    app.add_typer(fit, name="fit")
 
 
 fit.command()(capabilities)
@@ -256,43 +244,39 @@ def tiers(
     """
     with needs_extra("fit", "pointsman fit"):
         from pointsman.learning.fit import fit_tiers, power_of
-        from pointsman.learning.show import ranking_table
+        from pointsman.learning.tiers import ranking_table
 
     writable(out)
     outcomes = read_served(data, weak=weak, strong=strong)
     fitted = fit_tiers(outcomes, features=features, weak_model=weak, strong_model=strong, seed=seed)
     save(out, msgspec.json.encode(fitted.learned_router))
-    if as_json:
-        claim = fitted.learned_router.claim
-        print_json(
-            {
-                "learned_router": str(out),
-                "improvement": claim.improves,
-                "claim": claim,
-                "power": power_of(claim),
-                "prompts": fitted.sides,
-                "calibration_error": {name: error.value for name, error in _errors(fitted).items()},
-                "calibration_intervals": {
-                    name: (error.low, error.high) for name, error in _errors(fitted).items()
-                },
-                "offsets": fitted.learned_router.offsets,
-                "rows": fitted.rows,
-            }
-        )
-        return
-    if said := _sides(fitted.sides):
-        echo(said)
-    echo(ranking_table(fitted.rows))
-    echo(_verdict(fitted))
-    echo(_power(power_of(fitted.learned_router.claim), fitted.learned_router.rows))
-    errors = (
-        f"{name} {error.value:.3f} ({error.low:.3f} .. {error.high:.3f})"
-        for name, error in _errors(fitted).items()
+    claim, errors, offsets = fitted.learned_router.claim, _errors(fitted), fitted.learned_router.offsets
+    shown = (f"{name} {each.value:.3f} ({each.low:.3f} .. {each.high:.3f})" for name, each in errors.items())
+    sides = _sides(fitted.sides)
+    print_either(
+        {
+            "learned_router": str(out),
+            "improvement": claim.improves,
+            "claim": claim,
+            "power": power_of(claim),
+            "prompts": fitted.sides,
+            "calibration_error": {name: each.value for name, each in errors.items()},
+            "calibration_intervals": {name: (each.low, each.high) for name, each in errors.items()},
+            "offsets": offsets,
+            "rows": fitted.rows,
+        },
+        *([sides] if sides else []),
+        ranking_table(fitted.rows),
+        _verdict(fitted),
+        _power(power_of(claim), fitted.learned_router.rows),
+        f"calibration error on traffic like the training data: {', '.join(shown)}",
+        *(
+            f"offset of {name}: weak {weak:+.3f}, strong {strong:+.3f}"
+            for name, (weak, strong) in offsets.items()
+        ),
+        f"learned router written to {out}",
+        as_json=as_json,
     )
-    echo(f"calibration error on traffic like the training data: {', '.join(errors)}")
-    for domain, (of_weak, of_strong) in fitted.learned_router.offsets.items():
-        echo(f"offset of {domain}: weak {of_weak:+.3f}, strong {of_strong:+.3f}")
-    echo(f"learned router written to {out}")
 
 
 def _sides(sides: Sides) -> str:

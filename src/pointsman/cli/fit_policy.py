@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -9,24 +11,37 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
-from pointsman.cli.fit_policy_models import NamedModels, ServedModels, served_models
-from pointsman.cli.options import JsonOption, OutcomesOption, StrongOption, WeakOption
-from pointsman.cli.output import FAILED, echo, needs_extra, print_json, save, writable
+from pointsman.cli.output import (
+    FAILED,
+    JsonOption,
+    OutcomesOption,
+    StrongOption,
+    WeakOption,
+    echo,
+    needs_extra,
+    print_json,
+    save,
+    writable,
+)
 from pointsman.config import AnyKey, Config, load
 from pointsman.config.edit import write_file
 from pointsman.decision.choosing import ANSWER
 from pointsman.encoders.learned_routers import load_learned_router
 from pointsman.errors import ConfigError, PointsmanError
+from pointsman.evidence import estimate_tokens
 from pointsman.factory import build_policy, read_profile
-from pointsman.learning.datasets import read_graded
+from pointsman.learning.datasets import Graded, read_graded
 from pointsman.reports.quality import PolicySavings
 from pointsman.tiers import TierProfile
+from pointsman.vocabulary import ModelSpec, Tier
 
 if TYPE_CHECKING:
     from pointsman.learning.boundaries import Target
     from pointsman.learning.policy import Fitted, PolicyReport
 
-__all__ = ["policy"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _PROFILE: Final = "default"
 
@@ -148,7 +163,7 @@ def _profile(settings: Config | None, named: str) -> TierProfile:
 def _text(
     fitted: Fitted, config: Path | None, served: ServedModels, profile: str, learned_router: Path | None
 ) -> str:
-    from pointsman.learning.policy_file import policy_text
+    from pointsman.learning.policy import policy_text
 
     return policy_text(
         config.read_text("utf-8") if config else "",
@@ -209,7 +224,7 @@ def _savings(report: PolicyReport) -> PolicySavings | None:
 
 
 def _print(fitted: Fitted, out: Path, *, as_json: bool) -> None:
-    from pointsman.learning.policy_file import policy_lines
+    from pointsman.learning.policy import policy_lines
 
     if as_json:
         print_json(
@@ -225,3 +240,116 @@ def _print(fitted: Fitted, out: Path, *, as_json: bool) -> None:
     if row := _savings(fitted.report):
         lines.append(row.sentence())
     echo("\n".join([*lines, f"policy written to {out}"] if fitted.report.reached else lines))
+
+
+_TIERS: Final = tuple(Tier)
+
+
+@dataclass(frozen=True)
+class ServedModels:
+    """The models of the tiers in use, cheapest first: name in the data, and cost of a call."""
+
+    names: tuple[str, ...]
+    calls: tuple[float, ...] = ()  # money for one call; empty: by the specs
+    specs: tuple[ModelSpec, ...] = ()
+
+    def costs(self, rows: Sequence[Graded], answer: int) -> NDArray[np.float64]:
+        """Money on 1,000 prompts like each. Shape ``(n, models)``."""
+        import numpy as np
+
+        if self.calls:
+            return np.tile(1000 * np.array(self.calls), (len(rows), 1))
+        tokens = np.array([estimate_tokens(row.prompt) for row in rows])
+        each = [[spec.cost(count, 0, answer) or 0.0 for count in tokens] for spec in self.specs]
+        return 1000 * np.array(each, dtype=np.float64).T
+
+    def by_tier(self) -> dict[Tier, str]:
+        """Configured name per tier: of two models, each serves two tiers."""
+        return {tier: self.names[tier.rank * len(self.names) // len(_TIERS)] for tier in _TIERS}
+
+
+@dataclass(frozen=True)
+class NamedModels:
+    """Models and prices of a call as options name them."""
+
+    weak: str
+    strong: str
+    price_weak: float | None
+    price_strong: float | None
+    models: tuple[str, ...]  # NAME=PRICE
+
+
+def served_models(settings: Config | None, tiers: int, named: NamedModels) -> ServedModels:
+    """The models in use, from the configuration or from the options.
+
+    Raises:
+        PointsmanError: they do not name as many as there are tiers, or lack prices.
+    """
+    pair = (named.weak, named.strong, named.price_weak, named.price_strong)
+    if tiers == 2:
+        if named.models:
+            raise PointsmanError("for two tiers use --weak and --strong", hint="--model is for four")
+        return _two(settings, *pair)
+    if tiers != 4:
+        raise PointsmanError(f"{tiers} tiers cannot be fitted", hint="--tiers 2 or --tiers 4")
+    if any(each not in {"", None} for each in pair):
+        raise PointsmanError("four tiers are named by --model", hint="--weak and --strong are for two")
+    return _four(settings, named.models)
+
+
+def _two(
+    settings: Config | None, weak: str, strong: str, price_weak: float | None, price_strong: float | None
+) -> ServedModels:
+    if settings:
+        models = settings.tiers.models
+        return _configured(
+            settings, (weak or models.get(Tier.SIMPLE, ""), strong or models.get(Tier.COMPLEX, ""))
+        )
+    if price_weak is None or price_strong is None:
+        raise PointsmanError(
+            "a cost needs prices", hint="--price-weak and --price-strong, or --config pointsman.toml"
+        )
+    if price_strong <= price_weak:
+        raise PointsmanError("the strong model is not more expensive than the weak one")
+    return ServedModels((weak, strong), (price_weak, price_strong))
+
+
+def _four(settings: Config | None, models: Sequence[str]) -> ServedModels:
+    if settings:
+        named = settings.tiers.models
+        return _configured(settings, tuple(named.get(tier, "") for tier in _TIERS))
+    if len(models) != len(_TIERS):
+        raise PointsmanError(
+            "four tiers need four models",
+            hint="--model NAME=PRICE four times, or --config pointsman.toml",
+        )
+    names, prices = zip(*(_priced(each) for each in models), strict=True)
+    return ServedModels(names, prices)
+
+
+def _priced(text: str) -> tuple[str, float]:
+    name, _, price = text.rpartition("=")
+    try:
+        return name, float(price)
+    except ValueError:
+        raise PointsmanError(f'"{text}" is not a model and a price', hint="--model NAME=0.002") from None
+
+
+def _configured(settings: Config, names: tuple[str, ...]) -> ServedModels:
+    for name in names:
+        if name not in settings.models:
+            known = ", ".join(settings.models) or "none"
+            raise ConfigError(
+                f'no model "{name}" for a tier' if name else "a tier in use has no model",
+                place=settings.source,
+                hint=f"models here: {known}; [tiers] names one for each tier, --weak and --strong two others",
+            )
+    specs = tuple(settings.models[name] for name in names)
+    unpriced = [spec.name for spec in specs if not spec.is_priced]
+    if unpriced or not any(spec.input_per_million or spec.output_per_million for spec in specs):
+        raise ConfigError(
+            f"models have no prices: {', '.join(unpriced or names)}",
+            place=settings.source,
+            hint="set input_per_million and output_per_million",
+        )
+    return ServedModels(names, specs=specs)

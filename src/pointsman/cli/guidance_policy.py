@@ -19,7 +19,6 @@ from pointsman.vocabulary import ModelQuery, ModelReply
 if TYPE_CHECKING:
     from pointsman.config import Config
 
-__all__ = ["GuidanceOption", "asking", "own_classes", "policy_of"]
 
 GuidanceOption: TypeAlias = Annotated[
     Path | None,

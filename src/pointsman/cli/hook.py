@@ -27,8 +27,6 @@ from pointsman.integrations.hooks import (
     settings,
 )
 
-__all__ = ["default_state", "register"]
-
 ConfigOption: TypeAlias = Annotated[
     Path | None,
     typer.Option(
@@ -50,18 +48,13 @@ ControlOption: TypeAlias = Annotated[
 ]
 SeedOption: TypeAlias = Annotated[int | None, typer.Option(help="Random seed of the control group.")]
 
-_hook: Final = typer.Typer(cls=Group, no_args_is_help=True, help="Guidance through the hooks of an agent.")
+hook: Final = typer.Typer(cls=Group, no_args_is_help=True, help="Guidance through the hooks of an agent.")
 _claude_code: Final = typer.Typer(cls=Group, invoke_without_command=True)
 _codex: Final = typer.Typer(cls=Group, invoke_without_command=True)
-_hook.add_typer(_claude_code, name="claude-code")
-_hook.add_typer(_codex, name="codex")
+hook.add_typer(_claude_code, name="claude-code")
+hook.add_typer(_codex, name="codex")
 _opencode: Final = typer.Typer(cls=Group, invoke_without_command=True)
-_hook.add_typer(_opencode, name="opencode")
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``hook`` to the command line."""
-    app.add_typer(_hook, name="hook")
+hook.add_typer(_opencode, name="opencode")
 
 
 def default_state(name: str = "claude-code") -> Path:

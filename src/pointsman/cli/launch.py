@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from pointsman.cli.log_format import log_to_stderr
+from pointsman.cli._listening import log_to_stderr
 from pointsman.cli.output import echo, needs_extra
 from pointsman.cli.terminal import is_terminal
 from pointsman.config import Config, find, load
@@ -31,7 +31,6 @@ from pointsman.errors import ConfigError, PointsmanError
 if TYPE_CHECKING:
     from pointsman.diagnostics.clients import CallerKey, Command
 
-__all__ = ["AGENTS", "register"]
 
 #: Command -> the client as ``diagnostics.clients`` names it.
 AGENTS: Final = {
@@ -59,22 +58,23 @@ _LOG_BYTES: Final = 1 << 20
 _BY_SIGNAL: Final = 128
 
 
-def register(app: typer.Typer) -> None:
-    """Add a command for each agent."""
-    settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": ["--help"]}
-    for name, client in AGENTS.items():
-        app.command(
-            name,
-            help=f"Run {client} through a gateway; arguments are {client}'s own.",
-            context_settings=settings,
-        )(_launcher(name))
-
-
 def _launcher(name: str) -> Callable[[typer.Context], None]:
     def launch(context: typer.Context) -> None:
         raise typer.Exit(_launch(name, context.args))
 
     return launch
+
+
+#: A command for each agent.
+agents: Final = typer.Typer()
+for _name, _client in AGENTS.items():
+    agents.command(
+        _name,
+        help=f"Run {_client} through a gateway; arguments are {_client}'s own.",
+        context_settings={
+            "ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": ["--help"]
+        },
+    )(_launcher(_name))  # fmt: skip
 
 
 def _launch(name: str, arguments: list[str]) -> int:
@@ -151,8 +151,7 @@ def _is_gateway(url: str) -> bool:
 def _own_gateway(name: str, file: Path) -> Iterator[str]:
     """Serve on a free port of loopback, in a thread, until the agent has ended; then print the sums."""
     from pointsman.cli._listening import listening_on
-    from pointsman.cli._served import print_summary
-    from pointsman.cli.request_lines import Totals
+    from pointsman.cli._served import Totals, print_summary
     from pointsman.gateway.app import Gateway
     from pointsman.gateway.build import Builder
     from pointsman.gateway.listening import address, bound

@@ -12,36 +12,37 @@ from typing import IO, Annotated, Final
 import typer
 
 from pointsman.cli.ledgers import open_address, open_file, opened
-from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
-from pointsman.cli.output import Group, echo, needs_extra, print_json, writable
+from pointsman.cli.output import (
+    ConfigOption,
+    Group,
+    JsonOption,
+    LedgerOption,
+    echo,
+    needs_extra,
+    print_either,
+    print_json,
+    writable,
+)
 from pointsman.cli.terminal import progress
 from pointsman.decision.decision import Decision
 from pointsman.errors import PointsmanError
 from pointsman.jsonl import decoded, numbered_lines
-from pointsman.stores.ledger import Ledger, Retention, SqliteLedger
+from pointsman.stores.ledger import Ledger, Retention, SqliteLedger, is_postgres
 from pointsman.stores.ledger.copying import Copied, CopyTarget, copy_into, entries_of
 from pointsman.stores.ledger.lines import entry_in, line_of, put_aside
-from pointsman.stores.ledger.places import is_postgres
 from pointsman.stores.ledger.port import Entry
-from pointsman.stores.schema_version import HasSchema
-
-__all__ = ["register"]
 
 _PARQUET: Final = ".parquet"
 _LINES: Final = (".jsonl", ".jsonl.gz")
 _PLACES: Final = "a SQLite file, FILE.jsonl, FILE.jsonl.gz, FILE.parquet, or postgresql://user@host/name"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    ledger = typer.Typer(
-        cls=Group, no_args_is_help=True, help="Copy ledgers between files and databases; migrate them."
-    )
-    ledger.command()(copy)
-    ledger.command()(migrate)
-    app.add_typer(ledger, name="ledger")
+ledger: Final = typer.Typer(
+    cls=Group, no_args_is_help=True, help="Copy ledgers between files and databases; migrate them."
+)
 
 
+@ledger.command()
 def copy(
     source: Annotated[str, typer.Argument(metavar="FROM", help=f"{_PLACES}.")],
     target: Annotated[
@@ -78,6 +79,7 @@ def copy(
         echo(f"copied {copied.written:,} entries{there}", err=target == "-")
 
 
+@ledger.command()
 def migrate(
     *,
     check: Annotated[
@@ -93,8 +95,6 @@ def migrate(
     migration after which they cannot is left to this command: stop the earlier versions first.
     """
     with opened(ledger, config) as store:
-        if not isinstance(store, HasSchema):
-            raise PointsmanError("this ledger has no schema")
         found, schema = store.schema_state(), store.schema
         is_pending = found.number < schema.number
         if is_pending and not check:
@@ -109,10 +109,7 @@ def migrate(
         "is_break": schema.is_break(found),
         "migrated": is_pending and not check,
     }
-    if as_json:
-        print_json(report)
-    else:
-        echo(_migration(report, is_pending=is_pending))
+    print_either(report, _migration(report, is_pending=is_pending), as_json=as_json)
     if is_pending and check:
         raise typer.Exit(1)
 

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 from pointsman.config import AnyKey, find, load
 from pointsman.config.shapes import LedgerSpec, demo_ledger
 from pointsman.errors import ConfigError, StoreUnavailable
-from pointsman.stores.ledger import Ledger, Retention, SqliteLedger
-from pointsman.stores.ledger.places import is_postgres, open_postgres
+from pointsman.stores.ledger import Retention, SqliteLedger, is_postgres, open_postgres
 
 if TYPE_CHECKING:
     from pointsman.stores.ledger.postgres import PostgresLedger
 
-__all__ = ["configured", "has_ledger", "is_demo_newer", "open_address", "open_file", "opened"]
+    AnyLedger = SqliteLedger | PostgresLedger
+
 
 #: No bounds: looking at a ledger, or adding to it, never removes what the gateway keeps.
 _ALL = Retention(None, None)
 
 
 @contextmanager
-def opened(ledger: str | Path | None, config: Path | None, *, demo: bool = False) -> Iterator[Ledger]:
+def opened(ledger: str | Path | None, config: Path | None, *, demo: bool = False) -> Iterator[AnyLedger]:
     """Open the ledger named, else the demo's if it is asked for or the configured one; close it after use.
 
     Raises:
@@ -36,7 +36,7 @@ def opened(ledger: str | Path | None, config: Path | None, *, demo: bool = False
         store.close()
 
 
-def _found(ledger: str | Path | None, config: Path | None, *, demo: bool) -> Ledger:
+def _found(ledger: str | Path | None, config: Path | None, *, demo: bool) -> AnyLedger:
     if isinstance(ledger, str) and is_postgres(ledger):
         return open_address(ledger, config)
     if ledger:

@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from pointsman.catalogue import ANY, Catalogue, filled, installed
-from pointsman.cli.options import ConfigOption, JsonOption
-from pointsman.cli.output import Group, config_file, echo, print_json, print_table
+from pointsman.cli.output import ConfigOption, Group, JsonOption, config_file, echo, print_either, print_json
 from pointsman.config import examine, find
-from pointsman.diagnostics.prices import provider_hint
+from pointsman.diagnostics.explained import provider_hint
 from pointsman.errors import ConfigError, PointsmanError
-from pointsman.printable import Column
+from pointsman.printable import Column, TextTable
 from pointsman.vocabulary import ModelSpec
 
 if TYPE_CHECKING:
     from pointsman.catalogue import Fact
-    from pointsman.config.shapes import File
+    from pointsman.config import Config
 
-__all__ = ["catalogue_models", "makers", "register"]
 
 _UNKNOWN: Final = "unknown"
 #: What ``models show`` prints, in this order: field, and its unit.
@@ -45,25 +43,18 @@ _INIT: Final = "pointsman config init writes a configuration"
 _DEFAULT_TO_INPUT: Final = frozenset({"cached_input_per_million", "cache_write_per_million"})
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    models = typer.Typer(
-        cls=Group,
-        invoke_without_command=True,
-        callback=_list_by_default,
-        help="Models: list and show what is known, update the catalogue.",
-    )
-    models.command("list")(listed)
-    models.command()(show)
-    models.command()(update)
-    app.add_typer(models, name="models")
+models: Final = typer.Typer(
+    cls=Group, invoke_without_command=True, help="Models: list and show what is known, update the catalogue."
+)
 
 
+@models.callback()
 def _list_by_default(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         listed()
 
 
+@models.command("list")
 def listed(
     *,
     everything: Annotated[
@@ -79,29 +70,24 @@ def listed(
     if config is None and find() is None:
         raise ConfigError(_NO_FILE, hint=f"pointsman models list --all; {_INIT}")
     models, _ = _configured(config)
-    if as_json:
-        print_json({"models": [_plain(model) for model in models.models.values()]})
-        return
-    _print_rows([("name", "id", "upstream", *_COLUMNS), *map(_row, models.models.values())])
+    found = models.models.values()
+    table = _table(("name", "id", "upstream", *_COLUMNS), list(map(_row, found)))
+    print_either({"models": list(map(_plain, found))}, table, as_json=as_json)
 
 
 def _list_catalogue(*, as_json: bool) -> None:
-
-    models = catalogue_models()
-    if as_json:
-        print_json(
-            {"models": [{"provider": model.upstream, "id": model.id, **_values(model)} for model in models]}
-        )
-        return
-    rows = [(model.upstream or "any", model.id, "", *_row(model)[3:]) for model in models]
-    _print_rows([("provider", "id", "", *_COLUMNS), *rows])
+    found = catalogue_models()
+    rows = [(model.upstream or "any", model.id, "", *_row(model)[3:]) for model in found]
+    plain = [{"provider": model.upstream, "id": model.id, **_values(model)} for model in found]
+    print_either({"models": plain}, _table(("provider", "id", "", *_COLUMNS), rows), as_json=as_json)
 
 
-def _print_rows(rows: Sequence[Sequence[str]]) -> None:
-    columns = [Column(name, right=place >= _TEXTS, whole=place == 1) for place, name in enumerate(rows[0])]
-    print_table(columns, rows[1:])
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> TextTable:
+    columns = (Column(name, right=place >= _TEXTS, whole=place == 1) for place, name in enumerate(headings))
+    return TextTable(tuple(columns), rows)
 
 
+@models.command()
 def show(
     name: Annotated[
         str, typer.Argument(help="Configured name of a model, or an id, which is looked up in the catalogue.")
@@ -132,7 +118,7 @@ def show(
         echo(f"hint: {hint}")
 
 
-def _show_of_catalogue(id_: str, written: File | None, *, as_json: bool) -> None:
+def _show_of_catalogue(id_: str, written: Config | None, *, as_json: bool) -> None:
     """Show each entry of the catalogue that describes an id."""
     from pointsman.catalogue import facts, installed
     from pointsman.vocabulary import ModelSpec
@@ -174,6 +160,7 @@ def _print_facts(found: Mapping[str, Fact]) -> None:
         echo(f"  ({letter}) {origin}")
 
 
+@models.command()
 def update(
     *,
     source: Annotated[
@@ -197,13 +184,11 @@ def update(
     write_user_file(read)
     priced = sum(entry.is_priced for entry in read.entries)
     counts: dict[str, Any] = {"models": len(read.entries), "priced": priced, "as_of": read.as_of}
-    if as_json:
-        print_json({"file": str(user_file())} | counts)
-        return
-    echo(f"wrote {user_file()}: {len(read.entries):,} models as of {read.as_of}, {priced:,} with prices")
+    wrote = f"{len(read.entries):,} models as of {read.as_of}, {priced:,} with prices"
+    print_either({"file": str(user_file())} | counts, f"wrote {user_file()}: {wrote}", as_json=as_json)
 
 
-def _configured(config: Path | None) -> tuple[File, File]:
+def _configured(config: Path | None) -> tuple[Config, Config]:
     """Return the configuration completed by the catalogue, and as it is written."""
     loaded = examine(config_file(config))
     if loaded.file is None or loaded.written is None:

@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from pointsman.cli.decisions import opened
-from pointsman.cli.options import ConfigOption, JsonOption, LedgerOption
-from pointsman.cli.output import FAILED, Group, config_file, echo, json_line, needs_extra, read_lines
+from pointsman.cli.ledgers import opened
+from pointsman.cli.output import (
+    FAILED,
+    ConfigOption,
+    Group,
+    JsonOption,
+    LedgerOption,
+    config_file,
+    echo,
+    json_line,
+    needs_extra,
+    read_lines,
+)
 from pointsman.config import Config, load
 from pointsman.errors import CallerError, ConfigError, PointsmanError, StoreUnavailable, UpstreamError
 from pointsman.reports.judge import (
@@ -34,11 +44,13 @@ from pointsman.stores.ledger.outcome_reports import read_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pointsman.upstreams.chat_model_port import ChatModel
+    from pointsman.upstreams import ChatModel
     from pointsman.vocabulary import ModelSpec
 
-__all__ = ["judge_all", "judge_outcomes", "queue_outcomes", "register"]
 
+outcomes: Final = typer.Typer(
+    cls=Group, no_args_is_help=True, help="Import, derive, judge and export outcomes of decisions."
+)
 
 # ``pointsman outcomes queue``: the decisions most worth an outcome.
 
@@ -136,7 +148,7 @@ async def _judge(
 
 async def judge_all(model: ChatModel, spec: ModelSpec, pairs: Sequence[Pair]) -> list[tuple[Pair, Judgement]]:
     """Ask a model about pairs, each in both orders. A pair that it does not answer is left out."""
-    from pointsman.upstreams.chat_model_port import ask_metered
+    from pointsman.upstreams import ask_metered
 
     found = []
     for pair in pairs:
@@ -158,19 +170,6 @@ async def judge_all(model: ChatModel, spec: ModelSpec, pairs: Sequence[Pair]) ->
 
 #: Outcomes appended between two waits for the disk: a tenth of what a ledger's queue holds.
 BATCH: Final = 1_000
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    outcomes = typer.Typer(
-        cls=Group, no_args_is_help=True, help="Import, derive, judge and export outcomes of decisions."
-    )
-    outcomes.command("import")(import_outcomes)
-    outcomes.command("derive")(derive_outcomes)
-    outcomes.command("export")(export_outcomes)
-    outcomes.command("judge")(judge_outcomes)
-    outcomes.command("queue")(queue_outcomes)
-    app.add_typer(outcomes, name="outcomes")
 
 
 def import_outcomes(
@@ -249,3 +248,7 @@ def _append(store: Ledger, outcomes: Iterable[Outcome]) -> int:
     if store.lost:
         raise StoreUnavailable(f"{store.lost:,} outcomes could not be written")
     return added
+
+
+for command in (import_outcomes, derive_outcomes, export_outcomes, judge_outcomes, queue_outcomes):
+    outcomes.command(command.__name__.partition("_")[0])(command)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Annotated, Any, BinaryIO, Final, Protocol, cast
 
 import msgspec
 import typer
@@ -15,31 +16,6 @@ from typer.core import TyperGroup
 from pointsman.cli.terminal import end_progress, is_terminal, progress, show_table
 from pointsman.errors import ConfigError, MissingExtra, PointsmanError
 from pointsman.printable import Block, Column, TextTable, csv_text, plain_rows, printable, printable_json
-
-__all__ = [
-    "FAILED",
-    "USAGE",
-    "Group",
-    "HelpWriter",
-    "OpenGroup",
-    "SlowGroup",
-    "config_file",
-    "echo",
-    "first_paragraph",
-    "json_line",
-    "needs_extra",
-    "plugin_command",
-    "print_blocks",
-    "print_json",
-    "print_report",
-    "print_table",
-    "read_lines",
-    "report_error",
-    "save",
-    "standard_input",
-    "writable",
-    "write_commands",
-]
 
 FAILED: Final = 1  # done, but some lines or checks failed
 USAGE: Final = 2  # wrong usage or configuration
@@ -90,11 +66,19 @@ def plugin_command(kind: str, name: str) -> Any:
     from pointsman.plugins import load
 
     offered = load(kind, name)
-    if offered is None or isinstance(offered, typer.Typer):
-        return offered and typer.main.get_command(offered)
+    return offered and command_of(name, offered)
+
+
+def command_of(name: str, offered: Any) -> Any:
+    """Return the command of a function, or of a group; of several commands in one, the one of this name."""
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-    alone.command(name)(offered)
-    return typer.main.get_command(alone)
+    alone.callback()(lambda: None)  # with a callback, an app of one command is a group too
+    if isinstance(offered, typer.Typer):
+        alone.add_typer(offered, name=name)
+    else:
+        alone.command(name)(offered)
+    found: Any = cast("TyperGroup", typer.main.get_command(alone)).commands[name]
+    return getattr(found, "commands", {}).get(name, found)
 
 
 class SlowGroup(Group):
@@ -195,6 +179,14 @@ def print_blocks(blocks: Iterable[Block]) -> None:
             print_table(*block)
 
 
+def print_either(value: object, *blocks: Block, as_json: bool) -> None:
+    """Print a value as JSON, or lines and tables for a person."""
+    if as_json:
+        print_json(value)
+    else:
+        print_blocks(blocks)
+
+
 class Report(Protocol):
     """The forms of a report: for a program, and for a person."""
 
@@ -217,15 +209,12 @@ def print_report(report: Report, *, as_json: bool, as_csv: bool = False) -> None
         raise PointsmanError("give --json or --csv", hint="--csv prints the tables, --json all figures")
     if as_json:
         print_json(report.to_json())
-        return
-    blocks = list(report.blocks())
-    if not as_csv:
-        print_blocks(blocks)
-        return
-    tables = [block for block in blocks if isinstance(block, TextTable)]
-    if not tables:
+    elif not as_csv:
+        print_blocks(list(report.blocks()))
+    elif tables := [block for block in report.blocks() if isinstance(block, TextTable)]:
+        echo(csv_text(tables), nl=False)
+    else:
         raise PointsmanError("this report has no table to print as CSV", hint="--json prints its figures")
-    echo(csv_text(tables), nl=False)
 
 
 @contextmanager
@@ -290,3 +279,32 @@ def save(file: Path, data: bytes) -> None:
         file.write_bytes(data)
     except OSError as error:
         raise PointsmanError(f"cannot write {file}: {error.strerror or error}") from error
+
+
+def utc_time(seconds: float) -> str:
+    """Return a time since the epoch in UTC, to the second."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", help="Configuration; default: pointsman.toml here, then the user's."),
+]
+LearnedRouterOption = Annotated[
+    Path | None, typer.Option("--learned-router", help="Learned router file, written by pointsman fit tiers.")
+]
+CsvOption = Annotated[bool, typer.Option("--csv", help="Print the tables as CSV.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
+LedgerOption = Annotated[
+    str | None,
+    typer.Option("--ledger", help="Ledger file, or address of PostgreSQL; default: the configured one."),
+]
+DemoOption = Annotated[bool, typer.Option("--demo", help="Read the ledger of pointsman serve --demo.")]
+
+#: What learning and measuring read, and which two of its models are meant.
+OutcomesOption = Annotated[
+    Path, typer.Option("--data", help="JSON lines: prompt, weak, strong; or prompt, scores.")
+]
+WeakOption = Annotated[str, typer.Option("--weak", help="Weak model, if lines have scores by model.")]
+StrongOption = Annotated[str, typer.Option("--strong", help="Strong model, if lines have scores by model.")]

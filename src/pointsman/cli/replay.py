@@ -18,9 +18,8 @@ from pointsman.cli._batch import (
     say_unreadable,
     work_of,
 )
-from pointsman.cli.decisions import opened
-from pointsman.cli.options import JsonOption
-from pointsman.cli.output import echo, json_line
+from pointsman.cli.ledgers import opened
+from pointsman.cli.output import JsonOption, echo, json_line
 from pointsman.cli.terminal import progress
 from pointsman.decision.engine import Engine
 from pointsman.errors import PointsmanError
@@ -28,13 +27,6 @@ from pointsman.factory import build_engine, default_policy, read_policy, read_po
 from pointsman.reports.replay import Replay, Replayed, Summary
 from pointsman.reports.replay_period import ReplayFile
 from pointsman.stores.ledger import Record, Search
-
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(replay)
 
 
 def replay(
@@ -90,8 +82,7 @@ def replay(
 
 def _replay_parquet(work: Work, policy: Path, *, as_json: bool) -> None:
     from pointsman.batch.replay import BatchReplayer
-    from pointsman.batch.sessions import replay_sessions
-    from pointsman.batch.summary import summary_of
+    from pointsman.batch.sessions import replay_sessions, summary_of
 
     job = BatchReplayer(read_policy(policy, default_policy()))
     done = replay_sessions(job, work, rows_shown("replaying"))

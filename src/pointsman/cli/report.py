@@ -19,32 +19,37 @@ from typing import Annotated, Final
 
 import typer
 
-from pointsman.cli.decisions import opened
 from pointsman.cli.fit import KeepOption, TargetOption, tiers_of
-from pointsman.cli.options import ConfigOption, CsvOption, DemoOption, JsonOption, LedgerOption
-from pointsman.cli.output import OpenGroup, Report, config_file, needs_extra, print_report
-from pointsman.config import AnyKey, Config, load
+from pointsman.cli.ledgers import opened
+from pointsman.cli.output import (
+    ConfigOption,
+    CsvOption,
+    DemoOption,
+    JsonOption,
+    LedgerOption,
+    OpenGroup,
+    Report,
+    config_file,
+    needs_extra,
+    print_report,
+)
+from pointsman.config import AnyKey, Config, examine, find, load
 from pointsman.encoders.learned_routers import load_learned_router
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.factory import build_policy
 from pointsman.integrations.hooks import HookState
-from pointsman.reports.agreement import AgreementReport, agreement_report
 from pointsman.reports.change import Change, change_between
-from pointsman.reports.drift import Drift
-from pointsman.reports.drift import drift as drift_of
 from pointsman.reports.escalation import EscalationReport, escalation_report
-from pointsman.reports.guidance_effect import compare
-from pointsman.reports.guidance_report import GuidanceReport, guidance_report
+from pointsman.reports.guidance import GuidanceReport, compare, guidance_report
 from pointsman.reports.judge import Judges, judged_in
+from pointsman.reports.quality import Drift
+from pointsman.reports.quality import drift as drift_of
 from pointsman.reports.roles import Kinds, Roles, kinds_of
 from pointsman.reports.roles import roles as roles_of
-from pointsman.reports.savings import SavingsCalculator
-from pointsman.reports.shadow import ShadowReport, shadow_report
-from pointsman.reports.spending import SavingsReport, spending_by
-from pointsman.reports.summary import all_totals
+from pointsman.reports.savings import SavingsCalculator, SavingsReport, spending_by
+from pointsman.reports.shadow import AgreementReport, ShadowReport, agreement_report, shadow_report
+from pointsman.reports.usage import all_totals
 from pointsman.stores.ledger import Ledger, Record
-
-__all__ = ["register"]
 
 _HOUR: Final = 3_600
 _FORMATS: Final = ["%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H", "%Y-%m-%d"]
@@ -72,18 +77,32 @@ class _Source:
 
     @cached_property
     def file(self) -> Path | None:
-        """The configuration file; None for the demo."""
-        return None if self._demo else config_file(self._config)
+        """The configuration file; None for the demo, and for a ledger alone."""
+        is_alone = self.is_ledger_named and not (self._config or find())
+        return None if self._demo or is_alone else config_file(self._config)
 
     @cached_property
     def settings(self) -> Config:
-        """The configuration."""
+        """The configuration; of a ledger alone, its latest policy."""
         from pointsman.gateway.build import demo_config  # loads the gateway
 
-        return load(self.file, AnyKey()) if self.file else demo_config()
+        if self.file:
+            return load(self.file, AnyKey())
+        return demo_config() if self._demo else self._latest()
+
+    def _latest(self) -> Config:
+        """The latest policy that the ledger holds the text of, which has the prices."""
+        uses = [use for use in self.store.policies() if use.has_text]
+        text = self.store.policy(max(uses, key=lambda use: use.last).version) if uses else None
+        if text is None:
+            config_file(None)  # raises: there is neither
+        loaded = examine(Path("pointsman.toml"), AnyKey(), text=text or "")
+        if loaded.config is None:
+            raise loaded.errors[0]
+        return loaded.config
 
 
-_report: Final = typer.Typer(
+report: Final = typer.Typer(
     cls=OpenGroup,
     no_args_is_help=True,
     help="Report savings, change, roles, projects, kinds, escalation, drift, shadow, agreement and guidance.",
@@ -116,13 +135,8 @@ def _command(compute: Callable[..., Report]) -> Callable[..., Report]:
     command.__signature__ = inspect.Signature([*own, *common])  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in (*own, *common)}
     command.__doc__ = compute.__doc__
-    _report.command(compute.__name__)(command)
+    report.command(compute.__name__)(command)
     return compute
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``report`` to the command line."""
-    app.add_typer(_report, name="report")
 
 
 @_command
@@ -268,7 +282,7 @@ def roles(source: _Source) -> Roles:
 
 
 class SavingsDivision(StrEnum):
-    """By what savings are divided: ``reports.spending.Division``."""
+    """By what savings are divided: ``reports.savings.Division``."""
 
     PROJECT = "project"
     CLIENT = "client"
@@ -316,7 +330,7 @@ def savings(
 
 def _configured_name(asked: str, config: Config) -> str:
     """The configured name of a model that is named by it, by its id or by an alias; else the name itself."""
-    from pointsman.diagnostics.aliases import model_names
+    from pointsman.diagnostics.clients import model_names
 
     if asked in config.models:
         return asked

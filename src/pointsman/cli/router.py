@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import logging
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from pointsman.cli.options import ConfigOption, JsonOption
-from pointsman.cli.output import FAILED, Group, config_file, echo, print_json
-from pointsman.config import load
+from pointsman.cli.output import (
+    FAILED,
+    ConfigOption,
+    Group,
+    JsonOption,
+    config_file,
+    echo,
+    needs_extra,
+    print_either,
+    print_json,
+)
+from pointsman.config import Config, load
 from pointsman.diagnostics import (
     Check,
     choose_classifier,
@@ -20,33 +33,24 @@ from pointsman.diagnostics import (
     taken_ids,
 )
 from pointsman.errors import ConfigError
+from pointsman.printable import printable
 from pointsman.vocabulary import Tier
 
 if TYPE_CHECKING:
-    from pointsman.gateway.live import LiveResult
-
-__all__ = ["register"]
+    from pointsman.gateway.live import Feature, LiveRequest, LiveResult
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    router = typer.Typer(
-        cls=Group, no_args_is_help=True, help="Show the routing, choose the classifier model, run the doctor."
-    )
-    router.command()(show)
-    router.command()(classifier)
-    router.command()(doctor)
-    app.add_typer(router, name="router")
+router: Final = typer.Typer(
+    cls=Group, no_args_is_help=True, help="Show the routing, choose the classifier model, run the doctor."
+)
 
 
+@router.command()
 def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Show which model serves which tier, how the tier is decided, and what each alias means."""
     loaded = load(config_file(config))
-    if not as_json:
-        echo(describe_routing(loaded))
-        return
     tiers = loaded.tiers
-    print_json(
+    print_either(
         {
             "profile": tiers.profile,
             "tiers": {tier: loaded.models.get(tiers.models.get(tier, "")) for tier in Tier},
@@ -57,10 +61,13 @@ def show(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
             "capabilities": loaded.capabilities.effective_mode,
             "aliases": [row._asdict() for row in list_aliases(loaded)],
             "taken_ids": [each._asdict() for each in taken_ids(loaded)],
-        }
+        },
+        describe_routing(loaded),
+        as_json=as_json,
     )
 
 
+@router.command()
 def classifier(
     model: Annotated[str, typer.Argument(help="Name or id of a configured model.")],
     *,
@@ -70,12 +77,11 @@ def classifier(
     """Choose the model that verifies uncertain tiers. A running gateway reloads the change."""
     file = config_file(config)
     name = choose_classifier(file, model)
-    if as_json:
-        print_json({"file": str(file), "classifier": name})
-    else:
-        echo(f'classifier is now "{name}", in {file}')
+    done = {"file": str(file), "classifier": name}
+    print_either(done, f'classifier is now "{name}", in {file}', as_json=as_json)
 
 
+@router.command()
 def doctor(
     *,
     config: ConfigOption = None,
@@ -113,9 +119,92 @@ def _is_readable(checks: list[Check]) -> bool:
 
 
 def _send_live(config: Path | None, model: str, *, as_json: bool) -> list[LiveResult]:
-    from pointsman.cli._live import live_results, print_table
-
     results = live_results(load(config_file(config)), model)
     if not as_json:
         print_table(results)
     return results
+
+
+_CLEAR_LINE: Final = "\r\x1b[K"
+
+
+def live_results(config: Config, model: str) -> list[LiveResult]:
+    """Say on standard error how many requests are sent, and send them.
+
+    Raises:
+        ConfigError: ``model`` is not configured, or none can be asked.
+    """
+    import asyncio
+
+    with needs_extra("gateway", "pointsman router doctor --live"):
+        from pointsman.gateway.live import OUTPUT_TOKENS, TOTAL_SECONDS, plan, send_all
+    requests = plan(config, model)
+    left_out = [
+        name
+        for name, each in config.models.items()
+        if model in {"", name} and config.upstreams[each.upstream].forward_auth
+    ]
+    if left_out:
+        names = ", ".join(left_out)
+        echo(f"Not asked: {names}: the upstream takes the caller's own credential.", err=True)
+    if not requests:
+        raise ConfigError("there is no model to ask", hint="ask through an agent that is logged in")
+    upstreams = ", ".join(dict.fromkeys(each.upstream for each in requests))
+    bounds = f"at most {OUTPUT_TOKENS} output tokens each, and {TOTAL_SECONDS / 60:g} minutes together"
+    echo(f"Sending {len(requests)} requests to {upstreams or 'nobody'}: {bounds}.", err=True)
+    log = logging.getLogger("pointsman")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # each failure is in the table
+    try:
+        return asyncio.run(send_all(config, requests, _Progress(requests)))
+    finally:
+        log.setLevel(level)
+
+
+class _Progress:
+    """Counts on a terminal; silent elsewhere."""
+
+    def __init__(self, requests: Sequence[LiveRequest]) -> None:
+        self._left = len(requests)
+
+    def __call__(self, _: LiveResult) -> None:
+        self._left -= 1
+        if sys.stderr.isatty():
+            sys.stderr.write(f"{_CLEAR_LINE}{self._left} left " if self._left else _CLEAR_LINE)
+            sys.stderr.flush()
+
+
+def print_table(results: Sequence[LiveResult]) -> None:
+    """Print a row for each model and format, and under the table each different failure."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from pointsman.gateway.live import Feature
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("model", "upstream", "format", *Feature):
+        table.add_column(str(heading), no_wrap=True)
+    rows: dict[tuple[str, str, str], dict[Feature, str]] = defaultdict(dict)
+    for each in results:
+        way = str(each.format) if each.native else f"{each.format} (translated)"
+        rows[each.model, each.upstream, way][each.feature] = _cell(each)
+    for names, cells in rows.items():
+        words = (*names, *(cells.get(feature, "-") for feature in Feature))
+        table.add_row(*(printable(word).replace("[", r"\[") for word in words))
+    Console(highlight=False).print(table)
+    for line in _failures(results):
+        echo(line)
+
+
+def _cell(result: LiveResult) -> str:
+    return f"ok {result.seconds:.2f} s" if result.ok else f"FAIL {result.status or ''}".rstrip()
+
+
+def _failures(results: Sequence[LiveResult]) -> Iterator[str]:
+    """One line for each different failure of a model, with the requests that had it."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for each in results:
+        if not each.ok:
+            found[each.model, each.detail].append(f"{each.format} {each.feature}")
+    for (model, detail), requests in found.items():
+        yield printable(f"FAIL {model}: {detail} ({', '.join(requests)})")

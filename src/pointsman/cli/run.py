@@ -10,19 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointsman.cli.options import ConfigOption
-from pointsman.cli.output import FAILED, echo, json_line, needs_extra, print_json
+from pointsman.cli.output import FAILED, ConfigOption, echo, json_line, needs_extra, print_json
 
 if TYPE_CHECKING:
     from pointsman.api import Pointsman
     from pointsman.orchestrator import Agent, Application
-
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(run)
 
 
 def run(

@@ -22,8 +22,7 @@ from pointsman.capabilities import (
     parse_commands,
     take_switch,
 )
-from pointsman.cli.options import ConfigOption
-from pointsman.cli.output import FAILED, config_file, echo, json_line, needs_extra, read_lines
+from pointsman.cli.output import FAILED, ConfigOption, config_file, echo, json_line, needs_extra, read_lines
 from pointsman.config import AnyKey, CapabilitiesSpec, find, load
 from pointsman.config.applications import load_registry
 from pointsman.decoding import UNREADABLE, why_unreadable
@@ -31,8 +30,6 @@ from pointsman.encoders import load_encoder
 from pointsman.errors import ConfigError
 from pointsman.model_calls import Ask, ask_models, ask_nobody
 from pointsman.orchestrator import answer_batches, load_capabilities
-
-__all__ = ["answer_lines", "register"]
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -46,11 +43,6 @@ _decode: Final = msgspec.json.Decoder(Task).decode
 
 CapabilitiesFile = Annotated[Path, typer.Option("--capabilities", help="JSON list of capabilities.")]
 EncoderName = Annotated[str, typer.Option("--encoder", help="none, static or sentence.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(select)
 
 
 def select(

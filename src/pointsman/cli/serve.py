@@ -1,29 +1,26 @@
-"""``pointsman serve``: run the gateway, or its demo without a configuration."""
+"""``pointsman serve``, ``ext-proc``, ``mcp`` and ``open``: run a server, or open the console of one."""
 
 from __future__ import annotations
 
+import logging
+import socket
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Annotated, Final
+from urllib.parse import quote, urlsplit
 
+import msgspec
 import typer
 
 from pointsman.catalogue import user_file
-from pointsman.cli._listening import announce, demo_traffic, listening_on
-from pointsman.cli.log_format import LogFormat, log_to_stderr
-from pointsman.cli.output import config_file, needs_extra
-from pointsman.config import load
-from pointsman.config.trust import record_of
-
-__all__ = ["register"]
+from pointsman.cli._listening import LogFormat, announce, demo_traffic, listening_on, log_to_stderr
+from pointsman.cli.output import ConfigOption, config_file, echo, needs_extra
+from pointsman.config import AnyKey, Config, find, find_named, load
+from pointsman.config.files import record_of
+from pointsman.errors import ConfigError, PointsmanError
 
 #: More than the cores of a large machine; each takes 100 MB.
 MOST_WORKERS: Final = 64
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(serve)
 
 
 def serve(
@@ -101,3 +98,144 @@ def serve(
             announce(listening, builder.config, demo=demo, log_format=log_format)
             with demo_traffic(listening, log_format) if demo and traffic else nullcontext():
                 server.run(sockets=[listening])
+
+
+log = logging.getLogger("pointsman.ext_proc")
+
+
+def ext_proc(
+    *,
+    demo: Annotated[bool, typer.Option("--demo", help="Decide with the configuration of the demo.")] = False,
+    config: Annotated[
+        Path | None, typer.Option(help="Configuration; default: pointsman.toml here, then the user's.")
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on, instead of that of [ext_proc].")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65_535, help="Port, instead of that of [ext_proc]; 0 selects a free port."),
+    ] = None,
+    log_level: Annotated[str, typer.Option(help="Log level of decisions.")] = "warning",
+    log_format: Annotated[
+        LogFormat, typer.Option(help="Format of the log: text, or one JSON object a line.")
+    ] = LogFormat.TEXT,
+) -> None:
+    """Decide for Envoy: serve its external processing filter over gRPC."""
+    with needs_extra("gateway", "pointsman ext-proc"):
+        from pointsman.cli._served import told_requests
+        from pointsman.gateway.build import Builder, demo_config
+        from pointsman.gateway.reloading import WatchedFile
+    with needs_extra("extproc", "pointsman ext-proc"):
+        from pointsman.ext_proc.server import ExtProcServer, gateway_for, run
+    log_to_stderr(log_level, log_format)
+    log.setLevel(logging.INFO)
+    file = None if demo else config_file(config)
+    builder = Builder(lambda: _listening_on(load(file) if file else demo_config(), host, port), file)
+    with closing(builder):
+        watch = WatchedFile(file, user_file(), record_of(file)) if file else None
+        state = builder()
+        spec = builder.config.ext_proc
+        gateway = gateway_for(state, spec)
+        with told_requests(builder, gateway.metrics, requests=None, log_format=log_format, demo=demo) as tell:
+            server = ExtProcServer(gateway, spec, tell, builder if file else None, watch)
+            is_json = log_format is LogFormat.JSON
+            run(server, gateway, spec, lambda said: log.info("%s", said) if is_json else echo(said))
+
+
+def _listening_on(config: Config, host: str | None, port: int | None) -> Config:
+    spec = config.ext_proc
+    host, port = spec.host if host is None else host, spec.port if port is None else port
+    return msgspec.structs.replace(config, ext_proc=msgspec.structs.replace(spec, host=host, port=port))
+
+
+def serve_tools(
+    *,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", help="Configuration; default: POINTSMAN_CONFIG, then the user's; never the one here."
+        ),
+    ] = None,
+) -> None:
+    """Serve decide, explain, decisions and label to an MCP client over standard input and output.
+
+    Only label writes: an outcome, into the ledger. A client starts it in the folder of a project, so a
+    pointsman.toml there counts only if --config names it. Needs the extra mcp.
+    """
+    from pointsman.api import Pointsman
+    from pointsman.integrations.mcp import build_server
+
+    file = config or find_named()
+    if file is None:
+        raise ConfigError(
+            "no configuration is named",
+            hint="--config FILE names one; pointsman mcp does not look in the working directory",
+        )
+    with Pointsman.from_config(file) as points:
+        build_server(points).run("stdio")
+
+
+#: Seconds in which a gateway on this machine accepts a connection.
+_PATIENCE: Final = 2.0
+_ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not bound
+
+
+def open_page(
+    decision_id: Annotated[
+        str,
+        typer.Argument(metavar="[ID]", help="Decision id; without one, the page of what happens now."),
+    ] = "",
+    *,
+    url: Annotated[str, typer.Option(help="Address of the gateway; default: the configured one.")] = "",
+    config: ConfigOption = None,
+) -> None:
+    """Open the console of the gateway that runs, or the page of one decision, in a browser.
+
+    The address is printed too, for a browser elsewhere.
+    """
+    base = (url or _configured_url(config)).rstrip("/")
+    _check_listens(base)
+    page = f"{base}/console" + (f"/decisions/{quote(decision_id, safe='')}" if decision_id else "")
+    echo(page)
+    import webbrowser
+
+    if not webbrowser.open(page):
+        echo("there is no browser here; open the address in one", err=True)
+
+
+def _configured_url(config: Path | None) -> str:
+    """Return where the configured gateway listens; without a file, where the demo does."""
+    from pointsman.upstreams.port import ServerSpec
+
+    file = config or find()
+    server = load(file, AnyKey()).server if file else ServerSpec()
+    host = _ANY.get(server.host, server.host)
+    if not server.port:
+        raise PointsmanError(
+            "the configured port is 0, a free one",
+            hint="--url names the address that pointsman serve printed",
+        )
+    return f"http://[{host}]:{server.port}" if ":" in host else f"http://{host}:{server.port}"
+
+
+def _check_listens(url: str) -> None:
+    """Refuse an address at which no server listens.
+
+    Raises:
+        PointsmanError: it is no address, or no server listens there.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        parts, port = urlsplit(""), 0
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise PointsmanError(f'"{url}" is no address of a gateway', hint="--url http://127.0.0.1:4747")
+    try:
+        socket.create_connection((parts.hostname, port), timeout=_PATIENCE).close()
+    except OSError as error:
+        raise PointsmanError(
+            f"no gateway listens at {url}: {error.strerror or error}",
+            hint="pointsman serve starts one; --url names another address",
+        ) from None

@@ -16,17 +16,6 @@ from pointsman.printable import Column, printable
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-__all__ = [
-    "FAILED",
-    "HINTED",
-    "TIERS",
-    "coloured",
-    "end_progress",
-    "has_colour",
-    "is_terminal",
-    "progress",
-    "show_table",
-]
 
 #: Select Graphic Rendition (ECMA-48, 8.3.117). The tier's name stands beside its colour.
 TIERS: Final[Mapping[str, str]] = {"SIMPLE": "32", "MEDIUM": "36", "COMPLEX": "33", "REASONING": "35"}

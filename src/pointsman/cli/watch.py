@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from pointsman.cli.guidance_policy import GuidanceOption, asking, own_classes, policy_of
-from pointsman.cli.output import FAILED, echo, json_line, print_json, read_lines
+from pointsman.cli.output import FAILED, echo, json_line, print_either, read_lines
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.drivers import no_model
 from pointsman.errors import CallerError, MalformedRequest
@@ -19,14 +19,7 @@ from pointsman.guidance import Guide, Mode
 from pointsman.learning.guidance import GuidanceRow, Replayed, Run, Summary, replay
 from pointsman.vocabulary import ModelQuery, ModelReply
 
-__all__ = ["read_run", "register", "table_lines"]
-
 _decode: Final = msgspec.json.Decoder(Run).decode
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(watch)
 
 
 def watch(
@@ -64,7 +57,7 @@ def watch(
     with _asking(config if ask_models else None) as ask:
         good = _watch(file, guide, ask, counts if summary else None)
     if summary:
-        _print_summary(counts.rows(), as_json=as_json)
+        print_either(counts.rows(), *table_lines(counts.rows()), as_json=as_json)
     if not good:
         raise typer.Exit(FAILED)
 
@@ -125,14 +118,6 @@ def _print_firings(run: Run, replayed: Replayed) -> None:
             "delivered": firing.delivered,
         }
         echo(json_line(line))
-
-
-def _print_summary(rows: list[GuidanceRow], *, as_json: bool) -> None:
-    if as_json:
-        print_json(rows)
-        return
-    for line in table_lines(rows):
-        echo(line)
 
 
 _OUTCOMES: Final = {True: "succeeded", False: "failed", None: "unknown outcome"}

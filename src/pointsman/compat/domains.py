@@ -14,30 +14,33 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.domains import MOMENTUM_THRESHOLD, SECONDARY_MIN_SIGNALS
-from pointsman.domains.data import Concept, Domain, DomainSet, disabled_domains
-from pointsman.domains.enrichment import plan_enrichment, primary_text, secondary_text
-from pointsman.domains.parsing import default_domains
-from pointsman.domains.scoring import Reading, pick_secondary
-from pointsman.domains.tracker import remember
-from pointsman.domains.values import (
+from pointsman.domains.data import (
     CONVERSATION,
     Compound,
+    Concept,
+    Domain,
     DomainClass,
     DomainMemory,
+    DomainSet,
     Pair,
     Part,
+    disabled_domains,
     format_signature,
     parse_signature,
     restore_from_signature,
 )
+from pointsman.domains.enrichment import plan_enrichment, primary_text, secondary_text
+from pointsman.domains.parsing import default_domains
+from pointsman.domains.scoring import Reading, pick_secondary
+from pointsman.domains.tracker import remember
 from pointsman.evidence import Kind, Signal
-from pointsman.integrations.agent_zero.profile import (
+from pointsman.integrations.agent_zero import (
     COMPOUND_KEY,
     DOMAIN_KEY,
     LABEL,
-    load_model_profile,
     model_name,
 )
+from pointsman.integrations.agent_zero import read_model_profile as load_model_profile
 
 __all__ = [
     "COMPOUND_KEY",

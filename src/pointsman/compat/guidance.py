@@ -42,9 +42,10 @@ from pointsman.guidance import (
     SingleToolRepeatedClassifier,
     ThresholdClassifier,
 )
-from pointsman.guidance.classifiers.composite import name_of
-from pointsman.guidance.collect import Fired, judge_all, worded
-from pointsman.guidance.cooldown import check_limits, may_fire
+from pointsman.guidance.classifiers.composite import judge, name_of
+from pointsman.guidance.ladder import judgement_of, worded
+from pointsman.guidance.memory import Fired
+from pointsman.guidance.providers import check_limits, may_fire
 from pointsman.trajectory import Session, ToolInvoked, ToolResult, TrajectoryBuilder
 from pointsman.vocabulary import ModelQuery, ModelReply, Reason
 
@@ -320,7 +321,7 @@ def collect_guidance(
     the tracker. Without a tracker no limit over time applies.
     """
     tracker = tracker or GuidanceTracker()
-    judgement = judge_all(configs, context)
+    judgement = judgement_of(configs, [judge(config.judge, context) for config in configs])
     tracker.abstained += judgement.abstained
     ready = []
     for candidate in judgement.candidates:

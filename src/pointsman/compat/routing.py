@@ -20,19 +20,22 @@ from pointsman.capabilities import (
     Selector,
     TaskClassifierGuide,
 )
-from pointsman.compat import _current
-from pointsman.compat._current import CurrentRegistry, use
 from pointsman.errors import ConfigError, UpstreamUnavailable
-from pointsman.model_calls import ask_models
+from pointsman.model_calls import ask_models, ask_nobody
+from pointsman.orchestrator import Application, answer_batches
 from pointsman.orchestrator import ClassificationNode as _ClassificationNode
-from pointsman.orchestrator import answer_batches
 from pointsman.orchestrator import state as states
-from pointsman.orchestrator.limits import DEFAULT_LIMITS, Limits
-from pointsman.orchestrator.machine import ErrorClassification, ErrorSeverity, classify_error
+from pointsman.orchestrator.machine import (
+    DEFAULT_LIMITS,
+    ErrorClassification,
+    ErrorSeverity,
+    Limits,
+    classify_error,
+    decide,
+)
 from pointsman.orchestrator.progress import failed, succeeded
-from pointsman.orchestrator.router import decide
 from pointsman.orchestrator.state import AgentState
-from pointsman.upstreams.chat_model_port import ChatModel
+from pointsman.upstreams import ChatModel
 from pointsman.vocabulary import Prompt
 
 __all__ = [
@@ -56,6 +59,7 @@ __all__ = [
     "use",
 ]
 
+
 #: Seconds for one question, and the room for its answer.
 _TIMEOUT: Final = 60.0
 _ANSWER_TOKENS: Final = 1_024
@@ -63,6 +67,63 @@ _SYSTEM: Final = "Do what the message says."  # the source puts its instructions
 
 Parsed_co = TypeVar("Parsed_co", covariant=True)
 Kind = TypeVar("Kind", bound="type[BaseInfrastructureNode]")
+
+
+class _Current:
+    """The application in use: the source has one registry and one model for the process."""
+
+    def __init__(self) -> None:
+        self.used: Application | None = None
+        self._classifier: _ClassificationNode | None = None
+
+    def use(self, application: Application | None) -> None:
+        """Set the application of this process; None leaves it without one."""
+        self.used, self._classifier = application, None
+
+    def application(self) -> Application:
+        """Return the application in use.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        if self.used is None:
+            raise ConfigError(
+                "no application is in use",
+                hint="call pointsman.compat.routing.use(Application(registry, model))",
+            )
+        return self.used
+
+    def model(self) -> ChatModel | None:
+        """Return the model that judges capabilities, where an application with one is in use."""
+        return (self.used.judge_model or self.used.model) if self.used else None
+
+    def classifier(self) -> _ClassificationNode:
+        """Return the classification node of the application in use; its selector is built once."""
+        if self._classifier is None:
+            judge = self.model() or ask_nobody
+            self._classifier = _ClassificationNode(self.application().selector(), judge)
+        return self._classifier
+
+
+_current: Final = _Current()
+use: Final = _current.use
+
+
+class CurrentRegistry:
+    """The registry of the application in use, under the methods that the source calls."""
+
+    def get_all_capabilities(self) -> list[Capability]:
+        """Every capability in registry order."""
+        return _current.application().registry.get_all_capabilities()
+
+    def get_always_active_capability_names(self) -> list[str]:
+        """Names of the capabilities every task gets, in registry order."""
+        return _current.application().registry.get_always_active_capability_names()
+
+    def get_capability(self, name: str) -> Capability | None:
+        """The capability called ``name``, or None."""
+        return _current.application().registry.get_capability(name)
+
 
 registry: Final = CurrentRegistry()
 classification_builder: Final = ClassificationPromptBuilder()

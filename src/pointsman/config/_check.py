@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from pointsman.capabilities import OnFailure, Strategy, parse_calibration, parse_capabilities
-from pointsman.config._check_access import HASHED_BY, check_access
-from pointsman.config._check_upstreams import check_upstreams, http_address, refused
+from pointsman.config._check_connections import (
+    HASHED_BY,
+    check_access,
+    check_upstreams,
+    http_address,
+    refused,
+)
 from pointsman.config.applications import application_at, load_class, load_registry
 from pointsman.config.convert import Problem
 from pointsman.config.files import read
-from pointsman.config.shapes import SESSION_STORES, File
-from pointsman.decision.aliases import REFUSE, Target, first_of_each, follow
-from pointsman.decision.client_aliases import CLIENT_ALIASES
+from pointsman.config.serving import key_digest
+from pointsman.config.shapes import SESSION_STORES, Config
+from pointsman.decision.aliases import CLIENT_ALIASES, REFUSE, Target, first_of_each, follow
 from pointsman.domains import parse_domains
 from pointsman.encoders import ENCODERS, is_encoder
 from pointsman.errors import did_you_mean
@@ -44,7 +49,7 @@ _POSTGRES: Final = ("postgresql", "postgres")
 RESERVED: Final = frozenset({"auto", *(tier.lower() for tier in Tier)})
 
 
-def check(file: File, directory: Path) -> list[Problem]:
+def check(file: Config, directory: Path) -> list[Problem]:
     """Return the problems of a file that only appear between keys."""
     return [
         *check_upstreams(file),
@@ -53,7 +58,6 @@ def check(file: File, directory: Path) -> list[Problem]:
         *_aliases(file),
         *_profile(file.tiers.profile, directory),
         *_kinds(file.tiers.kinds),
-        *_domains(file),
         *_guidance(file),
         *_capabilities(file, directory),
         *_server(file),
@@ -66,7 +70,7 @@ def check(file: File, directory: Path) -> list[Problem]:
     ]
 
 
-def _asked_by_us(file: File, path: KeyPath, model: str) -> Iterator[Problem]:
+def _asked_by_us(file: Config, path: KeyPath, model: str) -> Iterator[Problem]:
     """Check that a model which gets requests no caller sent does not need a caller's credential."""
     upstream = file.upstreams.get(file.models[model].upstream)
     if upstream and upstream.forward_auth:
@@ -74,7 +78,7 @@ def _asked_by_us(file: File, path: KeyPath, model: str) -> Iterator[Problem]:
         yield Problem(path, message, "name a model whose upstream has an api_key")
 
 
-def _models(file: File) -> Iterator[Problem]:
+def _models(file: Config) -> Iterator[Problem]:
     for name, model in file.models.items():
         if name.lower() in RESERVED or name.startswith("pointsman/"):
             yield Problem(("models", name), f'"{name}" cannot name a model: it asks for a tier')
@@ -82,24 +86,10 @@ def _models(file: File) -> Iterator[Problem]:
             yield Problem.unknown(("models", name, "upstream"), "upstream", model.upstream, file.upstreams)
 
 
-def _tiers(file: File) -> Iterator[Problem]:
+def _tiers(file: Config) -> Iterator[Problem]:
     for tier in file.tiers.pools:
         yield from _pool(file, tier.lower())
     yield from _verify(file)
-    if router := file.tiers.learned_router:
-        yield from _file(
-            ("tiers", "learned_router", "file"),
-            router.file,
-            lambda named: read_learned_router(named.read_bytes(), str(named)),
-            "make one: pointsman fit tiers",
-        )
-    if projects := file.tiers.projects:
-        yield from _file(
-            ("tiers", "projects", "file"),
-            projects.file,
-            lambda named: read_projects(named.read_bytes(), str(named)),
-            "make one: pointsman fit projects",
-        )
     escalation = file.tiers.escalation
     if escalation and escalation.mode is not Mode.OFF and file.guidance.mode is Mode.OFF:
         yield Problem(
@@ -110,7 +100,7 @@ def _tiers(file: File) -> Iterator[Problem]:
     yield from _rising(("tiers", "boundaries"), file.tiers.boundaries)
 
 
-def _aliases(file: File) -> Iterator[Problem]:
+def _aliases(file: Config) -> Iterator[Problem]:
     followed = first_of_each((*file.aliases.items(), *CLIENT_ALIASES))
     for pattern in file.aliases:
         path = ("aliases", pattern)
@@ -139,7 +129,7 @@ def _target(
         yield Problem.unknown(path, "target", way[-1], known)
 
 
-def _pool(file: File, key: str) -> Iterator[Problem]:
+def _pool(file: Config, key: str) -> Iterator[Problem]:
     """Check the models of one tier, at their places in the file."""
     served = getattr(file.tiers, key)
     entries = list(enumerate(served)) if isinstance(served, tuple) else [(None, served)]
@@ -163,7 +153,7 @@ def _rising(path: KeyPath, bounds: tuple[float, float, float] | None) -> Iterato
         yield Problem(path, "boundaries must not fall from one tier to the next")
 
 
-def _verify(file: File) -> Iterator[Problem]:
+def _verify(file: Config) -> Iterator[Problem]:
     verify = file.tiers.verify
     if verify is None:
         return
@@ -180,7 +170,7 @@ def _verify(file: File) -> Iterator[Problem]:
         yield from _priced(file, verify.model, ("tiers", "verify", "money_per_day"))
 
 
-def _asked(file: File, path: KeyPath, name: str) -> Iterator[Problem]:
+def _asked(file: Config, path: KeyPath, name: str) -> Iterator[Problem]:
     """Check a model that answers Pointsman's questions."""
     if name not in file.models:
         yield Problem.unknown(path, "model", name, file.models)
@@ -192,9 +182,9 @@ def _asked(file: File, path: KeyPath, name: str) -> Iterator[Problem]:
 
 
 def _priced(
-    file: File, name: str, path: KeyPath, so: str = "this budget cannot be kept"
+    file: Config, name: str, path: KeyPath, so: str = "this budget cannot be kept"
 ) -> Iterator[Problem]:
-    """What counts money needs a price."""
+    """Check that a model whose cost is counted has a price."""
     if (model := file.models.get(name)) and not model.is_priced:
         yield Problem(
             path,
@@ -226,17 +216,7 @@ def _profile(name: str, directory: Path) -> Iterator[Problem]:
     yield from refused(path, lambda: load_profile(read(target), str(target)))
 
 
-def _domains(file: File) -> Iterator[Problem]:
-    domains, profiles = file.domains.file, file.domains.profiles
-    if domains is not None:
-        yield from _file(
-            ("domains", "file"), domains, lambda named: parse_domains(read(named), place=str(named))
-        )
-    if profiles is not None and not profiles.is_dir():
-        yield Problem(("domains", "profiles"), f"{profiles} is not a directory")
-
-
-def _guidance(file: File) -> Iterator[Problem]:
+def _guidance(file: Config) -> Iterator[Problem]:
     """Check the providers' references: models to ask, and classes to load."""
     for place, spec in enumerate(file.guidance.providers):
         table: KeyPath = ("guidance", "providers", place)
@@ -258,24 +238,38 @@ def _guidance(file: File) -> Iterator[Problem]:
                 yield Problem((*table, *error.path), error.message, error.hint)
 
 
-def _parsed(parse: Callable[[str, str], object], named: Path) -> object:
-    return parse(read(named), str(named))
+#: Keys that name a file -> what reads it, and how it is made.
+_READERS: Final[Mapping[KeyPath, tuple[Callable[[Path], object], str]]] = {
+    ("tiers", "learned_router", "file"): (
+        lambda named: read_learned_router(named.read_bytes(), str(named)),
+        "make one: pointsman fit tiers",
+    ),
+    ("tiers", "projects", "file"): (
+        lambda named: read_projects(named.read_bytes(), str(named)),
+        "make one: pointsman fit projects",
+    ),
+    ("domains", "file"): (lambda named: parse_domains(read(named), place=str(named)), ""),
+    ("capabilities", "file"): (lambda named: parse_capabilities(read(named), str(named)), ""),
+    ("capabilities", "calibration"): (lambda named: parse_calibration(read(named), str(named)), ""),
+}
 
 
-def _file(path: KeyPath, named: Path, parse: Callable[[Path], object], hint: str = "") -> Iterator[Problem]:
-    """Check that a file exists and can be parsed."""
-    if named.is_file():
-        yield from refused(path, lambda: parse(named))
-    else:
-        yield Problem(path, f"{named} does not exist", hint)
+def check_files(named: Mapping[KeyPath, Path]) -> Iterator[Problem]:
+    """Yield the problems of the files and folders that keys name, also where a table has other problems."""
+    for path, (parse, hint) in _READERS.items():
+        file = named.get(path)
+        if file is not None and file.is_file():
+            yield from refused(path, partial(parse, file))
+        elif file is not None:
+            yield Problem(path, f"{file} does not exist", hint)
+    profiles = named.get(("domains", "profiles"))
+    if profiles is not None and not profiles.is_dir():
+        yield Problem(("domains", "profiles"), f"{profiles} is not a directory")
 
 
-def _capabilities(file: File, directory: Path) -> Iterator[Problem]:
+def _capabilities(file: Config, directory: Path) -> Iterator[Problem]:
     spec = file.capabilities
     table: KeyPath = ("capabilities",)
-    for key, parse in (("file", parse_capabilities), ("calibration", parse_calibration)):
-        if named := getattr(spec, key):
-            yield from _file((*table, key), named, partial(_parsed, parse))
     if spec.application and spec.file is not None:
         yield Problem((*table, "application"), "`file` names capabilities too", "keep one of them")
     elif spec.application:
@@ -295,9 +289,9 @@ def _capabilities(file: File, directory: Path) -> Iterator[Problem]:
         )
 
 
-def _server(file: File) -> Iterator[Problem]:
+def _server(file: Config) -> Iterator[Problem]:
     server = file.server
-    if not is_loopback(server.host) and not (server.keys or file.keys):
+    if not is_loopback(server.host) and not (server.written_keys or file.keys):
         yield Problem(
             ("server", "host"),
             f'"{server.host}" can be reached by others, and [server] has no keys',
@@ -306,14 +300,14 @@ def _server(file: File) -> Iterator[Problem]:
     if server.passthrough is not None and server.passthrough not in file.upstreams:
         yield Problem.unknown(("server", "passthrough"), "upstream", server.passthrough, file.upstreams)
     try:
-        listed = server.spec().keys
+        listed = [key_digest(key) for key in server.written_keys]
     except ValueError as error:
         yield Problem(("server", "keys"), str(error), HASHED_BY)
         return
     yield from check_access(file, listed)
 
 
-def _ledger(file: File) -> Iterator[Problem]:
+def _ledger(file: Config) -> Iterator[Problem]:
     if file.ledger.path.is_dir():
         yield Problem(("ledger", "path"), f"{file.ledger.path} is a folder", 'path = "…/ledger.sqlite"')
     url = file.ledger.url
@@ -323,7 +317,7 @@ def _ledger(file: File) -> Iterator[Problem]:
         return
     if urlsplit(url).scheme not in _POSTGRES:  # not shown: it may hold a password
         yield Problem(
-            ("ledger", "url"), "the address is none of PostgreSQL", 'url = "postgresql://user@host:5432/name"'
+            ("ledger", "url"), "this is not a PostgreSQL URL", 'url = "postgresql://user@host:5432/name"'
         )
     elif urlsplit(url).password or "password=" in urlsplit(url).query:
         yield Problem(
@@ -331,7 +325,7 @@ def _ledger(file: File) -> Iterator[Problem]:
         )
 
 
-def _sessions(file: File) -> Iterator[Problem]:
+def _sessions(file: Config) -> Iterator[Problem]:
     sessions = file.sessions
     if sessions.store != "valkey" and file.access.store != "valkey":
         return
@@ -351,7 +345,7 @@ def _sessions(file: File) -> Iterator[Problem]:
         yield Problem(("sessions", "url"), "the address must not carry a password", 'password = "${NAME}"')
 
 
-def _shadow(file: File) -> Iterator[Problem]:
+def _shadow(file: Config) -> Iterator[Problem]:
     model = file.shadow.model
     if model is not None and model not in file.models:
         yield Problem.unknown(("shadow", "model"), "model", model, file.models)
@@ -361,7 +355,7 @@ def _shadow(file: File) -> Iterator[Problem]:
         yield from _priced(file, model, ("shadow", "money_per_day"))
 
 
-def _agreement(file: File) -> Iterator[Problem]:
+def _agreement(file: Config) -> Iterator[Problem]:
     for name, policy in file.agreement.items():
         table: KeyPath = ("agreement", name)
         places = [((*table, "cheap"), model) for model in policy.cheap]
@@ -379,7 +373,7 @@ def _agreement(file: File) -> Iterator[Problem]:
         yield from _comparable(file, table, [model for _, model in places])
 
 
-def _comparable(file: File, table: KeyPath, models: Sequence[str]) -> Iterator[Problem]:
+def _comparable(file: Config, table: KeyPath, models: Sequence[str]) -> Iterator[Problem]:
     """Check that models can answer the same requests: in one format at least, and with tools or without."""
     path: KeyPath = (*table, "cheap")
     found = [(file.models[model], file.upstreams.get(file.models[model].upstream)) for model in models]
@@ -395,14 +389,14 @@ def _comparable(file: File, table: KeyPath, models: Sequence[str]) -> Iterator[P
             yield Problem(path, message, f"name a model that has {feature}")
 
 
-def _telemetry(file: File) -> Iterator[Problem]:
+def _telemetry(file: Config) -> Iterator[Problem]:
     endpoint = file.telemetry.endpoint
     if endpoint is not None and (endpoint == DEMO_URL or http_address(endpoint) is None):
         hint = 'the base URL of a collector: "http://localhost:4318"'
         yield Problem(("telemetry", "endpoint"), "not an address of OTLP over HTTP", hint)
 
 
-def _plugins(file: File) -> Iterator[Problem]:
+def _plugins(file: Config) -> Iterator[Problem]:
     """Check the names that an installed package may offer: encoders and session stores."""
     named = (
         (("domains", "examples"), "encoder", file.domains.examples),

@@ -13,27 +13,12 @@ import msgspec
 from msgspec import inspect, structs
 
 from pointsman.config.serving import HASHED
-from pointsman.config.shapes import POOL, File
+from pointsman.config.shapes import POOL, Config
 from pointsman.errors import ConfigError, did_you_mean
 from pointsman.guidance import ClassifierError
-from pointsman.model_choice.pools import TierModel
+from pointsman.model_choice.chains import TierModel
 from pointsman.toml_source import KeyPath
 from pointsman.upstreams.port import JsonTemplate, ProxyUrl, Secret, Template
-
-__all__ = [
-    "POOL_WORDS",
-    "Converter",
-    "Problem",
-    "choices",
-    "describe",
-    "elsewhere",
-    "given",
-    "is_pool",
-    "keys",
-    "list_of",
-    "table",
-]
-
 
 # Keys of the founding documents that are called otherwise here, and where they went.
 
@@ -211,12 +196,16 @@ def table(path: KeyPath) -> str:
 
 
 class Converter:
-    """Reads one file. Errors are in ``problems``; a struct comes back only when all of it is right."""
+    """Reads one file. Errors are in ``problems``; a struct comes back only when all of it is right.
+
+    ``paths`` has the paths that could be read, by key, also those of tables with errors.
+    """
 
     def __init__(self, env: Mapping[str, str], directory: Path) -> None:
         self._env = env
         self._directory = directory  # what relative paths are relative to
         self.problems: list[Problem] = []
+        self.paths: dict[KeyPath, Path] = {}
 
     def struct(self, raw: object, of: type[S], path: KeyPath, *, name: str = "") -> S | None:
         """Return a table as ``of``. A field called ``name`` takes the table's own name."""
@@ -290,11 +279,15 @@ class Converter:
     def _leaf(self, raw: object, of: Any, path: KeyPath) -> object:
         try:
             value = raw if _holds_secret(of) else self._filled(raw)
-            return msgspec.convert(value, of, dec_hook=self._custom)
+            found = msgspec.convert(value, of, dec_hook=self._custom)
         except _Refused as refused:
             self.problems.append(Problem(path, *refused.args))
         except msgspec.ValidationError:
             self.problems.append(Problem(path, _wrong_value(raw, of, path)))
+        else:
+            if isinstance(found, Path):
+                self.paths[path] = found
+            return found
         return None
 
     def _custom(self, of: type, raw: object) -> object:
@@ -418,9 +411,9 @@ def _new_name(key: str, path: KeyPath) -> str:
 
 def _belongs(key: str, path: KeyPath) -> str:
     """Name the tables that have a misplaced key."""
-    if key in File.__struct_encode_fields__ and path:
+    if key in keys(Config) and path:
         return f"it is a table of its own: [{key}]"
-    sections = {field.encode_name: given(field.type) for field in structs.fields(File)}
+    sections = {field.encode_name: given(field.type) for field in keys(Config).values()}
     having = [table((name,)) for name, of in sections.items() if key in _fields(of)]
     return f"it belongs in {' or '.join(having)}" if having else ""
 

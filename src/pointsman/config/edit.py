@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from pointsman.config.convert import keys
-from pointsman.config.shapes import Config, File
-from pointsman.config.trust import is_trusted, trust
+from pointsman.config.files import is_trusted, read, trust
+from pointsman.config.load import AnyKey, examine, load
+from pointsman.config.serving import KEY_NAME
+from pointsman.config.shapes import Config
 from pointsman.errors import ConfigError
 from pointsman.guidance import ProviderSpec
 from pointsman.toml_source import KeyPath, key_places
-from pointsman.upstreams.port import JsonTemplate, Secret, UpstreamSpec
+from pointsman.upstreams.port import JsonTemplate, Secret, ServerSpec, UpstreamSpec, hash_key
 from pointsman.vocabulary import ModelSpec
 
-__all__ = ["as_toml", "plain", "policy_tables", "set_value", "write_file"]
+__all__ = [
+    "NewKey",
+    "as_toml",
+    "new_key",
+    "plain",
+    "policy_tables",
+    "set_value",
+    "write_checked",
+    "write_file",
+    "write_key",
+]
 
 
 def set_value(text: str, path: KeyPath, literal: str) -> str:
@@ -109,7 +122,7 @@ _DECIDE: Final = ("tiers", "aliases", "guidance", "domains", "capabilities")
 _MAY_BE_SECRET: Final = ("api_key", "headers", "query", "body", "proxy", "ca_file")
 
 
-def plain(file: File) -> dict[str, Any]:
+def plain(file: Config) -> dict[str, Any]:
     """Return the tables of a file as JSON values. A key with neither a value nor a default is left out."""
     built = msgspec.to_builtins(file, enc_hook=_written, order="deterministic")
     tables: dict[str, Any] = _without_nulls(built)
@@ -124,6 +137,8 @@ def plain(file: File) -> dict[str, Any]:
         {key: value for key, value in provider.items() if key in known}
         for provider in tables["guidance"]["providers"]
     ]
+    tables["server"] = {key: tables["server"][key] for key in keys(ServerSpec) if key in tables["server"]}
+    del tables["source"]
     tables["aliases"] = dict(file.aliases)  # in the order of the file, in which they are tried
     return tables
 
@@ -134,9 +149,11 @@ def policy_tables(config: Config) -> dict[str, Any]:
     What of an upstream may hold a secret is left out: it decides nothing.
     """
     decides = {name: getattr(config, name) for name in _DECIDE}
-    tables = plain(File(upstreams=config.upstreams, models=config.models, **decides))
+    tables = plain(Config(upstreams=config.upstreams, models=config.models, **decides))
     plainest = {name: UpstreamSpec(name, "") for name in config.upstreams}
-    usual = plain(File(upstreams=plainest, models={name: ModelSpec(name, "", "") for name in config.models}))
+    usual = plain(
+        Config(upstreams=plainest, models={name: ModelSpec(name, "", "") for name in config.models})
+    )
     for table in tables["upstreams"].values():
         for key in _MAY_BE_SECRET:
             table.pop(key, None)
@@ -199,3 +216,73 @@ def _literal(value: object) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_literal, value))}]"
     return json.dumps(value, ensure_ascii=False)  # text, numbers, true and false are written as in TOML
+
+
+# Makes the key of a caller, and the configuration that holds its hash.
+
+
+#: Random bytes of a key, and how it begins: a scanner of repositories can look for it.
+_BYTES: Final = 32
+_PREFIX: Final = "pm-"
+
+
+class NewKey(NamedTuple):
+    """A key that was made. It is shown once; the configuration holds its hash."""
+
+    name: str
+    team: str
+    key: str
+    sha256: str
+
+    @property
+    def table(self) -> str:
+        """The table of the configuration."""
+        header = self.name if "." not in self.name else json.dumps(self.name)
+        lines = [f"[keys.{header}]", f'sha256 = "{self.sha256}"']
+        return "\n".join([*lines, f"team = {json.dumps(self.team)}"] if self.team else lines) + "\n"
+
+
+def new_key(name: str, team: str = "") -> NewKey:
+    """Make a key.
+
+    Raises:
+        ConfigError: the name cannot name one.
+    """
+    if not re.fullmatch(KEY_NAME, name):
+        hint = "letters, digits, '.', '_' and '-', at most 64"
+        raise ConfigError(f'"{name}" cannot name a key', hint=hint)
+    import secrets  # most commands that import this make no key
+
+    key = _PREFIX + secrets.token_urlsafe(_BYTES)
+    return NewKey(name, team, key, hash_key(key).hex())
+
+
+def write_key(file: Path, made: NewKey) -> None:
+    """Add the hash to a configuration file. A name that is there gets a further key: both are valid.
+
+    Raises:
+        ConfigError: the configuration would be wrong; it stays as it is.
+    """
+    text, keys = read(file), load(file, AnyKey()).keys
+    if made.name not in keys:
+        separator = "" if not text or text.endswith("\n") else "\n"
+        text = f"{text}{separator}\n{made.table}"
+    elif made.team and made.team != keys[made.name].team:
+        hint = "a further key of a name has the name's team"
+        raise ConfigError(f'"{made.name}" has another team', hint=hint)
+    else:
+        more = json.dumps([*keys[made.name].more_sha256, made.sha256])
+        text = set_value(text, ("keys", made.name, "more_sha256"), more)
+    write_checked(file, text)
+
+
+def write_checked(file: Path, text: str) -> None:
+    """Write a configuration, unless it would be wrong.
+
+    Raises:
+        ConfigError: it would.
+    """
+    errors = examine(file, AnyKey(), text=text).errors
+    if errors:
+        raise errors[0]
+    write_file(file, text)

@@ -15,8 +15,8 @@ from msgspec import structs
 
 from pointsman.config.convert import choices, given, is_pool, keys, list_of
 from pointsman.config.serving import HASHED
-from pointsman.config.shapes import File
-from pointsman.model_choice.pools import TierModel
+from pointsman.config.shapes import Config
+from pointsman.model_choice.chains import TierModel
 from pointsman.toml_source import KeyPath
 from pointsman.upstreams.port import JsonTemplate, ProxyUrl, Secret, Template
 
@@ -40,7 +40,7 @@ def schema(version: str) -> dict[str, object]:
         version: Of Pointsman, for ``$id`` and in the title.
     """
     head = {"$schema": _DRAFT, "$id": f"urn:pointsman:config:{version}", "title": f"Pointsman {version}"}
-    return head | _table(File, ())
+    return head | _table(Config, ())
 
 
 def _table(of: type[msgspec.Struct], path: KeyPath) -> dict[str, object]:

@@ -12,12 +12,12 @@ from typing import Final
 import msgspec
 
 from pointsman import catalogue
-from pointsman.config._check import check
+from pointsman.config._check import check, check_files
 from pointsman.config.applications import application_at
 from pointsman.config.convert import Converter, Problem
-from pointsman.config.files import of_project, read
-from pointsman.config.shapes import Config, File, Sections
-from pointsman.config.trust import FoundFile, check_trust
+from pointsman.config.files import FoundFile, check_trust, of_project, read
+from pointsman.config.serving import key_digest
+from pointsman.config.shapes import Config
 from pointsman.decoding import syntax_error
 from pointsman.errors import ConfigError
 from pointsman.tiers import BUILTIN_PROFILES, load_profile
@@ -49,8 +49,8 @@ class Loaded:
 
     config: Config | None
     errors: Sequence[ConfigError]
-    file: File | None = None  # the configuration table by table, with what is known of its models
-    written: File | None = None  # the same as it is written; both None with errors
+    file: Config | None = None  # the configuration table by table, with what is known of its models
+    written: Config | None = None  # the same as it is written; both None with errors
 
 
 class AnyKey(Mapping[str, str]):
@@ -127,19 +127,20 @@ def examine(file: Path, env: Mapping[str, str] = os.environ, *, text: str | None
         return Loaded(None, [_syntax_error(file, text or "", error)])
     directory = Path(file).resolve().parent  # of a plain path: files that it names are no found ones
     converter = Converter(env, directory)
-    written = converter.struct(raw, File, ())
+    written = converter.struct(raw, Config, ())
+    files = list(check_files(converter.paths))
     if written is None:
-        return Loaded(None, _placed(converter.problems, file, text))
+        return Loaded(None, _placed([*converter.problems, *files], file, text))
     try:
         tables = _with_verifier(_known(written))
     except ConfigError as error:
         return Loaded(None, [error])
-    if problems := [*check(tables, directory), *_shadow(tables.shadow.policy)]:
+    if problems := [*check(tables, directory), *files, *_shadow(tables.shadow.policy)]:
         return Loaded(None, _placed(problems, file, text))
     return Loaded(_linked(tables, file), [], tables, written)
 
 
-def _known(tables: File) -> File:
+def _known(tables: Config) -> Config:
     """Fill unset fields of a model from the catalogue."""
     if not tables.models:
         return tables
@@ -151,7 +152,7 @@ def _known(tables: File) -> File:
     return msgspec.structs.replace(tables, models=models)
 
 
-def _with_verifier(tables: File) -> File:
+def _with_verifier(tables: Config) -> Config:
     """Name the first model of tier SIMPLE as the one that verifies, where the file names none."""
     tiers = tables.tiers
     if tiers.verify is None or tiers.verify.model:
@@ -187,30 +188,31 @@ def _shadow(file: Path | None) -> Iterator[Problem]:
         yield Problem(path, str(_syntax_error(file, text, error)))
 
 
-def _linked(tables: File, file: Path) -> Config:
-    sections = {name: getattr(tables, name) for name in Sections.__struct_fields__}
-    if tables.tiers.profile not in BUILTIN_PROFILES:
-        profile = str(file.resolve().parent / tables.tiers.profile)
-        sections["tiers"] = msgspec.structs.replace(tables.tiers, profile=profile)
-    ledger = msgspec.structs.replace(tables.ledger, path=of_project(tables.ledger.path, Path.cwd()))
-    sections["ledger"] = ledger
-    if tables.capabilities.application:
-        placed = application_at(tables.capabilities.application, file.resolve().parent)
-        sections["capabilities"] = msgspec.structs.replace(tables.capabilities, application=placed)
-    upstreams = tables.upstreams
-    models = {name: _placed_at(model, upstreams[model.upstream]) for name, model in tables.models.items()}
-    return Config(**sections, models=models, server=_server(tables), source=str(file))
+def _linked(tables: Config, file: Path) -> Config:
+    tiers, capabilities, upstreams = tables.tiers, tables.capabilities, tables.upstreams
+    folder = file.resolve().parent
+    if tiers.profile not in BUILTIN_PROFILES:
+        tiers = msgspec.structs.replace(tiers, profile=str(folder / tiers.profile))
+    if named := capabilities.application:
+        capabilities = msgspec.structs.replace(capabilities, application=application_at(named, folder))
+    return msgspec.structs.replace(
+        tables,
+        tiers=tiers,
+        ledger=msgspec.structs.replace(tables.ledger, path=of_project(tables.ledger.path, Path.cwd())),
+        capabilities=capabilities,
+        models={name: _placed_at(model, upstreams[model.upstream]) for name, model in tables.models.items()},
+        server=_server(tables),
+        source=str(file),
+    )
 
 
-def _server(tables: File) -> ServerSpec:
-    """How the gateway listens, with the keys of both tables."""
-    server = tables.server.spec()
-    if not tables.keys:
-        return server
+def _server(tables: Config) -> ServerSpec:
+    """How the gateway listens: nothing of the keys of both tables but their digests and names."""
+    listed = tuple(map(key_digest, tables.server.written_keys))
     named = [(name, each) for name, key in tables.keys.items() for each in (key.sha256, *key.more_sha256)]
-    names = (*map(caller_name, server.keys), *(name for name, _ in named))
-    digests = (bytes.fromhex(digest) for _, digest in named)
-    return msgspec.structs.replace(server, keys=(*server.keys, *digests), names=names)
+    names = (*map(caller_name, listed), *(name for name, _ in named)) if named else ()
+    keys = (*listed, *(bytes.fromhex(digest) for _, digest in named))
+    return msgspec.structs.replace(tables.server, written_keys=(), keys=keys, names=names)
 
 
 def _placed_at(model: ModelSpec, upstream: UpstreamSpec) -> ModelSpec:

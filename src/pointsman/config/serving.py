@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, field
 
 from pointsman.config.files import state_file
-from pointsman.upstreams.port import Limits, Secret, ServerSpec, Template, hash_key
+from pointsman.upstreams.port import Secret, Template, hash_key
 
 #: How a key is written whose hash alone is known.
 HASHED: Final = "sha256:"
@@ -140,84 +140,6 @@ class AccessSpec(msgspec.Struct, frozen=True, kw_only=True):
             "`max_output_tokens` is lower."
         ),
     ] = 4_096  # an agent's answer has 500 in the middle; what is used beyond is settled all the same
-
-
-class ServerTable(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the gateway listens, who may call it, and its limits."""
-
-    host: Annotated[str, Meta(description="Address to bind. Other than loopback needs `keys`.")] = (
-        ServerSpec().host
-    )
-    port: Annotated[int, Meta(ge=0, le=65_535, description="Port to bind; 0 selects a free port.")] = (
-        ServerSpec().port
-    )
-    keys: Annotated[
-        tuple[Secret, ...],
-        Meta(
-            description='Keys callers may present: `"${NAME}"`, or `"sha256:…"`. None, and none in `[keys]`: '
-            "no key is required."
-        ),
-    ] = ()
-    workers: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=64,
-            description="Processes that serve the address together; see "
-            "[Several processes](../how-to/deploy.md). The limits below hold for each.",
-        ),
-    ] = ServerSpec().workers
-    limits: Annotated[Limits, Meta(description="Limits of a request.")] = Limits()
-    drain_notice: Annotated[
-        float,
-        Meta(
-            ge=0,
-            description="Seconds after SIGTERM for which new connections are still accepted while "
-            "`/health/ready` answers 503; skipped if nobody asked it within the last minute.",
-        ),
-    ] = ServerSpec().drain_notice
-    drain: Annotated[
-        float,
-        Meta(
-            ge=0,
-            description="Seconds that open responses get to finish after that (graceful shutdown).",
-        ),
-    ] = ServerSpec().drain
-    # as the HTML standard advises for server-sent events (section 9.2.7)
-    keep_alive: Annotated[
-        float,
-        Meta(
-            ge=0,
-            description="Seconds of silence after which a stream gets a comment, or in the Messages format a "
-            "`ping`, so that no proxy closes it while the model thinks; 0: never.",
-        ),
-    ] = ServerSpec().keep_alive
-    passthrough: Annotated[
-        str | None,
-        Meta(description="Upstream that serves other paths below `/v1`; default: none does."),
-    ] = None
-    router_command: Annotated[
-        bool,
-        Meta(
-            description="In-band commands: answer a message that begins with `/router` in the gateway, "
-            "without calling a model, and take `/caps:off` off the beginning of a message."
-        ),
-    ] = False
-
-    def spec(self) -> ServerSpec:
-        """Return the same with nothing of the keys but their digests."""
-        return ServerSpec(
-            host=self.host,
-            port=self.port,
-            keys=tuple(key_digest(key) for key in self.keys),
-            workers=self.workers,
-            limits=self.limits,
-            passthrough=self.passthrough or "",
-            drain_notice=self.drain_notice,
-            drain=self.drain,
-            keep_alive=self.keep_alive,
-            router_command=self.router_command,
-        )
 
 
 def key_digest(key: Secret) -> bytes:

@@ -19,15 +19,14 @@ from pointsman.config.serving import (
     AccessSpec,
     ExtProcSpec,
     KeySpec,
-    ServerTable,
     TeamSpec,
     TelemetrySpec,
 )
 from pointsman.decision.decision import TextMode
 from pointsman.decision.policy import DomainSettings
 from pointsman.guidance import GuidancePolicy
+from pointsman.model_choice.chains import Pool, Served, pools
 from pointsman.model_choice.choice import Switching
-from pointsman.model_choice.pools import Pool, Served, pools
 from pointsman.tiers import EscalationPolicy, LearnedRouterSettings, ProjectSettings, RoleTiers, Verification
 from pointsman.upstreams.port import Secret, ServerSpec, UpstreamSpec
 from pointsman.vocabulary import DAY, Mode, ModelSpec, Tier
@@ -49,13 +48,13 @@ def demo_ledger() -> Path:
 
 
 class LearnedRouterSpec(LearnedRouterSettings, frozen=True, kw_only=True):
-    """A router trained on your own outcomes. The profile decides prompts that are out of distribution."""
+    """A router trained on recorded outcomes. The profile decides prompts that are out of distribution."""
 
     file: Annotated[Path, Meta(description="Learned router file, written by `pointsman fit tiers`.")]
 
 
 class ProjectsSpec(ProjectSettings, frozen=True, kw_only=True):
-    """Tiers by project, learned from own outcomes. Without this table no project has a tier of its own."""
+    """Tiers by project, learned from recorded outcomes. Without this table all projects are decided alike."""
 
     file: Annotated[Path, Meta(description="File of projects, written by `pointsman fit projects`.")]
 
@@ -367,8 +366,11 @@ class ShadowSpec(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
 
-class Sections(msgspec.Struct, frozen=True, kw_only=True):
-    """The tables that are the same in the file and in the program."""
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything an operator can set.
+
+    Once loaded, models have the formats of their upstream, and the server the digests of all keys.
+    """
 
     upstreams: dict[str, UpstreamSpec] = field(default_factory=dict)
     tiers: TiersSpec = field(default_factory=TiersSpec)
@@ -395,18 +397,7 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True):
     teams: dict[str, TeamSpec] = field(default_factory=dict)
     access: AccessSpec = field(default_factory=AccessSpec)
     ext_proc: ExtProcSpec = field(default_factory=ExtProcSpec)
-
-
-class File(Sections, frozen=True, kw_only=True):
-    """The file as it is written."""
-
-    models: dict[str, ModelSpec] = field(default_factory=dict)
-    server: ServerTable = field(default_factory=ServerTable)
-
-
-class Config(Sections, frozen=True, kw_only=True):
-    """Everything an operator can set. Models come with the formats of their upstream."""
-
     models: dict[str, ModelSpec] = field(default_factory=dict)
     server: ServerSpec = field(default_factory=ServerSpec)
-    source: str = ""  # the file it was read from; empty when there was none
+    #: The file it was read from; empty when there was none.
+    source: Annotated[str, Meta(extra={"derived": True})] = ""

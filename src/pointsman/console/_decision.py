@@ -6,41 +6,28 @@ import csv
 import io
 import time
 from collections.abc import Callable
-from typing import Final
 
 from pointsman.console._marks import marked
 from pointsman.console._names import names_of
-from pointsman.console._policy_text import engine_of, version_choices
+from pointsman.console._policy import engine_of, version_choices
 from pointsman.console._svg import score_bar
 from pointsman.console._view import GatewayView, Missing, Page, Redirect, Unusable, Visit
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import PARTS
 from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
-from pointsman.diagnostics.explained import describe_selection
-from pointsman.diagnostics.prices import STAGES
+from pointsman.diagnostics.explained import STAGES, describe_selection
 from pointsman.errors import PointsmanError
 from pointsman.factory import policy_toml
 from pointsman.printable import TextTable
 from pointsman.reports.outcomes import kept_answers
 from pointsman.reports.replay import served
 from pointsman.reports.replay_period import decide_again as again
-from pointsman.reports.usage import HASHED, cost, usage
+from pointsman.reports.usage import HASHED, NOT_ASKED, cost, usage
 from pointsman.stores.ledger import Attempt, Record
 from pointsman.stores.ledger.export import Format, export, record
 from pointsman.stores.ledger.outcome_reports import report
 from pointsman.tiers import Explanation, explain
-
-__all__ = ["decide_again", "decision", "outcome_of", "record_of", "set_outcome"]
-
-#: Why a model was not asked (``Attempt.error``).
-_NOT_ASKED: Final = {
-    "breaker": "not asked: its circuit breaker is open",
-    "credential": "not asked: its upstream takes the caller's own credential, and there was none",
-    "budget": "not asked: the budget of the key or its team has no room for it",
-    "rate": "not asked: a rate limit of the key or its team is used up",
-    "translation": "not asked: the request cannot be translated for it",
-}
 
 
 def decision(visit: Visit) -> Page:
@@ -175,7 +162,7 @@ def _explained(engine: Engine, decided: Decision, words: str | None) -> Explanat
 def _attempt(view: GatewayView, attempt: Attempt) -> dict[str, object]:
     used = usage(attempt)
     paid = cost(view.config.models.get(attempt.model), used) if used else None
-    return {"attempt": attempt, "cost": paid, "not_asked": _NOT_ASKED.get(attempt.error, "")}
+    return {"attempt": attempt, "cost": paid, "not_asked": NOT_ASKED.get(attempt.error, "")}
 
 
 def _compared(view: GatewayView, engine: Engine, wanted: str, version: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The filters of the list of decisions: read from an address, and written into one."""
+"""Filters of the lists: read from an address, written into one, and asked of the ledger."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from pointsman.console._view import Unusable, Visit
-from pointsman.stores.ledger.reading import DecisionFilter, Position
-
-__all__ = ["FILTERS", "PERIOD", "PERIODS", "filter_of", "page_after", "page_of", "period_of",
-           "time_of"]  # fmt: skip
+from pointsman.console._view import GatewayView, Unusable, Visit
+from pointsman.reports.usage import priced
+from pointsman.stores.ledger import Record
+from pointsman.stores.ledger.reading import DecisionFilter, DecisionRow, Page, Position
 
 #: Periods of the time picker, in seconds.
 PERIODS: Final = {"15m": 900, "1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800, "30d": 2_592_000}
@@ -113,3 +112,21 @@ def page_after(query: Sequence[tuple[str, str]], place: Position) -> Mapping[str
     """Return the query of the page after."""
     kept = {key: value for key, value in query if value and key != "before"}
     return {**kept, "before": f"{place[0]!r}_{place[1]}"}
+
+
+def newest(view: GatewayView, limit: int) -> tuple[DecisionRow, ...]:
+    """Return the newest decisions, the newest first."""
+    return search(view, DecisionFilter(), None, limit).rows
+
+
+def newest_records(view: GatewayView, limit: int) -> list[Record]:
+    """Return the newest decisions with all that belongs to each, the oldest first; more at equal times."""
+    rows = view.ledger.search(DecisionFilter(), limit=limit).rows
+    return list(view.ledger.records(since=rows[-1].at)) if rows else []
+
+
+def search(view: GatewayView, wanted: DecisionFilter, before: Position | None, limit: int) -> Page:
+    """Return a page of decisions, the newest first, with their costs at the configured prices."""
+    models = view.config.models
+    found = view.ledger.search(wanted, before=before, limit=limit, models=models)
+    return found._replace(rows=priced(found.rows, models))

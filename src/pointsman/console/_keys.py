@@ -9,27 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from pointsman.access import KeyRow, Limit, overview, store_kind
-from pointsman.config.new_key import NewKey, new_key, write_key
-from pointsman.console._roles import console_role
+from pointsman.config.edit import NewKey, new_key, write_key
+from pointsman.console._login import console_role
 from pointsman.console._view import GatewayView, Page, Unusable, Visit
 from pointsman.errors import PointsmanError, RoleForbids
 from pointsman.printable import TextTable
-
-__all__ = ["keys_page", "make_key"]
 
 log = logging.getLogger(__name__)
 
 _COLUMNS: Final = ("what", "name", "team", "role", "state", "expires", "models", "tiers",
                    "limit", "per", "most", "used", "left", "ends_at")  # fmt: skip
-
-
-def keys_page(visit: Visit) -> Page:
-    """Show keys and teams.
-
-    Raises:
-        RoleForbids: a viewer asks.
-    """
-    return _page(visit)
 
 
 def make_key(visit: Visit) -> Page:
@@ -49,9 +38,9 @@ def make_key(visit: Visit) -> Page:
         made = new_key(name, team)
         write_key(Path(visit.view.config.source), made)
     except PointsmanError as error:
-        return _page(visit, error=error)
+        return keys_page(visit, error=error)
     log.info("the console made a key for %s, as %s asked", name, visit.session.caller or "this machine")
-    return _page(visit, made=made)
+    return keys_page(visit, made=made)
 
 
 def _check_admin(visit: Visit) -> None:
@@ -59,7 +48,12 @@ def _check_admin(visit: Visit) -> None:
         raise RoleForbids("the page Keys is for admins", hint='role = "admin" in [keys.NAME]')
 
 
-def _page(visit: Visit, *, made: NewKey | None = None, error: PointsmanError | None = None) -> Page:
+def keys_page(visit: Visit, *, made: NewKey | None = None, error: PointsmanError | None = None) -> Page:
+    """Show keys and teams, a key that was made just now, and the error of a form.
+
+    Raises:
+        RoleForbids: a viewer asks.
+    """
     view = visit.view
     _check_admin(visit)
     access = view.access

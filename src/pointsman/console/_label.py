@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from pointsman.console._decision import outcome_of, record_of
-from pointsman.console._fits import Fits, can_fit, is_in_use
+from pointsman.console._jobs import Fits, can_fit, is_in_use
 from pointsman.console._marks import marked
 from pointsman.console._view import GatewayView, Page, Redirect, Visit
 from pointsman.errors import PointsmanError
@@ -19,8 +19,6 @@ from pointsman.reports.outcomes import Scored, kept_answers, scored
 from pointsman.reports.usage import HASHED
 from pointsman.stores.ledger.export import record
 from pointsman.tiers import explain
-
-__all__ = ["CHOICES", "Labels"]
 
 #: Seconds for which the queue is kept: to order it again after each label would cost a second each time.
 _FRESH: Final = 30.0
@@ -60,10 +58,6 @@ class Labels:
         self._read_at = float("-inf")
         self._done: dict[str, None] = {}  # labelled or put off, the latest last
 
-    def page(self, visit: Visit) -> Page:
-        """Show the next decision."""
-        return self._page(visit)
-
     def label(self, visit: Visit) -> Page | Redirect:
         """Record a label, or put a decision off, and show the next one."""
         wanted = visit.parts["id"]
@@ -71,7 +65,7 @@ class Labels:
             try:
                 outcome_of(visit, record_of(visit))
             except PointsmanError as error:
-                return self._page(visit, error)
+                return self.page(visit, error)
             self.note(visit.view, wanted)
             if any(not each.is_labelled for each in kept_answers(record_of(visit))):
                 return Redirect("/console/label")  # to the other answer
@@ -90,7 +84,8 @@ class Labels:
             if found is not None:
                 self._scored[wanted] = found
 
-    def _page(self, visit: Visit, error: PointsmanError | None = None) -> Page:
+    def page(self, visit: Visit, error: PointsmanError | None = None) -> Page:
+        """Show the next decision, and the error of a form that was sent before."""
         view = visit.view
         state, waiting, known, counted = self._waiting(view)
         pairs = count_pairs(counted)
@@ -101,7 +96,7 @@ class Labels:
             "is_complete": state.is_complete,
             "is_text_kept": state.is_text_kept,
             "choices": CHOICES,
-            "latest_fit": self._fits.latest(),
+            "latest_fit": next((job.id for job in self._fits.all()), ""),
             "is_fit_used": is_in_use(view.config),
             "can_fit": can_fit(),
             "error": error,

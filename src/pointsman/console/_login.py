@@ -1,4 +1,4 @@
-"""Access to the console: sessions of browsers, and the token that each change must carry.
+"""Access to the console: roles, checks of each request, sessions of browsers, and the token of each change.
 
 The cookie holds a random session and never a key. Without keys there is no login: the gateway then listens on
 loopback alone, and one token, drawn at the start, guards the changes (docs/decisions/0163).
@@ -9,16 +9,110 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
+from urllib.parse import parse_qsl, urlsplit
 
+from starlette.requests import Request
+
+from pointsman.access import grants
 from pointsman.config import Config
-from pointsman.console._roles import console_role
-from pointsman.errors import Unauthorized
+from pointsman.errors import Forbidden, RoleForbids, TooLarge, Unauthorized
+from pointsman.remembering import Bounded
 from pointsman.upstreams.port import hash_key
 
-__all__ = ["COOKIE", "Logins", "Session"]
+ConsoleRole: TypeAlias = Literal["viewer", "admin", ""]
+
+#: Posted forms that change nothing for others: what a viewer may send.
+_OF_VIEWERS = ("/console/logout", "/console/try", "/console/try.json", "/console/try.csv")
+
+
+def console_role(config: Config, caller: str, clock: Callable[[], float] = time.time) -> ConsoleRole:
+    """Return the console role of a caller; empty if it may not open the console.
+
+    Without keys everybody on this machine is an admin; so are the keys that [console] ``callers`` names, and
+    the only caller there is. Others are what their role says. A key that is no longer valid is nothing.
+    """
+    if not config.server.keys:
+        return "admin"
+    grant = grants({caller: config.keys[caller]}, config.teams).get(caller) if caller in config.keys else None
+    if grant is not None:
+        try:
+            grant.admit(clock())
+        except Forbidden:
+            return ""
+        if grant.role == "admin":
+            return "admin"
+    if caller in config.console.callers:
+        return "admin"
+    if grant is not None and grant.role == "viewer":
+        return "viewer"
+    callers = {config.server.caller(number) for number in range(len(config.server.keys))}
+    return "admin" if callers == {caller} and not config.console.callers else ""
+
+
+def check_change(role: ConsoleRole, path: str) -> None:
+    """Refuse a change by a viewer.
+
+    Raises:
+        RoleForbids: it is one.
+    """
+    if role == "viewer" and path not in _OF_VIEWERS and not path.endswith("/again"):
+        raise RoleForbids(
+            "a viewer changes nothing here", hint='role = "admin" in [keys.NAME] lets a key do that'
+        )
+
+
+#: Bytes of a posted form: a policy or a whole request to try.
+MOST_BYTES: Final = 256 << 10
+_MOST_FIELDS: Final = 64
+
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+HEADERS: Final = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+
+
+def check_origin(request: Request) -> None:
+    """Keep pages of other origins out. Which hosts may be asked for without keys is the gateway's to check.
+
+    Raises:
+        Unauthorized: the page that asks is of another origin.
+    """
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != request.headers.get("host", ""):
+        raise Unauthorized("this request comes from a page of another origin")
+    if request.method == "POST" and request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        raise Unauthorized("this form comes from a page of another origin")
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """Return the fields of a posted form; of a repeated one the last. Lines end as elsewhere.
+
+    Raises:
+        TooLarge: it has too many bytes or fields.
+    """
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MOST_BYTES:
+            raise TooLarge(f"a form of the console has at most {MOST_BYTES} bytes")
+    try:
+        pairs = parse_qsl(
+            body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MOST_FIELDS
+        )
+    except ValueError:
+        raise TooLarge(f"a form of the console has at most {_MOST_FIELDS} fields") from None
+    # A browser ends the lines of a text area with "\r\n".
+    return {name: value.replace("\r\n", "\n") for name, value in pairs}
+
 
 COOKIE: Final = "pointsman_console"
 
@@ -59,9 +153,9 @@ class Logins:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock: Final = clock
-        self._sessions: Final[OrderedDict[str, Session]] = OrderedDict()
+        self._sessions: Final = Bounded[str, Session](MOST_SESSIONS)
         #: When a wrong key came from an address, within the last minute.
-        self._failures: Final[OrderedDict[str, deque[float]]] = OrderedDict()
+        self._failures: Final = Bounded[str, deque[float]](_ADDRESSES)
         self._local: Final = Session("", secrets.token_urlsafe(_BYTES))
 
     def find(self, cookie: str, config: Config) -> Session | None:
@@ -92,17 +186,13 @@ class Logins:
             raise Unauthorized(f"the key of {caller} may not open the console", hint=_CALLERS)
         ends = now + config.console.login_hours * 3600
         session = Session(secrets.token_urlsafe(_BYTES), secrets.token_urlsafe(_BYTES), caller, ends)
-        self._sessions[session.id] = session
-        while len(self._sessions) > MOST_SESSIONS:
-            self._sessions.popitem(last=False)
+        self._sessions.keep(session.id, session)
         return session
 
     def _has_failed(self, address: str, now: float) -> bool:
         """Count a wrong key; return whether too many came from this address."""
-        times = self._failures.setdefault(address, deque(maxlen=MOST_FAILURES + 1))
-        self._failures.move_to_end(address)
-        while len(self._failures) > _ADDRESSES:
-            self._failures.popitem(last=False)
+        times = self._failures.get(address, deque(maxlen=MOST_FAILURES + 1))
+        self._failures.keep(address, times)
         times.append(now)
         return len(times) > MOST_FAILURES and now - times[0] < _MINUTE
 

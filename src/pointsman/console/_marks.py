@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 
 from pointsman.tiers import Contribution
 
-__all__ = ["Piece", "marked"]
-
 #: Characters of a text that are shown, and words that are looked for in it.
 MOST_SHOWN: Final = 20_000
 _MOST_WORDS: Final = 200

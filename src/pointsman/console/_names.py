@@ -10,8 +10,6 @@ from pointsman.decision.decision import Decision
 from pointsman.reports.usage import HASHED
 from pointsman.stores.ledger import Search
 
-__all__ = ["SessionName", "name_of", "names_of"]
-
 #: Characters of the first words.
 _LONGEST: Final = 60
 #: What no person reads: a UUID, or sixteen letters and digits in a run.

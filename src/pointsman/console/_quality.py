@@ -6,22 +6,28 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-from pointsman.console._reading import newest_records, search
-from pointsman.console._spending import Kept
+from pointsman.console._filters import newest_records, search
+from pointsman.console._home import Kept
 from pointsman.console._svg import Chart, points_chart
 from pointsman.console._view import GatewayView, Page, Visit
 from pointsman.errors import PointsmanError
 from pointsman.learning.picture import Picture, curve_svg
-from pointsman.reports.drift import Drift, drift
-from pointsman.reports.good_enough import LEVEL, LOOKS, GoodEnough, good_enough
-from pointsman.reports.guidance_report import GuidanceReport, guidance_report
+from pointsman.reports.guidance import GuidanceReport, guidance_report
+from pointsman.reports.labels import LEVEL, LOOKS, GoodEnough, good_enough
 from pointsman.reports.projects import ProjectReport, clients_of, uses
-from pointsman.reports.quality import Curve, Observed, Point, observed, read_curve, router_quality
+from pointsman.reports.quality import (
+    Curve,
+    Drift,
+    Observed,
+    Point,
+    drift,
+    observed,
+    read_curve,
+    router_quality,
+)
 from pointsman.stores.ledger import DecisionFilter
 from pointsman.tiers import LearnedRouter
 from pointsman.tiers.projects import ProjectPolicy
-
-__all__ = ["configured_curve", "quality"]
 
 #: Newest decisions that are read whole, and labelled ones whose summaries are.
 _LOOKED_AT: Final = 5_000

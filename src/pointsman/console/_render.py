@@ -17,8 +17,6 @@ from markupsafe import Markup
 from pointsman.prices import dollars
 from pointsman.printable import Block, html_text, printable
 
-__all__ = ["STATIC", "fingerprint", "render", "visible"]
-
 _HERE: Final = Path(__file__).parent
 STATIC: Final = _HERE / "static"
 

@@ -18,12 +18,10 @@ from pointsman.decision.policy import Policy
 from pointsman.errors import PointsmanError
 from pointsman.printable import TextTable
 from pointsman.reports.savings import Savings, SavingsCalculator, usual_baseline
-from pointsman.reports.summary import UsageRow, usage_by_model
+from pointsman.reports.usage import UsageRow, usage_by_model
 from pointsman.stores.ledger import Totals
 from pointsman.stores.ledger.reading import PartTotals, TurnTotals
 from pointsman.vocabulary import Tier
-
-__all__ = ["savings_page"]
 
 _USUAL: Final = "30d"
 _COLUMNS: Final = (

@@ -7,7 +7,7 @@ from itertools import groupby, islice
 from typing import Final, NamedTuple
 
 from pointsman.console._names import name_of
-from pointsman.console._policy_text import engine_of, version_choices
+from pointsman.console._policy import engine_of, version_choices
 from pointsman.console._view import GatewayView, Missing, Page, Visit
 from pointsman.decision.decision import Decision
 from pointsman.printable import TextTable
@@ -18,8 +18,6 @@ from pointsman.reports.usage import HASHED, answered, cost, usage
 from pointsman.stores.ledger import Record
 from pointsman.trajectory.step import Step
 from pointsman.vocabulary import ModelSpec, Tier
-
-__all__ = ["Lane", "lane", "session"]
 
 #: Requests of a session that are shown, the first ones.
 MOST_SHOWN: Final = 500

@@ -7,8 +7,6 @@ from typing import Final, NamedTuple
 
 from pointsman.vocabulary import Tier
 
-__all__ = ["Bar", "Chart", "Money", "MoneyBars", "money_bars", "points_chart", "score_bar"]
-
 #: Width of a picture in its own units; the page scales it.
 WIDTH: Final = 1_000
 

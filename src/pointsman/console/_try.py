@@ -9,14 +9,11 @@ from pointsman.console._marks import marked
 from pointsman.console._svg import score_bar
 from pointsman.console._view import Page, Unusable, Visit
 from pointsman.decision.memory import Memory
-from pointsman.diagnostics.explained import Explained, describe_selection, explain_request
-from pointsman.diagnostics.prices import STAGES
+from pointsman.diagnostics.explained import STAGES, Explained, describe_selection, explain_request
 from pointsman.errors import PointsmanError
 from pointsman.printable import TextTable
 from pointsman.vocabulary import AgentRequest, WireFormat
 from pointsman.wire.request import read_request, request_from_text
-
-__all__ = ["try_it"]
 
 #: Columns of the table of dimensions.
 _COLUMNS: Final = ("dimension", "found", "score", "weight", "adds")

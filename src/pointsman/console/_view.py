@@ -14,8 +14,6 @@ from pointsman.errors import PointsmanError, shown
 from pointsman.printable import TextTable
 from pointsman.stores.ledger.port import Ledger
 
-__all__ = ["GatewayView", "Missing", "Page", "Redirect", "Unusable", "Visit"]
-
 
 @dataclass(frozen=True, slots=True)
 class GatewayView:

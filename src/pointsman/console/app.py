@@ -18,22 +18,26 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from pointsman.console import _decision, _decisions, _now, _quality, _savings, _session, _sessions, _try
-from pointsman.console._change import Changes
+from pointsman.console import _decision, _lists, _now, _quality, _savings, _session, _try
 from pointsman.console._filters import FILTERS, PERIOD
-from pointsman.console._fits import Fits
-from pointsman.console._guard import HEADERS, check_origin, read_form
-from pointsman.console._home import Home
+from pointsman.console._home import Changes, Home, Kept
+from pointsman.console._jobs import Fits, Replays
 from pointsman.console._keys import keys_page, make_key
 from pointsman.console._label import Labels
-from pointsman.console._live import Live
-from pointsman.console._login import COOKIE, Logins, Session
+from pointsman.console._login import (
+    COOKIE,
+    HEADERS,
+    Logins,
+    Session,
+    check_change,
+    check_origin,
+    console_role,
+    read_form,
+)
+from pointsman.console._now import Live
 from pointsman.console._policy import Policies
 from pointsman.console._render import STATIC, render
-from pointsman.console._replays import Replays
-from pointsman.console._roles import check_change, console_role
-from pointsman.console._spending import Kept
-from pointsman.console._view import GatewayView, Page, Redirect, Visit
+from pointsman.console._view import GatewayView, Missing, Page, Redirect, Visit
 from pointsman.errors import Overloaded, PointsmanError, Unauthorized
 from pointsman.printable import csv_text
 
@@ -65,7 +69,7 @@ _PARAMETERS: Final[Mapping[str, Sequence[str]]] = {
     "": ("last",),
     "/change": ("from", "to"),
     "/decisions": (*FILTERS, "before", "limit"),
-    "/sessions": _sessions.SESSION_FILTERS,
+    "/sessions": _lists.SESSION_FILTERS,
     "/sessions/{id:path}": ("version",),
     "/savings": ("baseline", "zone", *PERIOD),
     "/policy": ("version",),
@@ -113,9 +117,9 @@ class Console:
             "": home,
             "/now": _now.now,
             "/change": Changes().page,
-            "/decisions": _decisions.decisions,
+            "/decisions": _lists.decisions,
             "/decisions/{id}": _decision.decision,
-            "/sessions": _sessions.sessions,
+            "/sessions": _lists.sessions,
             "/sessions/{id:path}": _session.session,
             "/savings": _savings.savings_page,
             "/quality": partial(_quality.quality, kept=Kept()),
@@ -336,8 +340,6 @@ def _onward(to: str) -> str:
 
 
 def _nothing(visit: Visit) -> Page:
-    from pointsman.console._view import Missing
-
     raise Missing(f"the console has no page {visit.path}")
 
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from pointsman.diagnostics._doctor import Check, diagnose, install_command
-from pointsman.diagnostics.aliases import (
+from pointsman.diagnostics._doctor import (
+    Check,
+    answer_in_band,
+    choose_classifier,
+    describe_check,
+    describe_routing,
+    diagnose,
+    install_command,
+)
+from pointsman.diagnostics.clients import (
     AliasRow,
+    Client,
     TakenId,
+    Verdict,
     describe_aliases,
     describe_taken_ids,
+    describe_verdict,
+    judge_clients,
     list_aliases,
     taken_ids,
 )
-from pointsman.diagnostics.clients import Client, Verdict, describe_verdict, judge_clients
-from pointsman.diagnostics.router import answer_in_band, choose_classifier, describe_check, describe_routing
 
 __all__ = [
     "AliasRow",

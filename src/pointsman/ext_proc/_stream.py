@@ -10,26 +10,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum, auto
+from typing import Any, Final, NamedTuple
 
 from pointsman.access import Grant
 from pointsman.config.serving import ExtProcSpec
 from pointsman.errors import CallerError, Overloaded, Unauthorized
 from pointsman.ext_proc import messages as proto
-from pointsman.ext_proc._callers import (
+from pointsman.ext_proc._envoy import (
     ENDPOINTS,
+    EnvoyExchange,
     admitted,
     body_parts,
     check_passed,
     continued,
+    current,
     immediate,
     is_bounded,
     mutated,
     plain,
     refused,
 )
-from pointsman.ext_proc._envoy import EnvoyExchange, current
 from pointsman.gateway.parts import (
     BodyBudget,
     BodyReservation,
@@ -62,6 +64,67 @@ _REMOVED: Final = ("accept-encoding",)
 _STATUS: Final = re.compile(rb"[1-5][0-9]{2}")
 #: Seconds that the gateway gets to write down a response whose end it has.
 _PATIENCE: Final = 5.0
+
+
+class _Phase(Enum):
+    """How far Envoy has been answered about a request."""
+
+    OPEN = auto()  # its head has been, if it came
+    HELD = auto()  # its head has not been
+    PASSED = auto()  # it goes on
+    ANSWERED = auto()  # with the response, at once
+
+
+class _Modes(NamedTuple):
+    """How Envoy sends bodies."""
+
+    request: int
+    response: int
+
+
+class _Head(NamedTuple):
+    """The head of a request."""
+
+    pseudo: dict[bytes, bytes]
+    headers: Headers
+
+    @property
+    def method(self) -> bytes:
+        return self.pseudo.get(b":method", b"")
+
+    @property
+    def target(self) -> tuple[bytes, bytes]:
+        """Its path and its query."""
+        path, _, query = self.pseudo.get(b":path", b"").partition(b"?")
+        return path, query
+
+    def scope(self, *, has_keys: bool) -> dict[str, Any]:
+        """Return it as ASGI has it, as the gateway is shown it."""
+        path, query = self.target
+        hidden = _HIDDEN if has_keys else _HIDDEN | _HOSTS
+        return {
+            "type": "http",
+            "method": self.method.decode("latin-1"),
+            "path": path.decode("latin-1"),
+            "raw_path": path,
+            "query_string": query,
+            "headers": [pair for pair in self.headers if pair[0] not in hidden],
+        }
+
+    def spoofed(self) -> list[str]:
+        """Return the gateway's headers that the caller sent, a key among them."""
+        return sorted({name.decode("latin-1") for name, _ in self.headers if name.startswith(_OURS)})
+
+    def keys(self, known: Sequence[bytes]) -> Iterator[str]:
+        """Yield the headers that hold a key of the gateway: it goes nowhere."""
+        if not known:
+            return
+        try:
+            theirs = {name for name, _ in caller_credentials(self.headers, known)}
+        except Unauthorized:
+            theirs = set()
+        sent = {name for name, _ in self.headers}
+        yield from (name.decode() for name in (b"authorization", b"x-api-key") if name in sent - theirs)
 
 
 def _read(headers: Any) -> tuple[dict[bytes, bytes], list[tuple[bytes, bytes]]]:
@@ -98,14 +161,12 @@ class ProcessingStream:
         self._reservation = BodyReservation(bodies, state.body_bytes)
         self._spec = spec
         self._count = count
-        self._mode = self._response_mode = _DUPLEX if spec.body_mode == "full_duplex" else _BUFFERED
-        self._sent: Headers = []
-        self._pseudo: dict[bytes, bytes] = {}
+        mode = _DUPLEX if spec.body_mode == "full_duplex" else _BUFFERED
+        self._modes = _Modes(mode, mode)
+        self._head = _Head({}, [])
         self._parts: list[bytes] = []
         self._size = 0
-        self._is_passed = False  # the request goes on as it came
-        self._is_held = False  # its head has not been answered
-        self._is_answered = False  # by Envoy itself, at once
+        self._phase = _Phase.OPEN
         self._grant: Grant | None = None  # of the request's key
         self._exchange: EnvoyExchange | None = None
         self._task: asyncio.Task[None] | None = None
@@ -114,11 +175,11 @@ class ProcessingStream:
 
     async def take(self, message: Any) -> list[Any]:
         """Return the answers to a message; in full duplex there may be none yet."""
-        if self._is_answered:
+        if self._phase is _Phase.ANSWERED:
             return []  # what was on its way goes nowhere
         if self._spec.body_mode == "auto" and message.HasField("protocol_config"):
             config = message.protocol_config
-            self._mode, self._response_mode = config.request_body_mode, config.response_body_mode
+            self._modes = _Modes(config.request_body_mode, config.response_body_mode)
         kind = message.WhichOneof("request")
         match kind:
             case "request_headers":
@@ -152,28 +213,29 @@ class ProcessingStream:
 
     @property
     def _is_duplex(self) -> bool:
-        return self._mode == _DUPLEX
+        return self._modes.request == _DUPLEX
 
     async def _take_head(self, message: Any) -> list[Any]:
-        self._pseudo, self._sent = _read(message.headers)
+        self._head = _Head(*_read(message.headers))
         try:
-            self._grant = admitted(self._state, self._sent)
+            self._grant = admitted(self._state, self._head.headers)
             if why := self._undecided(ends=message.end_of_stream):
                 await self._pass_on(why)
                 return [continued("request_headers", self._cleaned())]
         except (CallerError, Overloaded) as error:
             return [await self._refuse(error)]
-        self._is_held = self._is_duplex
-        return [] if self._is_held else [continued("request_headers")]
+        if self._is_duplex:
+            self._phase = _Phase.HELD
+            return []
+        return [continued("request_headers")]
 
     def _undecided(self, *, ends: bool) -> str:
         """Return why a request is not decided, by its head; empty if it is."""
-        path = self._pseudo.get(b":path", b"").partition(b"?")[0]
-        if self._pseudo.get(b":method") != b"POST" or path not in ENDPOINTS:
+        if self._head.method != b"POST" or self._head.target[0] not in ENDPOINTS:
             return "other_path"
         if ends:
             return "no_body"
-        return "" if self._mode in {_BUFFERED, _PARTIAL, _DUPLEX} else "body_mode"
+        return "" if self._modes.request in {_BUFFERED, _PARTIAL, _DUPLEX} else "body_mode"
 
     async def _pass_on(self, why: str) -> None:
         """Pass the request unchanged.
@@ -182,27 +244,28 @@ class ProcessingStream:
             CallerError: its key may not do that.
             Overloaded: that is unknown.
         """
-        await check_passed(self._state, self._grant, why, self._pseudo.get(b":method", b""), self._sent)
+        await check_passed(self._state, self._grant, why, self._head.method, self._head.headers)
         self._count(why)
         self._reservation.release()
-        self._is_passed, self._is_held = True, False
+        self._phase = _Phase.PASSED
 
     async def _refuse(self, error: CallerError | Overloaded) -> Any:
         """Answer in the place of an upstream."""
         self._count("answered")
         self._parts.clear()
         self._reservation.release()
-        self._is_answered = True
+        self._phase = _Phase.ANSWERED
         return await refused(error, self._scope())
 
     def _cleaned(self) -> Any:
         """Return headers removed from a request that passes unchanged: none if no key is required."""
-        removed = [*self._spoofed(), *self._our_keys()] if self._state.server.keys else []
+        keys = self._state.server.keys
+        removed = [*self._head.spoofed(), *self._head.keys(keys)] if keys else []
         return proto.CommonResponse(header_mutation=mutated((), removed)) if removed else None
 
     async def _take_body(self, message: Any) -> list[Any]:
         body, ends = message.body, message.end_of_stream
-        if self._is_passed:
+        if self._phase is _Phase.PASSED:
             return [plain("request_body", streams=self._is_duplex, body=body, ends=ends)]
         self._parts.append(body)
         self._size += len(body)
@@ -210,7 +273,7 @@ class ProcessingStream:
             self._reservation.take(len(body))
         except Overloaded:
             return await self._as_it_came("overloaded", ends=ends)
-        is_cut = self._mode == _PARTIAL and not ends
+        is_cut = self._modes.request == _PARTIAL and not ends
         if is_cut or self._size > self._state.server.limits.body_bytes:
             return await self._as_it_came("too_large", ends=ends)
         if self._is_duplex:
@@ -218,12 +281,12 @@ class ProcessingStream:
         return await self._decide()
 
     async def _take_trailers(self) -> list[Any]:
-        decided = await self._decide() if self._is_held else []
-        return decided if self._is_answered else [*decided, continued("request_trailers")]
+        decided = await self._decide() if self._phase is _Phase.HELD else []
+        return decided if self._phase is _Phase.ANSWERED else [*decided, continued("request_trailers")]
 
     async def _as_it_came(self, why: str, *, ends: bool) -> list[Any]:
         """Pass a request after a part or all of its body, if its key allows that."""
-        body, was_held = b"".join(self._parts), self._is_held
+        body, was_held = b"".join(self._parts), self._phase is _Phase.HELD
         try:
             await self._pass_on(why)
         except (CallerError, Overloaded) as error:
@@ -255,7 +318,7 @@ class ProcessingStream:
         if not status or (may_pass and not is_bounded(self._grant)):
             return await self._as_it_came("unknown_format" if status in _OF_FORM else "failed", ends=ends)
         self._count("answered")
-        self._is_answered = True
+        self._phase = _Phase.ANSWERED
         return [immediate(status, headers, b"".join(parts))]
 
     def _changed(self, body: bytes, *, ends: bool) -> Iterator[Any]:
@@ -263,13 +326,12 @@ class ProcessingStream:
         self._parts.clear()
         is_new = self._spec.replace_body and body != sent
         body = body if is_new else sent
-        self._is_passed = True
+        was_held, self._phase = self._phase is _Phase.HELD, _Phase.PASSED
         headers, removed = self._request_headers()
         if is_new:
             headers.append((b"content-length", b"%d" % len(body)))
         common = proto.CommonResponse(header_mutation=mutated(headers, removed), clear_route_cache=True)
-        if self._is_held:
-            self._is_held = False
+        if was_held:
             yield continued("request_headers", common)
             yield from body_parts("request_body", body, ends=ends)
             return
@@ -285,12 +347,8 @@ class ProcessingStream:
             called = target.model.id if self._spec.model_value == "id" else target.model.name
             headers += [(name.lower().encode(), header_value(called)) for name in self._spec.model_headers]
         ours = {name.decode("latin-1") for name, _ in headers}
-        spoofed = [name for name in self._spoofed() if name not in ours]
-        return headers, [*_REMOVED, *spoofed, *self._our_keys()]
-
-    def _spoofed(self) -> list[str]:
-        """Return the gateway's headers that the caller sent, a key among them."""
-        return sorted({name.decode("latin-1") for name, _ in self._sent if name.startswith(_OURS)})
+        spoofed = [name for name in self._head.spoofed() if name not in ours]
+        return headers, [*_REMOVED, *spoofed, *self._head.keys(self._state.server.keys)]
 
     def _target(self) -> Target | None:
         """Return the model that must answer."""
@@ -305,18 +363,6 @@ class ProcessingStream:
         found = response_headers(decision, self._target(), 1, 0.0, {}, None)
         told = (b"tier", b"decision-id", b"model")
         return [pair for pair in found if pair[0].removeprefix(_OURS) in told]
-
-    def _our_keys(self) -> Iterator[str]:
-        """Yield the headers that hold a key of the gateway: it goes nowhere."""
-        keys = self._state.server.keys
-        if not keys:
-            return
-        try:
-            theirs = {name for name, _ in caller_credentials(self._sent, keys)}
-        except Unauthorized:
-            theirs = set()
-        sent = {name for name, _ in self._sent}
-        yield from (name.decode() for name in (b"authorization", b"x-api-key") if name in sent - theirs)
 
     async def _run(self, exchange: EnvoyExchange, body: bytes) -> None:
         """Serve the request by the gateway, as if it had come over HTTP."""
@@ -346,16 +392,7 @@ class ProcessingStream:
             log.exception("a request failed inside the gateway")
 
     def _scope(self) -> dict[str, Any]:
-        path, _, query = self._pseudo.get(b":path", b"").partition(b"?")
-        hidden = _HIDDEN if self._state.server.keys else _HIDDEN | _HOSTS
-        return {
-            "type": "http",
-            "method": self._pseudo.get(b":method", b"").decode("latin-1"),
-            "path": path.decode("latin-1"),
-            "raw_path": path,
-            "query_string": query,
-            "headers": [pair for pair in self._sent if pair[0] not in hidden],
-        }
+        return self._head.scope(has_keys=bool(self._state.server.keys))
 
     def _take_response(self, message: Any) -> Any:
         exchange = self._exchange
@@ -364,7 +401,7 @@ class ProcessingStream:
         pseudo, headers = _read(message.headers)
         status = pseudo.get(b":status", b"")
         exchange.begin(int(status) if _STATUS.fullmatch(status) else 0, headers)
-        if message.end_of_stream or self._response_mode == _NONE:
+        if message.end_of_stream or self._modes.response == _NONE:
             exchange.finish()
         common = proto.CommonResponse(header_mutation=mutated(self._own_headers()))
         return continued("response_headers", common)
@@ -374,7 +411,7 @@ class ProcessingStream:
             self._exchange.feed(message.body)
             if message.end_of_stream:
                 self._finish()
-        streams = self._response_mode == _DUPLEX
+        streams = self._modes.response == _DUPLEX
         return plain("response_body", streams=streams, body=message.body, ends=message.end_of_stream)
 
     def _finish(self) -> None:

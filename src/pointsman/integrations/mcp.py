@@ -47,7 +47,7 @@ Body = Annotated[
 ]
 Format = Annotated[Literal["chat", "responses", "messages"], Field(description="Of the body.")]
 Session = Annotated[
-    str, Field(max_length=200, description="Go on from the memory of this session; it stays as it is.")
+    str, Field(max_length=200, description="Start from the memory of this session, without changing it.")
 ]
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
@@ -23,6 +22,7 @@ from pointsman.integrations.host import (
     session_name,
     with_added_texts,
 )
+from pointsman.remembering import Bounded
 from pointsman.vocabulary import WireFormat
 
 __all__ = ["ChatFilter", "Feedback"]
@@ -76,9 +76,9 @@ class ChatFilter:
         self._ratings: Final = ratings
         self._hints: Final = hints
         self._clock: Final = clock
-        self._decisions: OrderedDict[str, str] = OrderedDict()  # by message
-        self._reported: OrderedDict[str, str] = OrderedDict()  # ratings, by id
-        self._looked: OrderedDict[str, float] = OrderedDict()  # by user
+        self._decisions = Bounded[str, str](_MOST)  # by message
+        self._reported = Bounded[str, str](_MOST)  # ratings, by id
+        self._looked = Bounded[str, float](_MOST)  # by user
 
     async def inlet(
         self, body: dict[str, Any], user: Mapping[str, Any] | None, metadata: Mapping[str, Any] | None
@@ -93,7 +93,7 @@ class ChatFilter:
         if decision is None:
             return body
         if message := str(about.get("message_id") or ""):
-            _remember(self._decisions, message, decision.id)
+            self._decisions.keep(message, decision.id)
         model = chosen_model(decision, self._models)
         changed = body if model is None else {**body, "model": model}
         if self._hints and (texts := added_texts(decision)):
@@ -105,7 +105,7 @@ class ChatFilter:
         now = self._clock()
         if self._ratings is None or not self._decisions or now < self._looked.get(person, now):
             return
-        _remember(self._looked, person, now + _EVERY)
+        self._looked.keep(person, now + _EVERY)
         try:
             found = self._ratings(person)
             ratings: Iterable[Feedback] = await found if inspect.isawaitable(found) else found
@@ -121,13 +121,6 @@ class ChatFilter:
         said = f"{rating.updated_at} {score}"
         if decision is None or score is None or self._reported.get(rating.id) == said:
             return
-        _remember(self._reported, rating.id, said)
+        self._reported.keep(rating.id, said)
         label, comment = str(data.get("reason") or ""), str(data.get("comment") or "")
         await self.host.report(decision, score, label=label[:_LABEL], comment=comment[:_COMMENT])
-
-
-def _remember(kept: OrderedDict[str, Any], key: str, value: object) -> None:
-    kept[key] = value
-    kept.move_to_end(key)
-    if len(kept) > _MOST:
-        kept.popitem(last=False)

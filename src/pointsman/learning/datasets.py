@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,7 @@ __all__ = [
     "LEAST_CHANCE",
     "LEAST_FOR_POLICY",
     "LEAST_FOR_TIERS",
+    "Features",
     "Graded",
     "PromptOutcome",
     "read_difficulties",
@@ -288,3 +290,13 @@ def _named(place: str, row: _Line, models: Sequence[str]) -> list[float]:
         if name not in scores:
             raise ConfigError(f'no score of model "{name}"', place=place, hint=known)
     return [scores[name] for name in models]
+
+
+class Features(StrEnum):
+    """Input features of a learned router."""
+
+    AUTO = "auto"  # hashed: on the development data an embedding adds nothing (docs/decisions/0060)
+    HASHED = "hashed"
+    STATIC = "static"  # hashed, and a static embedding (extra ``static``)
+    KINDS = "kinds"  # length and kinds of prompts as the prior, a static embedding for the rest
+    SENTENCE = "sentence"  # hashed, and a sentence model (extra ``sentence``)

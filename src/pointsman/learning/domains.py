@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.domains import DomainMemory, DomainSet, DomainTracker
-from pointsman.domains.values import Compound, Part, format_signature, parse_signature, restore_from_signature
+from pointsman.domains.data import Compound, Part, format_signature, parse_signature, restore_from_signature
 from pointsman.evidence import Scanner
 from pointsman.vocabulary import Evidence
 

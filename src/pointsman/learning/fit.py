@@ -16,8 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from pointsman.encoders import StaticEncoder, load_encoder
 from pointsman.encoders.learned_routers import load_kinds, table_hash
 from pointsman.errors import PointsmanError
-from pointsman.learning.datasets import LEAST_FOR_TIERS, PromptOutcome
-from pointsman.learning.features import Features
+from pointsman.learning.datasets import LEAST_FOR_TIERS, Features, PromptOutcome
 from pointsman.learning.kinds_prior import PriorWeights, fitter
 from pointsman.learning.learning import (
     FOLDS,

@@ -14,8 +14,15 @@ from typing import Final
 
 import numpy as np
 
-from pointsman.learning._centres import vector_centres
-from pointsman.learning.learning import LENGTH_SLOPE, Corpus, Fitted, Floats, Rows, fit_weights
+from pointsman.learning.learning import (
+    LENGTH_SLOPE,
+    Corpus,
+    Fitted,
+    Floats,
+    Rows,
+    fit_weights,
+    vector_centres,
+)
 from pointsman.tiers.kinds import SCALE, Kinds, PromptKinds
 from pointsman.tiers.learned_router import KindsHead, LearnedRouter
 from pointsman.vocabulary import Encoder

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pointsman.model_calls import MAX_PARALLEL
-from pointsman.orchestrator._application import Application
+from pointsman.orchestrator._application import (
+    Application,
+    installed_capabilities,
+    load_application,
+    load_capabilities,
+)
 from pointsman.orchestrator._driver import Agent, Approve, Progress
-from pointsman.orchestrator._loading import installed_capabilities, load_application, load_capabilities
 from pointsman.orchestrator._nodes import (
     CapabilityNode,
     ClarifyNode,
@@ -15,9 +19,9 @@ from pointsman.orchestrator._nodes import (
     OrchestratorNode,
     RespondNode,
     TaskExtractionNode,
+    answer_batches,
 )
 from pointsman.orchestrator._plan import NodePrompts
-from pointsman.orchestrator._selecting import answer_batches
 
 __all__ = [
     "MAX_PARALLEL",

@@ -1,9 +1,10 @@
-"""An application: its capabilities, its models and its limits, and the nodes they make."""
+"""An application: its capabilities, models, limits and nodes, and how it is loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -11,15 +12,17 @@ import msgspec
 from msgspec.structs import asdict
 
 from pointsman.capabilities import (
+    Capability,
     CapabilityRegistry,
     ClassificationPromptBuilder,
     LocalScorer,
-    LruCache,
     SelectionPolicy,
     Selector,
     Switches,
+    parse_capabilities,
 )
 from pointsman.config import CapabilitiesSpec, Config
+from pointsman.config.applications import load_named
 from pointsman.encoders import load_encoder
 from pointsman.errors import ConfigError
 from pointsman.orchestrator._nodes import (
@@ -36,12 +39,16 @@ from pointsman.orchestrator._plan import NodePrompts
 from pointsman.orchestrator._tiered_model import TieredModel
 from pointsman.orchestrator.machine import Limits
 from pointsman.orchestrator.state import INFRASTRUCTURE
+from pointsman.plugins import load_all
+from pointsman.remembering import Bounded
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger.port import Writes
-from pointsman.upstreams.chat_model_port import ChatModel
+from pointsman.upstreams import ChatModel
 from pointsman.vocabulary import Encoder
 
 _NO_MODELS: Final[Mapping[str, ChatModel]] = MappingProxyType({})
+#: Selections that are remembered: among 200 capabilities they take some 10 MB.
+_SELECTIONS: Final = 1_024
 _SELECTION: Final = SelectionPolicy.__struct_fields__
 
 
@@ -113,7 +120,7 @@ class Application:
         """Selector of capabilities; reads every guide, so create it once."""
         scorer = LocalScorer(self.registry, self.encoder)
         policy = msgspec.structs.replace(self.policy, model="judge")
-        return Selector(self.registry, scorer, policy, self.judge_prompts, LruCache())
+        return Selector(self.registry, scorer, policy, self.judge_prompts, Bounded(_SELECTIONS))
 
     def nodes(self) -> dict[str, Node]:
         """Every node by name.
@@ -137,3 +144,45 @@ class Application:
         ]
         nodes += [CapabilityNode(each) for each in self.registry.get_all_capabilities() if each.work]
         return {node.name: node for node in nodes}
+
+
+# Capabilities from outside the program: JSON files, installed packages, application files.
+
+
+def load_capabilities(file: Path) -> CapabilityRegistry:
+    """Read a JSON list of capabilities.
+
+    Raises:
+        ConfigError: the file cannot be read, or an entry is wrong; the message names file and entry.
+    """
+    try:
+        return parse_capabilities(file.read_bytes(), str(file))
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror or error}", place=str(file)) from error
+
+
+def installed_capabilities() -> list[Capability]:
+    """Capabilities that installed packages offer, by entry point name: each names one, or a list of them.
+
+    Raises:
+        ConfigError: an entry cannot be loaded, or is no capability; the message names it.
+    """
+    found: list[Capability] = []
+    for entry, offered in load_all("capability"):
+        several = [offered] if isinstance(offered, Capability) else list(offered)
+        if not all(isinstance(each, Capability) for each in several):
+            raise ConfigError(f'the entry point "{entry.name}" ({entry.value}) offers something else')
+        found += several
+    return found
+
+
+def load_application(named: Path | str) -> Application:
+    """Run a Python file and return its ``application``, or import an entry point.
+
+    Raises:
+        ConfigError: there is no such file or entry point, or no application there.
+    """
+    application = load_named(str(named))
+    if not isinstance(application, Application):
+        raise ConfigError("defines no `application`", place=str(named), hint="see examples/assistant.py")
+    return application

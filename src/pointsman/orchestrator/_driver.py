@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pointsman.orchestrator._application import Application
-from pointsman.orchestrator._entries import Refusal
 from pointsman.orchestrator._nodes import CapabilityNode, Node
-from pointsman.orchestrator._recorder import Recorder
 from pointsman.orchestrator.machine import (
     END,
     ErrorClassification,
@@ -21,7 +19,7 @@ from pointsman.orchestrator.machine import (
     decide,
     start_turn,
 )
-from pointsman.orchestrator.progress import failed, missing, refused, succeeded, waited
+from pointsman.orchestrator.progress import Recorder, Refusal, failed, missing, refused, succeeded, waited
 from pointsman.orchestrator.state import TERMINAL, current_step
 
 #: Asks a person whether a step may run: (capability, step) -> yes.

@@ -1,4 +1,4 @@
-"""One reading of a run's state: the inputs of the table's conditions and explanations."""
+"""Inputs of the table's conditions and explanations: a run's state, its errors and its limits."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final
 
+from pointsman.config import RunSpec
 from pointsman.errors import MissingExtra, PointsmanError, UpstreamTimeout, UpstreamUnavailable
-from pointsman.orchestrator.limits import Limits
 from pointsman.orchestrator.state import (
     active_capabilities,
     current_step,
@@ -238,3 +239,75 @@ class Facts:
             "length": len(self.plan or []),
             "step": (self.step or {}).get("capability", "nothing"),
         }
+
+
+# Every limit of a run. Defaults: docs/explanation/routing.md, "Why it ends".
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and how patiently one node is tried again.
+
+    The delay before retry ``n`` (from 0) is ``delay_seconds * backoff_factor ** n``. Source:
+    docs/sources/classification-and-routing.md, "Error handling and retry".
+    """
+
+    max_retries: int = 3
+    delay_seconds: float = 0.5
+    backoff_factor: float = 1.5
+
+    def __post_init__(self) -> None:
+        """Refuse negative counts and delays, and factors that shrink the delay.
+
+        Raises:
+            ValueError: a value is out of range.
+        """
+        if self.max_retries < 0 or self.delay_seconds < 0 or self.backoff_factor < 1:
+            raise ValueError("a retry policy needs max_retries >= 0, delay_seconds >= 0, backoff_factor >= 1")
+
+    def delay(self, retry_count: int) -> float:
+        """Seconds to wait before the retry that follows ``retry_count`` earlier ones."""
+        return float(self.delay_seconds * self.backoff_factor**retry_count)
+
+
+#: Nodes that ask a model recover more slowly than a capability. Source: docs/explanation/routing.md, "Why it
+#: ends".
+NODE_POLICIES: Final[Mapping[str, RetryPolicy]] = MappingProxyType(
+    {
+        "task_extraction": RetryPolicy(3, 1.0, 1.5),
+        "classifier": RetryPolicy(4, 1.0, 1.8),
+        "orchestrator": RetryPolicy(4, 2.0, 2.0),
+    }
+)
+
+
+class Limits(RunSpec, frozen=True, kw_only=True):
+    """Bounds of one run: those of ``[run]``, and how often each node is tried again. A run exceeds none."""
+
+    default_policy: RetryPolicy = RetryPolicy()
+    #: By node or capability name.
+    policies: Mapping[str, RetryPolicy] = NODE_POLICIES
+
+    def __post_init__(self) -> None:
+        """Refuse limits that forbid any run.
+
+        Raises:
+            ValueError: a limit is out of range.
+        """
+        counts = (self.max_reclassifications, self.max_step_retries)
+        if min(counts) < 0 or min(self.max_planning_attempts, self.max_steps) < 1:
+            raise ValueError("limits must be >= 0; max_planning_attempts and max_steps must be >= 1")
+        if self.max_execution_time_seconds <= 0:
+            raise ValueError("max_execution_time_seconds must be > 0")
+
+    def policy(self, node: str) -> RetryPolicy:
+        """The retry policy of a node or capability."""
+        return self.policies.get(node, self.default_policy)
+
+    def retries(self, node: str) -> int:
+        """How often ``node`` may be retried: its policy, and for steps ``max_step_retries`` too."""
+        own = self.policy(node).max_retries
+        return own if node in NODE_POLICIES else min(own, self.max_step_retries)
+
+
+DEFAULT_LIMITS: Final = Limits()

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
 
 from pointsman.capabilities import Capability, CapabilityRegistry, Selection, Selector
+from pointsman.drivers import drive_async
 from pointsman.errors import UpstreamTimeout, UpstreamUnavailable
-from pointsman.model_calls import Ask, ask_models
+from pointsman.model_calls import MAX_PARALLEL, Ask, ask_models, ask_together
 from pointsman.orchestrator._plan import NodePrompts
-from pointsman.orchestrator._selecting import answer_batches
 from pointsman.orchestrator._tiered_model import in_run
 from pointsman.orchestrator.machine import (
     ClassifiedError,
@@ -31,7 +32,7 @@ from pointsman.orchestrator.state import (
     user_input,
     with_result,
 )
-from pointsman.upstreams.chat_model_port import ChatModel
+from pointsman.upstreams import ChatModel
 from pointsman.vocabulary import ModelQuery, ModelReply, Prompt
 
 State = Mapping[str, Any]
@@ -69,24 +70,34 @@ class _Base:
         return classify_error(exc, context)
 
 
-class TaskExtractionNode(_Base):
-    """Turns the conversation into one self-contained task. Bypassed, the person's last words are the task."""
+class _AskingNode(_Base):
+    """A node that asks a model."""
 
-    name = "task_extraction"
+    name = ""
 
     def __init__(self, model: ChatModel, prompts: NodePrompts | None = None) -> None:
         self._model = model
         self._prompts = prompts or NodePrompts()
+
+    async def _ask(self, state: State, system: str, text: str, max_tokens: int) -> str:
+        """Return the answer of the model for this node of a run."""
+        prompt = Prompt(system, text, max_tokens)
+        return await in_run(self._model, self.name, state).complete(prompt, timeout=_TIMEOUT)
+
+
+class TaskExtractionNode(_AskingNode):
+    """Turns the conversation into one self-contained task. Bypassed, the person's last words are the task."""
+
+    name = "task_extraction"
 
     async def execute(self, state: State) -> dict[str, Any]:
         """Set ``task_current_task``."""
         said = user_input(state)
         if state.get("control_task_bypass") or len(state.get("messages") or []) <= 1:
             return {"task_current_task": said}  # a single message has nothing to resolve
-        prompt = Prompt(self._prompts.task_extraction.format(), _conversation(state), _TASK_TOKENS)
-        model = in_run(self._model, self.name, state)
-        task = (await model.complete(prompt, timeout=_TIMEOUT)).strip()
-        return {"task_current_task": task or said}
+        system = self._prompts.task_extraction.format()
+        task = await self._ask(state, system, _conversation(state), _TASK_TOKENS)
+        return {"task_current_task": task.strip() or said}
 
 
 class ClassificationNode(_Base):
@@ -153,7 +164,7 @@ class ClassificationNode(_Base):
         return classify_error(exc, context)
 
 
-class OrchestratorNode(_Base):
+class OrchestratorNode(_AskingNode):
     """Plans steps over the selected capabilities; a plan that could not be run is refused here."""
 
     name = "orchestrator"
@@ -161,9 +172,8 @@ class OrchestratorNode(_Base):
     def __init__(
         self, registry: CapabilityRegistry, model: ChatModel, prompts: NodePrompts | None = None
     ) -> None:
+        super().__init__(model, prompts)
         self._registry = registry
-        self._model = model
-        self._prompts = prompts or NodePrompts()
 
     async def execute(self, state: State) -> dict[str, Any]:
         """Set ``planning_execution_plan``."""
@@ -175,9 +185,7 @@ class OrchestratorNode(_Base):
             results=", ".join(context) or "none",
             failure=f"An earlier attempt failed: {failure}" if failure else "",
         )
-        task = current_task(state) or ""
-        model = in_run(self._model, self.name, state)
-        reply = await model.complete(Prompt(system, task, _PLAN_TOKENS), timeout=_TIMEOUT)
+        reply = await self._ask(state, system, current_task(state) or "", _PLAN_TOKENS)
         plan = check_plan(_steps(reply), active=active, context=context)
         return {"planning_execution_plan": plan, "planning_current_step_index": 0}
 
@@ -219,14 +227,10 @@ class CapabilityNode(_Base):
             raise ClassifiedError(ErrorSeverity.REPLANNING, f"{self.name} was not selected for this task")
 
 
-class RespondNode(_Base):
+class RespondNode(_AskingNode):
     """Answers the person."""
 
     name = "respond"
-
-    def __init__(self, model: ChatModel, prompts: NodePrompts | None = None) -> None:
-        self._model = model
-        self._prompts = prompts or NodePrompts()
 
     async def execute(self, state: State) -> dict[str, Any]:
         """Set ``response``."""
@@ -236,19 +240,13 @@ class RespondNode(_Base):
             results=json.dumps(results, ensure_ascii=False) if results else "none",
             note=_selection_note(state),
         )
-        prompt = Prompt(system, _conversation(state), _ANSWER_TOKENS)
-        model = in_run(self._model, self.name, state)
-        return _reply(state, await model.complete(prompt, timeout=_TIMEOUT))
+        return _reply(state, await self._ask(state, system, _conversation(state), _ANSWER_TOKENS))
 
 
-class ClarifyNode(_Base):
+class ClarifyNode(_AskingNode):
     """Asks the person for missing information."""
 
     name = "clarify"
-
-    def __init__(self, model: ChatModel, prompts: NodePrompts | None = None) -> None:
-        self._model = model
-        self._prompts = prompts or NodePrompts()
 
     async def execute(self, state: State) -> dict[str, Any]:
         """Set ``response``."""
@@ -256,9 +254,7 @@ class ClarifyNode(_Base):
         system = self._prompts.clarify.format(
             task=current_task(state) or "", objective=step.get("task_objective", "")
         )
-        prompt = Prompt(system, _conversation(state), _TASK_TOKENS)
-        model = in_run(self._model, self.name, state)
-        return _reply(state, await model.complete(prompt, timeout=_TIMEOUT))
+        return _reply(state, await self._ask(state, system, _conversation(state), _TASK_TOKENS))
 
 
 class ErrorNode(_Base):
@@ -316,3 +312,19 @@ def _steps(reply: str) -> object:
     except ValueError:
         raise ClassifiedError(ErrorSeverity.REPLANNING, NO_JSON) from None
     return plan.get("steps")
+
+
+# Running a selection: its batches of questions asked in parallel, under a limit.
+
+
+Result = TypeVar("Result")
+
+
+async def answer_batches(
+    steps: Generator[Sequence[ModelQuery], Sequence[ModelReply], Result],
+    ask: Ask,
+    *,
+    at_once: int = MAX_PARALLEL,
+) -> Result:
+    """Run a decision that asks in batches to its end; answers are in the order of their questions."""
+    return await drive_async(steps, partial(ask_together, ask, at_once=at_once))

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from pointsman.decision.decision import Decision, run_mark
 from pointsman.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from pointsman.orchestrator._facts import ClassifiedError, ErrorSeverity
-from pointsman.orchestrator._recorder import conversation_of
+from pointsman.orchestrator.progress import conversation_of
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger.port import Attempt
-from pointsman.upstreams.chat_model_port import ChatModel, ask_metered
+from pointsman.upstreams import ChatModel, ask_metered
 from pointsman.vocabulary import OF_SUBAGENT, AgentRequest, AgentRole, Prompt, WireFormat
 from pointsman.wire.conversation import Usage
 from pointsman.wire.request import read_request, request_from_text

@@ -22,9 +22,8 @@ from pointsman.capabilities import (
     SelectionPolicy,
     capability,
 )
-from pointsman.orchestrator._application import Application
+from pointsman.orchestrator._application import Application, installed_capabilities
 from pointsman.orchestrator._facts import ClassifiedError, ErrorSeverity
-from pointsman.orchestrator._loading import installed_capabilities
 from pointsman.vocabulary import Prompt
 
 __all__ = ["OfflineModel", "arithmetic", "default_application"]

@@ -20,10 +20,17 @@ from pointsman.errors import MissingExtra
 from pointsman.model_calls import MAX_PARALLEL
 from pointsman.orchestrator import Application, CapabilityNode, ClassificationNode, Node
 from pointsman.orchestrator._driver import run_node
-from pointsman.orchestrator._entries import Refusal
-from pointsman.orchestrator._recorder import Recorder, new_run
 from pointsman.orchestrator.machine import END, AgentState, decide, start_turn
-from pointsman.orchestrator.progress import failed, missing, refused, succeeded, waited
+from pointsman.orchestrator.progress import (
+    Recorder,
+    Refusal,
+    failed,
+    missing,
+    new_run,
+    refused,
+    succeeded,
+    waited,
+)
 from pointsman.vocabulary import ModelQuery, ModelReply
 
 if TYPE_CHECKING:

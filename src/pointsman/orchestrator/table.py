@@ -9,17 +9,247 @@ never leaves (docs/notebook/0053) are rows here that end at a limit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
-from pointsman.orchestrator._effects import Effect
-from pointsman.orchestrator._phases import GUARDS, PHASES, Event, Phase
-from pointsman.orchestrator.state import END
+from pointsman.orchestrator._facts import ErrorClassification, ErrorSeverity, Facts
+from pointsman.orchestrator._plan import ANSWERING
+from pointsman.orchestrator.state import END, AgentState
 
 __all__ = ["CURRENT_STEP", "SAME_NODE", "TABLE", "TRANSITIONS", "Rule", "Situation", "check_complete"]
+
+
+# The phases of a run, how each is recognised, and the guards of its way out.
+#
+# A *phase* is derived from the state; the first whose condition holds applies. An *event* says whether the
+# way out of that phase is open: the first guard that does not hold raises its event.
+
+
+class Phase(StrEnum):
+    """Where a run is."""
+
+    # an error is pending
+    ERROR_NODE = "error_node"
+    UNREADABLE = "unreadable"
+    FATAL = "fatal"
+    CRITICAL = "critical"
+    RETRIABLE = "retriable"
+    REPLANNING = "replanning"
+    RECLASSIFICATION = "reclassification"
+    # the run must stop
+    FINISHED = "finished"
+    KILLED = "killed"
+    OUT_OF_TIME = "out_of_time"
+    OUT_OF_STEPS = "out_of_steps"
+    # the run goes on
+    CHATTING = "chatting"
+    WITHOUT_TASK = "without_task"
+    WITHOUT_SELECTION = "without_selection"
+    NOTHING_SELECTED = "nothing_selected"
+    WITHOUT_PLAN = "without_plan"
+    PLAN_DONE = "plan_done"
+    UNSELECTED_STEP = "unselected_step"
+    READY = "ready"
+
+
+class Event(StrEnum):
+    """Whether the way out of a phase is open."""
+
+    OPEN = "open"
+    SPENT = "spent"  # the bound on it is used up, or the run may not go on
+    STALLED = "stalled"  # the node that is needed has just run, and would be needed for ever
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A question about a run, and its wording in the diagram."""
+
+    words: str
+    holds: Callable[[Facts], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A condition on the way out of a phase, its wording when it holds and when not, and the event then."""
+
+    words: str
+    failing: str
+    holds: Callable[[Facts], bool]
+    otherwise: Event = Event.SPENT
+
+
+def _error(severity: ErrorSeverity) -> Condition:
+    return Condition(
+        f"{severity} error", lambda run: run.has("control_has_error") and run.severity is severity
+    )
+
+
+def _bypassed_reclassification(run: Facts) -> bool:
+    # Selecting again would give the same set, for ever; another plan over that set may still do.
+    return run.severity is ErrorSeverity.RECLASSIFICATION and run.has("control_capability_bypass")
+
+
+#: Looked at in this order; the first that holds is the phase. A phase may stand twice: an error is looked at
+#: before the reasons to stop, a node's own request for another selection after them.
+PHASES: Final[tuple[tuple[Phase, Condition], ...]] = (
+    (
+        Phase.ERROR_NODE,
+        Condition(
+            "error of the error node",
+            lambda run: run.has("control_has_error") and run.failed_node == "error",
+        ),
+    ),
+    (
+        Phase.UNREADABLE,
+        Condition(
+            "error without node or severity",
+            lambda run: run.has("control_has_error") and (run.severity is None or not run.failed_node),
+        ),
+    ),
+    (Phase.FATAL, _error(ErrorSeverity.FATAL)),
+    (Phase.CRITICAL, _error(ErrorSeverity.CRITICAL)),
+    (Phase.RETRIABLE, _error(ErrorSeverity.RETRIABLE)),
+    (Phase.REPLANNING, _error(ErrorSeverity.REPLANNING)),
+    (
+        Phase.REPLANNING,
+        Condition(
+            "reclassification error with selection bypassed",
+            lambda run: run.has("control_has_error") and _bypassed_reclassification(run),
+        ),
+    ),
+    (Phase.RECLASSIFICATION, _error(ErrorSeverity.RECLASSIFICATION)),
+    (Phase.FINISHED, Condition("a terminal node has run", lambda run: run.has("control_outcome"))),
+    (Phase.KILLED, Condition("killed", lambda run: run.has("control_is_killed"))),
+    (Phase.OUT_OF_TIME, Condition("deadline passed", lambda run: not run.time_left())),
+    (Phase.OUT_OF_STEPS, Condition("all steps taken", lambda run: not run.steps_left)),
+    (Phase.CHATTING, Condition("direct chat", lambda run: run.has("control_direct_chat"))),
+    (Phase.WITHOUT_TASK, Condition("no task", lambda run: not run.task)),
+    (
+        Phase.REPLANNING,
+        Condition(
+            "reclassification requested with selection bypassed",
+            lambda run: run.has("control_needs_reclassification") and run.has("control_capability_bypass"),
+        ),
+    ),
+    (
+        Phase.RECLASSIFICATION,
+        Condition("reclassification requested", lambda run: run.has("control_needs_reclassification")),
+    ),
+    (Phase.WITHOUT_SELECTION, Condition("no selection", lambda run: run.active is None)),
+    (Phase.NOTHING_SELECTED, Condition("nothing selected", lambda run: not run.active)),
+    (Phase.WITHOUT_PLAN, Condition("no plan", lambda run: run.plan is None)),
+    (Phase.PLAN_DONE, Condition("plan used up", lambda run: run.step is None)),
+    (
+        Phase.UNSELECTED_STEP,
+        Condition(
+            "step not selected",
+            lambda run: (run.step or {}).get("capability") not in {*(run.active or ()), *ANSWERING},
+        ),
+    ),
+    (Phase.READY, Condition("step selected", lambda _: True)),
+)
+
+_GOES_ON: Final = Guard("run may go on", "run may not go on", Facts.may_go_on)
+_PLANS_LEFT: Final = Guard("plans left", "no plans left", lambda run: run.plans_left)
+
+
+def _not_just_run(node: str) -> Guard:
+    return Guard(
+        f"{node} has not just run",
+        f"{node} has just run",
+        lambda run: run.last_node != node,
+        otherwise=Event.STALLED,
+    )
+
+
+#: Conditions on the way out, asked in order; a phase that is not named has none.
+GUARDS: Final[Mapping[Phase, tuple[Guard, ...]]] = MappingProxyType(
+    {
+        Phase.RETRIABLE: (
+            Guard("retries left", "no retries left", lambda run: run.retries_left),
+            Guard(
+                "run may go on after the delay",
+                "run may not go on after the delay",
+                lambda run: run.may_go_on(run.retry_delay),
+            ),
+        ),
+        Phase.REPLANNING: (_PLANS_LEFT, _GOES_ON),
+        Phase.RECLASSIFICATION: (
+            Guard(
+                "reclassifications left",
+                "no reclassifications left",
+                lambda run: run.reclassifications_left,
+            ),
+            _GOES_ON,
+        ),
+        Phase.WITHOUT_TASK: (_not_just_run("task_extraction"),),
+        Phase.WITHOUT_SELECTION: (_not_just_run("classifier"),),
+        Phase.WITHOUT_PLAN: (_PLANS_LEFT, _not_just_run("orchestrator")),
+        Phase.UNSELECTED_STEP: (_PLANS_LEFT,),
+    }
+)
+
+
+# State updates by name, so that the transition table stays data.
+
+
+class Effect(StrEnum):
+    """Everything a row of the table can change, other than the route."""
+
+    COUNT_RETRY = "count retry"  # one more try; the counter outlives the error until something succeeds
+    RESET_RETRIES = "reset retries"  # the last node succeeded
+    FORGET_ERROR = "forget error"  # the failure is being dealt with
+    SELECT_AGAIN = "select again"  # what was chosen and planned goes; why it must be chosen again stays
+    COUNT_PLAN = "count plan"  # counted when asked for, so that a plan which never comes counts too
+    KEEP_REASON = "keep reason"  # why the last plan did not do, for the next one's prompt
+    EXPLAIN_STOP = "explain stop"  # the error node needs something to tell the person
+    KILL = "kill"  # nothing may run after this; the error stays in the state, unswallowed
+
+
+def apply(effect: Effect, state: Mapping[str, Any], detail: str) -> AgentState:
+    """The update one effect is responsible for; ``detail`` is the move's explanation."""
+    match effect:
+        case Effect.COUNT_RETRY:
+            return {**_no_error(), "control_retry_count": _next(state, "control_retry_count")}
+        case Effect.RESET_RETRIES:
+            return {"control_retry_count": 0}
+        case Effect.FORGET_ERROR:
+            return {**_no_error(), "control_retry_count": 0}
+        case Effect.SELECT_AGAIN:
+            return {
+                "planning_active_capabilities": None,
+                "control_needs_reclassification": False,
+                "control_reclassification_reason": detail,
+                "control_reclassification_count": _next(state, "control_reclassification_count"),
+                **_no_plan(),
+            }
+        case Effect.COUNT_PLAN:
+            return {"control_plans_created_count": _next(state, "control_plans_created_count"), **_no_plan()}
+        case Effect.KEEP_REASON:
+            return {"control_replanning_reason": detail, "control_needs_reclassification": False}
+        case Effect.EXPLAIN_STOP:
+            told = ErrorClassification(ErrorSeverity.CRITICAL, detail).to_state()
+            return {"control_error_info": {"capability_name": "router", "classification": told}}
+        case Effect.KILL:
+            return {"control_is_killed": True, "control_kill_reason": detail, "control_outcome": END}
+
+
+def _no_error() -> AgentState:
+    return {"control_has_error": False, "control_error_info": None}
+
+
+def _no_plan() -> AgentState:
+    return {"planning_execution_plan": None, "planning_current_step_index": 0}
+
+
+def _next(state: Mapping[str, Any], key: str) -> int:
+    return int(state.get(key) or 0) + 1
+
+
+# The machine.
 
 #: Targets that depend on the state.
 SAME_NODE: Final = "the node that failed"

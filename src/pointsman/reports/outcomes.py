@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.model_choice.pools import chances_of
+from pointsman.model_choice.chains import chances_of
 from pointsman.reports.usage import HASHED, answered
 from pointsman.sampling import draw
 from pointsman.stores.ledger import Outcome, Record, ShadowAnswer

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pointsman.model_choice.pools import chances_of
+from pointsman.model_choice.chains import chances_of
 from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.outcomes import scores_of
 from pointsman.reports.usage import answered

@@ -7,7 +7,7 @@ a turn whose tier a model verified then gets the recorded tier.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
@@ -138,7 +138,7 @@ def _words(record: Record) -> tuple[str | None, Source]:
     return text, Source.WORDS if whole else Source.ALTERED
 
 
-def served(then: Decision, attempts: Iterable[Attempt]) -> str:
+def served(then: Decision, attempts: Sequence[Attempt]) -> str:
     """The model that answered; the one that was to, where no attempt was recorded as answering."""
     answer = answered(attempts)
     return answer.model if answer else "".join(then.chain[:1])
@@ -183,7 +183,7 @@ def _explained(line: Replayed, then: Decision, now: Decision) -> Replayed:
 
 
 def _refused(
-    then: Decision, attempts: Iterable[Attempt], models: Mapping[str, ModelSpec], why: str
+    then: Decision, attempts: Sequence[Attempt], models: Mapping[str, ModelSpec], why: str
 ) -> Replayed:
     answer = answered(attempts)
     used = usage(answer)

@@ -7,14 +7,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
+from pointsman.agreement import COUNTED, AgreementPolicy, Result, result_of, serves_first
 from pointsman.decision.diff import verdict
 from pointsman.prices import dollars
 from pointsman.reports.replay import Replayed, SessionState, Side, Source, Summary, costs, served
-from pointsman.reports.usage import PRICED, answered, cost, usage
-from pointsman.stores.ledger import Attempt, Record, ShadowAnswer, ShadowDecision
+from pointsman.reports.usage import PRICED, Usage, answered, cost, usage
+from pointsman.sampling import draw
+from pointsman.stores.ledger import Attempt, ComparedAnswers, Record, ShadowAnswer, ShadowDecision
 from pointsman.vocabulary import ModelSpec
 
-__all__ = ["ModelTrial", "ShadowReport", "shadow_report"]
+__all__ = [
+    "AgreementReport",
+    "ModelTrial",
+    "RuleReport",
+    "ShadowReport",
+    "agreement_report",
+    "shadow_report",
+]
 
 
 @dataclass(slots=True)
@@ -192,3 +201,205 @@ def _medians(pairs: list[tuple[int, int]] | list[tuple[float, float]]) -> tuple[
     if not pairs:
         return float("nan"), float("nan")
     return median(pair[0] for pair in pairs), median(pair[1] for pair in pairs)
+
+
+@dataclass(slots=True)
+class RuleReport:
+    """One `[agreement.NAME]` table. Amounts are in US dollars."""
+
+    rule: str
+    results: Counter[Result] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)  # what the answers that agreed were
+    controls: int = 0  # requests on which both agreed, and whose strong answer is known
+    confirmed: int = 0  # of these, how many have the same strong answer
+    differences: int = 0  # requests on which both differ, and whose strong answer is known
+    sided: Counter[str] = field(default_factory=Counter)  # of these, whose answer the strong one is
+    times: list[float] = field(default_factory=list)  # ms until it was known who serves
+    priced: int = 0  # requests asked whose every cost is known
+    paid: float = 0.0  # for these, all answers included
+    alone: float = 0.0  # what the strong model alone costs for these
+    skipped: float = 0.0  # paid for requests that were fit and not asked
+    by_cheap: int = 0  # requests that a cheap model served
+    would: Counter[str] = field(default_factory=Counter)  # who serves by today's table
+
+    @property
+    def asked(self) -> int:
+        """Requests for which both were asked."""
+        return sum(self.results.values()) - self.results[Result.SKIPPED]
+
+    @property
+    def agreed(self) -> int:
+        """Requests on which both agreed."""
+        return self.results[Result.AGREED] + self.results[Result.CONTROL]
+
+    @property
+    def saved(self) -> float:
+        """Savings against the strong model alone; negative if it cost more."""
+        return self.alone - self.paid
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values, in a fixed order."""
+        return {
+            "rule": self.rule,
+            "asked": self.asked,
+            "results": {each.value: self.results[each] for each in Result},
+            "agreed_on": dict(sorted(self.kinds.items())),
+            "control": {"compared": self.controls, "same": self.confirmed},
+            "different": {"compared": self.differences, **dict(sorted(self.sided.items()))},
+            "median_ms": round(median(self.times), 1) if self.times else None,
+            "cost": {
+                "requests": self.priced,
+                "paid": round(self.paid, PRICED),
+                "strong_alone": round(self.alone, PRICED),
+                "saved": round(self.saved, PRICED),
+                "skipped": round(self.skipped, PRICED),
+            },
+            "served_by_cheap": self.by_cheap,
+            "today": dict(sorted(self.would.items())),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The same for a person."""
+        asked = self.asked
+        yield f"agreement ({self.rule}): {asked:,} requests asked of two models"
+        if not asked:
+            yield f"  skipped: {self.results[Result.SKIPPED]:,}"
+            return
+        counts = ", ".join(f"{each} {self.results[each]:,}" for each in Result if self.results[each])
+        yield f"  agreed: {self.agreed / asked:.1%} ({counts})"
+        if self.kinds:
+            yield "  agreed on: " + ", ".join(f"{kind} {n:,}" for kind, n in sorted(self.kinds.items()))
+        yield f"  control: the strong model gave the same answer in {self.confirmed:,} of {self.controls:,}"
+        if self.differences:
+            sided = ", ".join(f"{who} {n:,}" for who, n in sorted(self.sided.items()))
+            yield f"  where they differed, the strong model's answer was that of: {sided}"
+        if self.times:
+            yield f"  median time until it was known who serves: {median(self.times):,.0f} ms"
+        yield from self._money()
+        if self.would:
+            by_whom = ", ".join(f"{who} {n:,}" for who, n in sorted(self.would.items()))
+            yield f"  by today's table: {by_whom}; as recorded, cheap {self.by_cheap:,}"
+
+    def _money(self) -> Iterator[str]:
+        if not self.priced:
+            yield "  saved: unknown; no request has usage and prices of all its answers"
+            return
+        share = f" ({self.saved / self.alone:.0%})" if self.alone else ""
+        against = f"{dollars(self.alone)} of the strong model alone, over {self.priced:,} requests"
+        yield f"  paid {dollars(self.paid)} instead of {against}: saved {dollars(self.saved)}{share}"
+        if self.skipped and self.alone:
+            more = dollars(self.skipped * self.saved / self.alone)
+            yield f"  skipped requests cost {dollars(self.skipped)}; asked too, they would save about {more}"
+
+
+@dataclass(slots=True)
+class AgreementReport:
+    """Every table that was in use, in order of appearance."""
+
+    requests: int = 0
+    rules: dict[str, RuleReport] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values, in a fixed order."""
+        return {"requests": self.requests, "rules": [rule.to_json() for rule in self.rules.values()]}
+
+    def blocks(self) -> Iterator[str]:
+        """The same for a person."""
+        if not self.rules:
+            yield (
+                f"no cheap models were asked for these {self.requests:,} requests; "
+                "configure [agreement.NAME] in pointsman.toml"
+            )
+        for rule in self.rules.values():
+            yield from rule.lines()
+
+
+def agreement_report(
+    records: Iterable[Record],
+    models: Mapping[str, ModelSpec],
+    policies: Mapping[str, AgreementPolicy],
+) -> AgreementReport:
+    """Add up comparisons.
+
+    A request that a cheap model served is taken to use as many tokens of the strong model.
+
+    Args:
+        records: Oldest first.
+        models: With their prices, by configured name.
+        policies: The tables of today, by which each request is decided again from its record.
+    """
+    report = AgreementReport()
+    disagreed: Counter[tuple[str, str]] = Counter()  # by table and session
+    for record in records:
+        report.requests += 1
+        for entry in record.shadows:
+            if not isinstance(entry, ComparedAnswers):
+                continue
+            rule = report.rules.setdefault(entry.rule, RuleReport(entry.rule))
+            policy = policies.get(entry.rule)
+            _count(rule, entry)
+            strong = entry.strong or (policy.strong if policy else None) or "".join(record.decision.chain[:1])
+            _add_costs(rule, record, entry, models, strong)
+            if policy is not None:
+                rule.would[_would(policy, entry, record.decision.input.session, disagreed)] += 1
+    return report
+
+
+def _count(rule: RuleReport, entry: ComparedAnswers) -> None:
+    rule.results[entry.result] += 1
+    first, second = entry.strong_same
+    if entry.result in {Result.AGREED, Result.CONTROL}:
+        rule.kinds[entry.compared.value] += 1
+    if entry.result is Result.CONTROL and first is not None:
+        rule.controls += 1
+        rule.confirmed += first
+    if entry.result is Result.DIFFERENT and first is not None:
+        rule.differences += 1
+        rule.sided["first" if first else "second" if second else "neither"] += 1
+    if entry.result is not Result.SKIPPED:
+        rule.times.append(entry.elapsed_ms)
+        rule.by_cheap += not entry.strong
+
+
+def _add_costs(
+    rule: RuleReport, record: Record, entry: ComparedAnswers, models: Mapping[str, ModelSpec], strong: str
+) -> None:
+    answer = answered(record.attempts)
+    used = usage(answer)
+    if answer is None or used is None:
+        return
+    paid = [_cost(models, attempt.model, usage(attempt)) for attempt in record.attempts]
+    if entry.result is Result.SKIPPED:
+        rule.skipped += sum(filter(None, paid))
+        return
+    alone = _cost(models, strong, used)
+    if alone is None or None in paid:
+        return
+    rule.priced += 1
+    rule.paid += sum(filter(None, paid))
+    rule.alone += alone
+
+
+def _cost(models: Mapping[str, ModelSpec], model: str, used: Usage | None) -> float | None:
+    return None if used is None else cost(models.get(model), used)
+
+
+def _would(
+    policy: AgreementPolicy, entry: ComparedAnswers, session: str, disagreed: Counter[tuple[str, str]]
+) -> str:
+    """Return the serving side under a table of the configuration: "cheap", "strong" or "unknown".
+
+    Counts the disagreements of the session as the gateway does.
+    """
+    key = entry.rule, session
+    if session and disagreed[key] >= policy.disagreements:
+        return "strong"
+    result: Result = entry.result
+    if result is Result.SKIPPED:
+        return "unknown"
+    if result in {Result.AGREED, Result.CONTROL}:
+        drawn = draw("agreement", policy.seed, entry.decision) < policy.share
+        result = result_of(entry.compared, agreed=True, is_control=drawn)
+    if result in COUNTED:
+        disagreed[key] += 1
+    return "cheap" if serves_first(policy, result) else "strong"

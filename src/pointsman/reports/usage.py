@@ -1,19 +1,51 @@
-"""Tokens and costs of ledger records, for the reports."""
+"""Tokens and costs of ledger records, and figures from the summaries of a ledger."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from pointsman.stores.ledger.turns import Usage, answered, usage
+import msgspec
+
+from pointsman.stores.ledger import DecisionFilter, DecisionRow, Search, Totals
+from pointsman.stores.ledger.reading import TurnTotals, totals_of
+from pointsman.stores.ledger.turns import Usage, answered, rows_of, usage
 from pointsman.vocabulary import ModelSpec
 
-__all__ = ["HASHED", "PRICED", "Usage", "answered", "cost", "usage", "writing"]
+__all__ = [
+    "HASHED",
+    "NOT_ASKED",
+    "PRICED",
+    "Minute",
+    "Now",
+    "Usage",
+    "UsageRow",
+    "all_totals",
+    "answered",
+    "cost",
+    "now",
+    "priced",
+    "usage",
+    "usage_by_model",
+    "writing",
+]
 
 #: Decimal places an amount is printed with: a ten-thousandth of a cent.
 PRICED: Final = 6
 
 #: What the ledger keeps of words in text mode "hash" begins like this; people's words do not.
 HASHED: Final = "sha256:"
+
+#: Why a model was not asked (``Attempt.error``).
+NOT_ASKED: Final = {
+    "breaker": "not asked: its circuit breaker is open",
+    "held": "not asked: its upstream had asked to wait (Retry-After)",
+    "credential": "not asked: its upstream takes the caller's own credential, and there was none",
+    "budget": "not asked: the budget of the key or its team has no room for it",
+    "rate": "not asked: a rate limit of the key or its team is used up",
+    "translation": "not asked: the request cannot be translated for it",
+}
 
 
 def cost(model: ModelSpec | None, used: Usage) -> float | None:
@@ -24,3 +56,161 @@ def cost(model: ModelSpec | None, used: Usage) -> float | None:
 def writing(model: ModelSpec | None, used: Usage) -> float:
     """What writing to the prompt cache adds at most: as if all was written that was not read from it."""
     return model.writing(used.input - used.cached) if model else 0.0
+
+
+#: Seconds of the period that ``now`` looks at, and rows at most.
+PERIOD = 3_600.0
+MOST = 5_000
+
+
+class Minute(msgspec.Struct, frozen=True):
+    """What happened in one minute."""
+
+    at: float  # where it begins, seconds since the epoch
+    requests: int
+    input: int  # tokens
+    output: int
+    cost: float  # of what has a price
+    unpriced: int  # answers whose tokens are known and whose cost is not
+
+
+class Now(msgspec.Struct, frozen=True):
+    """What happened lately."""
+
+    since: float  # seconds since the epoch
+    requests: int
+    is_all: bool  # False: there were more requests than are looked at, so ``since`` is later than asked
+    stuck: int
+    failed: int  # requests whose last attempt did not answer
+    waiting: int  # requests without an attempt that ended
+    overhead_p50_us: float | None  # time spent deciding; None where nothing was decided
+    overhead_p99_us: float | None
+    minutes: tuple[Minute, ...]  # the oldest first; one without a request is not among them
+
+
+def now(
+    ledger: Search,
+    models: Mapping[str, ModelSpec],
+    at: float,
+    *,
+    period: float = PERIOD,
+    most: int = MOST,
+    sample: int = 200,
+) -> Now:
+    """Look at the last requests of a ledger.
+
+    Args:
+        ledger: That is looked at.
+        models: With their prices.
+        at: The moment, seconds since the epoch.
+        period: Seconds before it.
+        most: Requests that are looked at.
+        sample: Decisions with bodies to read the overhead from; 0 leaves it out.
+
+    Raises:
+        StoreUnavailable: the ledger cannot be read.
+    """
+    found = ledger.search(DecisionFilter(since=at - period), limit=most)
+    rows = priced(found.rows, models)
+    since = at - period if found.next is None else rows[-1].at
+    recent = [each for each in ledger.decisions(limit=sample) if each.input.arrived_at >= since]
+    overheads = sorted(decision.elapsed_us for decision in recent)
+    return Now(
+        since=since,
+        requests=len(rows),
+        is_all=found.next is None,
+        stuck=sum(row.stuck for row in rows),
+        failed=sum(row.attempts > 0 and row.result == "no_answer" for row in rows),
+        waiting=sum(row.attempts == 0 for row in rows),
+        overhead_p50_us=_quantile(overheads, 0.5),
+        overhead_p99_us=_quantile(overheads, 0.99),
+        minutes=tuple(_minutes(rows)),
+    )
+
+
+def _minutes(rows: Iterable[DecisionRow]) -> Iterator[Minute]:
+    by: dict[int, list[DecisionRow]] = {}
+    for row in rows:
+        by.setdefault(int(row.at // 60), []).append(row)
+    for minute, of in sorted(by.items()):
+        yield Minute(
+            at=minute * 60.0,
+            requests=len(of),
+            input=sum(row.input for row in of),
+            output=sum(row.output for row in of),
+            cost=sum(row.cost or 0.0 for row in of),
+            unpriced=sum(row.cost is None and row.result == "counted" for row in of),
+        )
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float | None:
+    """The nearest rank; None without values."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
+
+
+def priced(
+    rows: Iterable[DecisionRow], models: Mapping[str, ModelSpec], baseline: str = ""
+) -> tuple[DecisionRow, ...]:
+    """Fill in the cost of each row with all its extra calls, and the cost of the baseline's answer.
+
+    Both are None where usage or a price is unknown. The baseline's cache is left out here: it is no matter of
+    one turn.
+    """
+    compared = models.get(baseline)
+    return tuple(_priced(row, models, compared) for row in rows)
+
+
+def _priced(row: DecisionRow, models: Mapping[str, ModelSpec], compared: ModelSpec | None) -> DecisionRow:
+    if row.result != "counted":
+        return row
+    used = Usage(row.input, row.cached, row.output)
+    spent = [cost(models.get(row.model), used)]
+    spent += [cost(models.get(part.model), Usage(part.input, part.cached, part.output)) for part in row.parts]
+    known = [amount for amount in spent if amount is not None]
+    return msgspec.structs.replace(
+        row,
+        cost=sum(known) if len(known) == len(spent) else None,
+        baseline_cost=cost(compared, used),
+    )
+
+
+class UsageRow(msgspec.Struct, frozen=True):
+    """Usage of one model."""
+
+    model: str  # empty: no model answered
+    turns: int
+    no_usage: int  # of them, answers whose upstream reported no tokens
+    input: int
+    cached: int
+    output: int
+    cost: float | None  # None where the price is unknown
+    stuck: int
+    downgraded: int
+
+
+def usage_by_model(found: Totals, models: Mapping[str, ModelSpec]) -> tuple[UsageRow, ...]:
+    """Add up the answers of each model, in the order of their names; retries and shadows excepted."""
+    by: dict[str, list[TurnTotals]] = {}
+    for turn in found.turns:
+        by.setdefault(turn.model, []).append(turn)
+    return tuple(_usage_row(model, of, models.get(model)) for model, of in sorted(by.items()))
+
+
+def _usage_row(name: str, of: Sequence[TurnTotals], model: ModelSpec | None) -> UsageRow:
+    used = Usage(*(sum(getattr(each, field) for each in of) for field in ("input", "cached", "output")))
+    return UsageRow(
+        model=name,
+        turns=sum(each.turns for each in of),
+        no_usage=sum(each.turns for each in of if each.result == "no_usage"),
+        input=used.input,
+        cached=used.cached,
+        output=used.output,
+        cost=cost(model, used),
+        stuck=sum(each.stuck for each in of),
+        downgraded=sum(each.downgraded for each in of),
+    )
+
+
+def all_totals(ledger: Search) -> Totals:
+    """The sums of all decisions, from their records where a ledger of an earlier version has no sums yet."""
+    return totals_of(rows_of(ledger.records())) if ledger.unsummarized() else ledger.totals()

@@ -6,6 +6,6 @@ Everything here runs after the answer, in a thread, on the decision and the atte
 
 from __future__ import annotations
 
-from pointsman.telemetry.request_record import EndedRequest, Models, RequestRecord, request_record, spent
+from pointsman.telemetry.request_record import Models, RequestRecord, ServedRequest, request_record, spent
 
-__all__ = ["EndedRequest", "Models", "RequestRecord", "request_record", "spent"]
+__all__ = ["Models", "RequestRecord", "ServedRequest", "request_record", "spent"]

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from pointsman.decision.decision import Decision
 from pointsman.printable import printable
 from pointsman.stores.ledger.port import NOT_ASKED, Attempt
 from pointsman.stores.ledger.turns import answered, usage
 from pointsman.vocabulary import ModelSpec
-from pointsman.wire.trace_context import traceparent_of
+from pointsman.wire.project import traceparent_of
 
-__all__ = ["EndedRequest", "Models", "RequestRecord", "Spent", "request_record", "spent"]
+__all__ = ["Models", "RequestRecord", "ServedRequest", "Spent", "request_record", "spent"]
 
 Models = Mapping[str, ModelSpec]
 
@@ -29,58 +29,23 @@ _REFUSED: Final = 400
 _FAILED: Final = 500
 
 
-class EndedRequest(Protocol):
-    """A request that has ended: ``gateway.request_log.ServedRequest``."""
+class ServedRequest:
+    """One request, filled while it is served."""
 
-    @property
-    def method(self) -> str:
-        """Of HTTP."""
-        ...
+    __slots__ = ("attempts", "decision", "ended_at", "first_byte", "method", "path", "refusal", "status",
+                 "total", "traceparent")  # fmt: skip
 
-    @property
-    def path(self) -> bytes:
-        """As sent, without the query."""
-        ...
-
-    @property
-    def decision(self) -> Decision | None:
-        """None if it was refused before, or passed on."""
-        ...
-
-    @property
-    def attempts(self) -> Sequence[Attempt]:
-        """In order."""
-        ...
-
-    @property
-    def status(self) -> int:
-        """As sent; 0 where the caller left before."""
-        ...
-
-    @property
-    def refusal(self) -> bytes:
-        """The beginning of the body of an error."""
-        ...
-
-    @property
-    def ended_at(self) -> float:
-        """Seconds since the epoch."""
-        ...
-
-    @property
-    def first_byte(self) -> float | None:
-        """Seconds from its arrival to the first byte sent."""
-        ...
-
-    @property
-    def total(self) -> float:
-        """Seconds from its arrival to its end."""
-        ...
-
-    @property
-    def traceparent(self) -> str:
-        """The caller's span (``wire.trace_context``); empty: none."""
-        ...
+    def __init__(self, method: str, path: bytes) -> None:
+        self.method = method  # of HTTP
+        self.path = path  # as sent, without the query
+        self.decision: Decision | None = None  # None if it was refused before, or passed on
+        self.attempts: list[Attempt] = []  # in order
+        self.status = 0  # as sent; 0: the caller left before one was sent
+        self.refusal = b""  # the beginning of the body of an error
+        self.ended_at = 0.0  # seconds since the epoch
+        self.first_byte: float | None = None  # seconds from its arrival to the first byte sent
+        self.total = 0.0  # seconds from its arrival to its end
+        self.traceparent = ""  # the caller's span (``wire.project``)
 
 
 class Spent(NamedTuple):
@@ -144,7 +109,7 @@ class RequestRecord(NamedTuple):
         }
 
 
-def request_record(served: EndedRequest, models: Models) -> RequestRecord:
+def request_record(served: ServedRequest, models: Models) -> RequestRecord:
     """Return the fields of a request's line; ``models`` by name, for their prices."""
     decision = served.decision
     asked = decision.input if decision else None
@@ -172,7 +137,7 @@ def request_record(served: EndedRequest, models: Models) -> RequestRecord:
     )
 
 
-def spent(served: EndedRequest, models: Models) -> Spent:
+def spent(served: ServedRequest, models: Models) -> Spent:
     """Usage of all attempts, also those with discarded answers."""
     used = [(attempt, found) for attempt in served.attempts if (found := usage(attempt)) is not None]
     if not used:
@@ -198,7 +163,7 @@ def _rounded(milliseconds: float | None) -> float | None:
     return None if milliseconds is None else round(milliseconds, 3)
 
 
-def _model(served: EndedRequest, told: Attempt | None) -> str:
+def _model(served: ServedRequest, told: Attempt | None) -> str:
     if told is not None:
         return told.model
     decision = served.decision
@@ -207,7 +172,7 @@ def _model(served: EndedRequest, told: Attempt | None) -> str:
     return "none" if decision.refused or served.status >= _REFUSED else "pointsman"  # it answered by itself
 
 
-def _added(served: EndedRequest) -> Iterator[str]:
+def _added(served: ServedRequest) -> Iterator[str]:
     decision = served.decision
     if decision is None:
         return

@@ -21,10 +21,8 @@ from pointsman.decision.decision import Decision
 from pointsman.errors import ConfigError, MissingExtra
 from pointsman.printable import printable
 from pointsman.stores.ledger.port import Attempt
-from pointsman.telemetry import conventions as names
-from pointsman.telemetry.conventions import ATTEMPT, SCHEMA_URL
-from pointsman.telemetry.request_record import EndedRequest, RequestRecord, request_record
-from pointsman.wire.trace_context import traceparent_of
+from pointsman.telemetry.request_record import RequestRecord, ServedRequest, request_record
+from pointsman.wire.project import traceparent_of
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -36,6 +34,45 @@ __all__ = ["Tracing", "is_configured", "open_tracing"]
 
 # The attributes, events and error of a request's span, as plain values.
 
+#: Those of OpenTelemetry follow its semantic conventions in this version.
+SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.44.0"
+CHAT: Final = "chat"  # the operation, for all three formats
+#: The event of a try that did not answer.
+ATTEMPT: Final = "pointsman.attempt"
+#: Every name of an attribute that a span may have. The GenAI conventions are in development and move: a test
+#: compares the names with the package ``opentelemetry-semantic-conventions``.
+NAMES: Final = {
+    "operation": "gen_ai.operation.name",
+    "provider": "gen_ai.provider.name",
+    "request_model": "gen_ai.request.model",
+    "response_model": "gen_ai.response.model",
+    "session": "gen_ai.conversation.id",
+    "input_tokens": "gen_ai.usage.input_tokens",
+    "output_tokens": "gen_ai.usage.output_tokens",
+    "cached_tokens": "gen_ai.usage.cache_read.input_tokens",
+    "first_chunk": "gen_ai.response.time_to_first_chunk",  # seconds
+    "error_type": "error.type",
+    "method": "http.request.method",
+    "status": "http.response.status_code",
+    "path": "url.path",
+    "decision": "pointsman.decision.id",
+    "policy": "pointsman.policy",
+    "format": "pointsman.format",
+    "tier": "pointsman.tier",
+    "stage": "pointsman.stage",
+    "role": "pointsman.role",
+    "domain": "pointsman.domain",
+    "guidance": "pointsman.guidance.classifiers",
+    "guidance_arm": "pointsman.guidance.arm",
+    "added": "pointsman.added",
+    "reasons": "pointsman.reasons",
+    "model": "pointsman.model",  # configured name
+    "upstream": "pointsman.upstream",
+    "caller": "pointsman.caller",
+    "attempts": "pointsman.attempts",
+    "cost": "pointsman.cost",
+}
+
 Value: TypeAlias = str | int | float | tuple[str, ...]
 
 #: Characters of a value that a caller chose, and reasons that are told.
@@ -44,15 +81,15 @@ _MOST_REASONS: Final = 32
 _FAILED: Final = 500
 
 
-def span_name(ended: EndedRequest) -> str:
+def span_name(ended: ServedRequest) -> str:
     """Return the name of the span: the operation and the model, or the method without a decision."""
     if ended.decision is None:
         return printable(ended.method[:_SHOWN])
-    return f"{names.CHAT} {ended.decision.input.model_asked[:_SHOWN]}"
+    return f"{CHAT} {ended.decision.input.model_asked[:_SHOWN]}"
 
 
 def attributes(
-    ended: EndedRequest, record: RequestRecord, providers: Mapping[str, str], ids: Mapping[str, str]
+    ended: ServedRequest, record: RequestRecord, providers: Mapping[str, str], ids: Mapping[str, str]
 ) -> dict[str, Value]:
     """Return the attributes of the span.
 
@@ -63,37 +100,37 @@ def attributes(
         ids: Upstream id of a model, by its configured name.
     """
     found: dict[str, Value | None] = {
-        names.METHOD: record.method,
-        names.PATH: record.path,
-        names.STATUS: record.status or None,
-        names.CALLER: record.caller,
-        names.ATTEMPTS: record.attempts,
-        names.ERROR_TYPE: error_of(ended),
-        names.FIRST_CHUNK: None if ended.first_byte is None else round(ended.first_byte, 6),
+        "method": record.method,
+        "path": record.path,
+        "status": record.status or None,
+        "caller": record.caller,
+        "attempts": record.attempts,
+        "error_type": error_of(ended),
+        "first_chunk": None if ended.first_byte is None else round(ended.first_byte, 6),
     }
     if ended.decision is not None:
         found |= _decided(ended.decision)
         found |= _answered(record, providers, ids)
-    return {name: value for name, value in found.items() if value is not None}
+    return {NAMES[name]: value for name, value in found.items() if value is not None}
 
 
 def _decided(decision: Decision) -> dict[str, Value | None]:
     asked, tier, guidance, domains = decision.input, decision.tier, decision.guidance, decision.domains
     firings = guidance.firings if guidance else ()
     return {
-        names.OPERATION: names.CHAT,
-        names.REQUEST_MODEL: asked.model_asked[:_SHOWN],
-        names.SESSION: asked.session[:_SHOWN] or None,
-        names.DECISION: decision.id,
-        names.POLICY: decision.policy,
-        names.FORMAT: str(asked.format),
-        names.ROLE: str(asked.role) if asked.role else None,
-        names.TIER: str(tier.tier) if tier else None,
-        names.STAGE: str(tier.stage) if tier else None,
-        names.DOMAIN: (domains.effective.primary.domain or None) if domains else None,
-        names.GUIDANCE: tuple(firing.classifier for firing in firings) or None,
-        names.GUIDANCE_ARM: str(guidance.arm) if guidance and firings else None,
-        names.REASONS: tuple(reason.code for reason in decision.reasons[:_MOST_REASONS]) or None,
+        "operation": CHAT,
+        "request_model": asked.model_asked[:_SHOWN],
+        "session": asked.session[:_SHOWN] or None,
+        "decision": decision.id,
+        "policy": decision.policy,
+        "format": str(asked.format),
+        "role": str(asked.role) if asked.role else None,
+        "tier": str(tier.tier) if tier else None,
+        "stage": str(tier.stage) if tier else None,
+        "domain": (domains.effective.primary.domain or None) if domains else None,
+        "guidance": tuple(firing.classifier for firing in firings) or None,
+        "guidance_arm": str(guidance.arm) if guidance and firings else None,
+        "reasons": tuple(reason.code for reason in decision.reasons[:_MOST_REASONS]) or None,
     }
 
 
@@ -102,19 +139,19 @@ def _answered(
 ) -> dict[str, Value | None]:
     upstream, used = record.upstream, record.spent
     return {
-        names.PROVIDER: (providers.get(upstream) or upstream) if upstream else None,
-        names.UPSTREAM: upstream,
-        names.MODEL: record.model,
-        names.RESPONSE_MODEL: ids.get(record.model, record.model) if upstream else None,
-        names.INPUT_TOKENS: used.input,
-        names.CACHED_TOKENS: used.cached,
-        names.OUTPUT_TOKENS: used.output,
-        names.COST: used.cost,
-        names.ADDED: record.added or None,
+        "provider": (providers.get(upstream) or upstream) if upstream else None,
+        "upstream": upstream,
+        "model": record.model,
+        "response_model": ids.get(record.model, record.model) if upstream else None,
+        "input_tokens": used.input,
+        "cached_tokens": used.cached,
+        "output_tokens": used.output,
+        "cost": used.cost,
+        "added": record.added or None,
     }
 
 
-def error_of(ended: EndedRequest) -> str | None:
+def error_of(ended: ServedRequest) -> str | None:
     """Return the class of failure; None without one, or the request itself was wrong (4xx)."""
     last = ended.attempts[-1].error if ended.attempts else ""
     if ended.status >= _FAILED:
@@ -122,7 +159,7 @@ def error_of(ended: EndedRequest) -> str | None:
     return last or None if ended.status and ended.status // 100 == 2 else None  # a stream that broke off
 
 
-def failed_attempts(ended: EndedRequest) -> Iterator[tuple[float, dict[str, Value]]]:
+def failed_attempts(ended: ServedRequest) -> Iterator[tuple[float, dict[str, Value]]]:
     """Yield each try that did not answer: when it began, in seconds since the epoch, and its attributes."""
     for attempt in ended.attempts:
         if attempt.error or attempt.status // 100 != 2:
@@ -131,11 +168,11 @@ def failed_attempts(ended: EndedRequest) -> Iterator[tuple[float, dict[str, Valu
 
 def _tried(attempt: Attempt) -> dict[str, Value]:
     found: dict[str, Value] = {
-        names.MODEL: attempt.model,
-        names.UPSTREAM: attempt.upstream,
-        names.ERROR_TYPE: attempt.error or str(attempt.status),
+        NAMES["model"]: attempt.model,
+        NAMES["upstream"]: attempt.upstream,
+        NAMES["error_type"]: attempt.error or str(attempt.status),
     }
-    return found | ({names.STATUS: attempt.status} if attempt.status else {})
+    return found | ({NAMES["status"]: attempt.status} if attempt.status else {})
 
 
 log = logging.getLogger(__name__)
@@ -152,7 +189,7 @@ _LONGEST: Final = 500
 _MOST: Final = 64
 
 #: Is told which trace a request is recorded in, by its id in hexadecimal.
-Recorded = Callable[[EndedRequest, str], None]
+Recorded = Callable[[ServedRequest, str], None]
 
 
 def is_configured(spec: TelemetrySpec, environ: Mapping[str, str] = os.environ) -> bool:
@@ -242,7 +279,7 @@ class Tracing:
         self._ids = {name: model.id for name, model in config.models.items()}
         self._providers = {name: provider(spec) or name for name, spec in config.upstreams.items()}
 
-    def write(self, batch: Sequence[EndedRequest], left_out: int = 0) -> None:
+    def write(self, batch: Sequence[ServedRequest], left_out: int = 0) -> None:
         """Send the spans of some requests; waits for the collector."""
         del left_out  # ``counts`` reads it where it is counted
         traces = [self._span(ended) for ended in batch]
@@ -257,7 +294,7 @@ class Tracing:
         """End a batch that waits for the collector."""
         self._exporter.shutdown()
 
-    def _span(self, ended: EndedRequest) -> str:
+    def _span(self, ended: ServedRequest) -> str:
         """Make the span of a request; return the id of its trace, empty if it is not recorded."""
         try:
             return self._make(ended)
@@ -269,7 +306,7 @@ class Tracing:
                 log.exception("a span cannot be made; not logged again")
             return ""
 
-    def _make(self, ended: EndedRequest) -> str:
+    def _make(self, ended: ServedRequest) -> str:
         from opentelemetry.trace import SpanKind, Status, StatusCode, format_trace_id
 
         end = int(ended.ended_at * 1e9)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pointsman.stores.ledger import MemoryLedger
-from pointsman.testing.budgets import budget_store_checks, session_store_checks
 from pointsman.testing.ledger import a_decision, a_run_entry, an_attempt, ledger_checks
 from pointsman.testing.models import (
     HANG,
@@ -11,10 +10,12 @@ from pointsman.testing.models import (
     Scene,
     ScriptedDecider,
     ScriptedModel,
+    budget_store_checks,
     build_context,
     build_context_with_errors,
     build_trajectory,
     chat_model_checks,
+    session_store_checks,
 )
 
 __all__ = [

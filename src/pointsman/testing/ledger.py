@@ -14,9 +14,8 @@ from pointsman.capabilities import (
     Strategy,
     ToolDecision,
 )
-from pointsman.decision.decision import Decision, Injection
+from pointsman.decision.decision import Decision, Injection, RequestInput
 from pointsman.decision.diff import Verdict
-from pointsman.decision.input import RequestInput
 from pointsman.errors import CallerError, StoreUnavailable, TooManyOutcomes, UnknownDecision
 from pointsman.guidance import Arm, GuidanceDecision
 from pointsman.stores.ledger import (

@@ -17,8 +17,7 @@ from pointsman.stores.ledger import (
     Outcome,
     ShadowAnswer,
 )
-from pointsman.stores.ledger.reading import Part, Spender
-from pointsman.stores.ledger.turns import spenders_of, totals_of
+from pointsman.stores.ledger.reading import Part, Spender, spenders_of, totals_of
 from pointsman.vocabulary import AgentRole, Mode, Reason
 
 __all__ = ["summary_checks"]

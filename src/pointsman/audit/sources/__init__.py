@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from pointsman.audit.sources.aider import Aider
-from pointsman.audit.sources.base import Home, Lines, Log, Source, seconds
+from pointsman.audit.sources.base import Home, Lines, Log, Source, rows, seconds
 from pointsman.audit.sources.claude_code import ClaudeCode
 from pointsman.audit.sources.codex import Codex
-from pointsman.audit.sources.exports import kind_of, rows
+from pointsman.audit.sources.exports import kind_of
 from pointsman.audit.sources.google_style import GeminiCli, QwenCode
 from pointsman.audit.sources.opencode import OpenCode
 from pointsman.errors import ConfigError, PointsmanError

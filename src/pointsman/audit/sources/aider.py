@@ -12,9 +12,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from pointsman.audit.session import Certainty, Request, Session, ToolUse, Usage, cut
-from pointsman.audit.sources.base import Home, Log
+from pointsman.audit.sources.base import Home, Log, answered
 from pointsman.errors import PointsmanError
-from pointsman.vocabulary import Purpose
 
 __all__ = ["Aider"]
 
@@ -194,16 +193,14 @@ class _Chat:
         prompt = cut("\n".join(self._prompt)) if self._prompt else None
         cost = found["cost"]
         self.requests.append(
-            Request(
-                id=f"{self._id}:{len(self.requests)}",
+            answered(
+                f"{self._id}:{len(self.requests)}",
+                _usage(found),
+                prompt,
+                [text],
                 at=self._at,
                 model=self._model.partition("/")[2] or self._model,
                 provider=self._model.partition("/")[0] if "/" in self._model else "",
-                purpose=Purpose.TOOL_ITERATION if prompt is None else Purpose.MESSAGE,
-                prompt=prompt,
-                text=cut(text),
-                text_length=len(text),
-                usage=_usage(found),
                 cost=float(cost.replace(",", "")) if cost else None,
             )
         )

@@ -1,20 +1,38 @@
-"""What every source of logs implements, and reading lines of which some may be damaged."""
+"""What every source of logs implements: reading lines, some of them damaged, and collecting requests."""
 
 from __future__ import annotations
 
+import csv
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from pointsman.audit.session import Session
+import msgspec
+
+from pointsman.audit.session import Request, Session, ToolUse, Usage, cut
 from pointsman.decoding import UNREADABLE, why_unreadable, without_halves
 from pointsman.errors import PointsmanError
 from pointsman.jsonl import numbered_lines
+from pointsman.text.extract import latest_words
+from pointsman.vocabulary import Message, Purpose, Role
 
-__all__ = ["Home", "Lines", "Log", "Source", "seconds"]
+__all__ = [
+    "Chat",
+    "Home",
+    "Lines",
+    "Log",
+    "Named",
+    "Row",
+    "Source",
+    "answered",
+    "raw_text",
+    "rows",
+    "seconds",
+    "words_in",
+]
 
 Line = TypeVar("Line")
 
@@ -89,6 +107,89 @@ class Source(Protocol):
         ...
 
 
+class Named:
+    """A source of files that are named on the command line."""
+
+    def places(self, home: Home) -> tuple[Path, ...]:
+        """Nowhere."""
+        del home
+        return ()
+
+    def find(self, home: Home) -> Iterator[Log]:
+        """Nothing lies in a home directory."""
+        del home
+        yield from ()
+
+
+def answered(id_: str, usage: Usage, prompt: str | None, texts: Sequence[str], **about: Any) -> Request:
+    """A request with its answer.
+
+    Args:
+        id_: Of the answer.
+        usage: Tokens.
+        prompt: The words of a person before it, cut; None: nothing new.
+        texts: Of the answer, whole.
+        about: Other fields of ``Request``.
+    """
+    text = "\n".join(texts)
+    purpose = Purpose.TOOL_ITERATION if prompt is None else Purpose.MESSAGE
+    fields = {"purpose": purpose} | about
+    return Request(id=id_, usage=usage, prompt=prompt, text=cut(text), text_length=len(text), **fields)
+
+
+def words_in(texts: Sequence[str], *but: str) -> str:
+    """A person's words in a message, cut; "" where they begin with one of ``but``, a text of the client."""
+    words = latest_words(Message(Role.USER, tuple(texts)))
+    return "" if words.startswith(but) else cut(words)
+
+
+class Chat:
+    """Collects the requests of one conversation: prompt, texts and calls before each, results after it."""
+
+    def __init__(self) -> None:
+        self.prompt: str | None = None
+        self.texts: list[str] = []
+        self.calls: list[ToolUse] = []
+        self.results: dict[str, ToolUse] = {}  # by call
+        self.failed: dict[str, bool] = {}  # by call, where the client records it apart from the result
+        self.requests: list[Request] = []
+
+    def ask(self, texts: Sequence[str], *but: str) -> None:
+        """Take a person's words, as ``words_in``."""
+        self.prompt = words_in(texts, *but) or self.prompt
+
+    def result(self, call: str, text: str, is_error: bool | None, at: float) -> None:
+        """Take the result of a call."""
+        self.results[call] = ToolUse("", "", "", cut(text), is_error, len(text), at)
+
+    def answer(self, id_: str, usage: Usage, **about: Any) -> None:
+        """Add a request with everything before it."""
+        self.requests.append(answered(id_, usage, self.prompt, self.texts, calls=tuple(self.calls), **about))
+        self.texts, self.calls, self.prompt = [], [], None
+
+    def joined(self) -> list[Request]:
+        """The requests in order, with the results of their calls."""
+        return [
+            msgspec.structs.replace(each, calls=tuple(map(self.with_result, each.calls)))
+            for each in self.requests
+        ]
+
+    def with_result(self, call: ToolUse) -> ToolUse:
+        """A call with its result, if there is one."""
+        found = self.results.get(call.id)
+        if found is None:
+            return call
+        failed = self.failed.get(call.id, found.is_error)
+        return msgspec.structs.replace(
+            found, id=call.id, name=call.name, arguments=call.arguments, is_error=failed
+        )
+
+
+def raw_text(raw: msgspec.Raw) -> str:
+    """JSON as text, cut."""
+    return cut(bytes(raw).decode(errors="replace"))
+
+
 class Lines:
     """Reads JSON lines into one type; counts lines that are damaged, cut off, or of another shape."""
 
@@ -156,3 +257,59 @@ def seconds(timestamp: str | float | None) -> float:
         except (ValueError, OverflowError):
             return 0.0
     return timestamp / 1_000 if timestamp > 1e11 else float(timestamp)
+
+
+# Rows of an export, read by the names of fields: CSV, a JSON document, or JSON lines.
+
+Row: TypeAlias = Mapping[str, Any]
+
+#: Under these names services put their rows into one JSON document.
+_LISTS: Final = ("data", "observations", "results", "requests", "logs")
+_decode_row: Final = msgspec.json.Decoder(dict[str, Any]).decode
+#: Bytes of a JSON document that is read at once; JSON lines and CSV are read line by line.
+_LARGEST: Final = 1_000_000_000
+
+
+def rows(file: Path, lines: Lines) -> Iterator[Row]:
+    """Yield the rows of an export.
+
+    Raises:
+        PointsmanError: the file cannot be read, or is too large to be read at once.
+    """
+    try:
+        with file.open("rb") as opened:
+            begin = opened.read(4_096).lstrip(b"\xef\xbb\xbf \r\n\t")
+        if begin.startswith(b"[") or (begin.startswith(b"{") and not _is_lines(file)):
+            yield from _document(file)
+        elif begin.startswith(b"{"):
+            yield from lines.read(file, _decode_row)
+        else:
+            with file.open(encoding="utf-8-sig", errors="replace", newline="") as opened_text:
+                yield from csv.DictReader(opened_text)
+    except (OSError, csv.Error) as error:
+        raise PointsmanError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _is_lines(file: Path) -> bool:
+    """Whether the first line is a complete document."""
+    with file.open("rb") as opened:
+        first = opened.readline(_LARGEST)
+    try:
+        msgspec.json.decode(first)
+    except msgspec.DecodeError:
+        return False
+    return b'"resourceSpans"' in first or not any(f'"{name}":['.encode() in first for name in _LISTS)
+
+
+def _document(file: Path) -> Iterator[Row]:
+    if file.stat().st_size > _LARGEST:
+        raise PointsmanError(
+            f"{file} is one JSON document of {file.stat().st_size:,} bytes", hint="export JSON lines or CSV"
+        )
+    try:
+        value = msgspec.json.decode(file.read_bytes())
+    except msgspec.DecodeError as error:
+        raise PointsmanError(f"{file}: not JSON: {error}") from error
+    if isinstance(value, dict):
+        value = next((value[name] for name in _LISTS if isinstance(value.get(name), list)), [value])
+    yield from (each for each in value if isinstance(each, dict))

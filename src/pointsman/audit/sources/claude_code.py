@@ -8,10 +8,8 @@ from typing import Final
 
 import msgspec
 
-from pointsman.audit.session import Certainty, Request, Session, ToolUse, Usage, cut
-from pointsman.audit.sources.base import Home, Lines, Log, seconds
-from pointsman.text.extract import latest_words
-from pointsman.vocabulary import Message, Purpose, Role
+from pointsman.audit.session import Certainty, Request, Session, ToolUse, Usage
+from pointsman.audit.sources.base import Chat, Home, Lines, Log, answered, raw_text, seconds, words_in
 
 __all__ = ["ClaudeCode"]
 
@@ -143,11 +141,11 @@ def _session_of(file: Path) -> str:
 class _Answer:
     """One request while its lines are collected: several have the same message id."""
 
-    def __init__(self, line: _Line, message: _Message, prompt: str | None, *, new_context: bool) -> None:
-        self.id = message.id or line.request_id or line.uuid
-        self.agent = line.agent_id or ("sidechain" if line.is_sidechain else "")
+    def __init__(self, id_: str, agent: str, message: _Message, prompt: str | None) -> None:
+        self.id = id_
+        self.agent = agent
         self.prompt = prompt
-        self.new_context = new_context
+        self.new_context = False
         self.model = message.model or ""
         self.lines: set[str] = set()
         self.texts: list[str] = []
@@ -173,21 +171,19 @@ class _Answer:
                 self.texts.append(block.text)
             self.hidden += _hidden(block)
 
-    def request(self, results: dict[str, ToolUse]) -> Request:
-        text = "\n".join(self.texts)
-        calls = tuple(_tool_use(call, results.get(call.id)) for call in self.calls)
-        return Request(
-            id=self.id,
+    def request(self, results: Chat) -> Request:
+        """The request, with the results of its calls."""
+        calls = (ToolUse(call.id, call.name, raw_text(call.input)) for call in self.calls)
+        return answered(
+            self.id,
+            self._usage(len("\n".join(self.texts).encode(errors="replace"))),
+            self.prompt,
+            self.texts,
             at=self.at,
             model=self.model,
             provider="anthropic" if self.model.startswith("claude-") else "",
-            purpose=Purpose.TOOL_ITERATION if self.prompt is None else Purpose.MESSAGE,
             agent=self.agent,
-            prompt=self.prompt,
-            text=cut(text),
-            text_length=len(text),
-            usage=self._usage(len(text.encode(errors="replace"))),
-            calls=calls,
+            calls=tuple(map(results.with_result, calls)),
             new_context=self.new_context,
         )
 
@@ -218,13 +214,6 @@ def _hidden(block: _Block) -> int:
     return max(shown, 3 * len(block.signature or block.data or "") // 4)
 
 
-def _tool_use(call: _Block, result: ToolUse | None) -> ToolUse:
-    arguments = cut(bytes(call.input).decode(errors="replace"))
-    if result is None:
-        return ToolUse(call.id, call.name, arguments)
-    return msgspec.structs.replace(result, id=call.id, name=call.name, arguments=arguments)
-
-
 class _Reading:
     """Reads the files of one session."""
 
@@ -232,12 +221,11 @@ class _Reading:
         self._log = log
         self._lines = Lines()
         self._answers: dict[str, _Answer] = {}
-        self._results: dict[str, ToolUse] = {}
-        self._prompts: dict[str, str] = {}  # by sub-agent, what was said since its last request
+        self._chat = Chat()  # results of all agents
+        self._prompts: dict[str, str] = {}  # by sub-agent, those since its last request
         self._compacted: set[str] = set()
         self._compactions = 0
         self._seen_prompts: set[str] = set()
-        self.id = log.files[0].stem
         self.project = self.version = ""
         self._tools: dict[str, int] = {}
 
@@ -245,11 +233,12 @@ class _Reading:
         for file in self._log.files:
             for line in self._lines.read(file, _decode):
                 self._take(line)
-        requests = [answer.request(self._results) for answer in self._answers.values()]
+        requests = [answer.request(self._chat) for answer in self._answers.values()]
         if len(self._log.files) > 1:
             requests.sort(key=lambda each: each.at)
+        compacted = f"{self._compactions} compactions: the client does not log the request that summarises"
         return Session(
-            id=self.id,
+            id=self._log.files[0].stem,
             client=ClaudeCode.name,
             version=self.version,
             project=self.project,
@@ -257,13 +246,8 @@ class _Reading:
             requests=tuple(requests),
             tools_offered=self._tools,
             not_logged=_NOT_LOGGED,
-            notes=(*self._lines.notes, *self._compaction_notes()),
+            notes=(*self._lines.notes, *((compacted,) if self._compactions else ())),
         )
-
-    def _compaction_notes(self) -> tuple[str, ...]:
-        if not self._compactions:
-            return ()
-        return (f"{self._compactions} compactions: the client does not log the request that summarises",)
 
     def _take(self, line: _Line) -> None:
         self.project = self.project or line.cwd or ""
@@ -288,25 +272,22 @@ class _Reading:
         key = message.id or line.request_id or line.uuid
         answer = self._answers.get(key)
         if answer is None:
-            prompt, compacted = self._prompts.pop(agent, None), agent in self._compacted
-            answer = self._answers[key] = _Answer(line, message, prompt, new_context=compacted)
+            answer = self._answers[key] = _Answer(key, agent, message, self._prompts.pop(agent, None))
+            answer.new_context = agent in self._compacted
             self._compacted.discard(agent)
         answer.add(line, message)
 
     def _user(self, line: _Line, message: _Message, agent: str) -> None:
         results = [block for block in _blocks(message) if block.type == "tool_result"]
         for block in results:
-            text = _text(block.content)
-            self._results.setdefault(
-                block.tool_use_id,
-                ToolUse("", "", "", cut(text), block.is_error, len(text), seconds(line.timestamp)),
-            )
+            if block.tool_use_id not in self._chat.results:
+                at = seconds(line.timestamp)
+                self._chat.result(block.tool_use_id, _text(block.content), block.is_error, at)
         if results or line.is_meta or line.is_compact_summary or line.uuid in self._seen_prompts:
             return
         self._seen_prompts.add(line.uuid)
-        words = latest_words(Message(Role.USER, (_text(message.content),)))
-        if words and not words.startswith("[Request interrupted"):
-            self._prompts[agent] = cut(words)
+        if words := words_in([_text(message.content)], "[Request interrupted"):
+            self._prompts[agent] = words
 
 
 def _length(tool: _Tool) -> int:

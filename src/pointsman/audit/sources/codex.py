@@ -8,10 +8,8 @@ from typing import Final
 
 import msgspec
 
-from pointsman.audit.session import Request, Session, ToolUse, Usage, cut
-from pointsman.audit.sources.base import Home, Lines, Log, seconds
-from pointsman.text.extract import latest_words
-from pointsman.vocabulary import Message, Purpose, Role
+from pointsman.audit.session import Session, ToolUse, Usage, cut
+from pointsman.audit.sources.base import Chat, Home, Lines, Log, seconds
 
 __all__ = ["Codex"]
 
@@ -130,21 +128,21 @@ class Codex:
             for line in lines.read(file, _decode):
                 thread.take(line)
             threads.append(thread)
-        main = threads[0]
-        requests = [each for thread in threads for each in thread.requests()]
+        main = threads[0].meta
+        requests = [each for thread in threads for each in thread.chat.joined()]
         if len(threads) > 1:
             requests.sort(key=lambda each: each.at)
         if requests or lines.notes:
             yield Session(
-                id=main.session or log.files[0].stem,
+                id=main.session_id or main.id or log.files[0].stem,
                 client=self.name,
-                version=main.version,
-                project=main.project,
+                version=main.cli_version,
+                project=threads[0].project,
                 files=tuple(map(str, log.files)),
                 requests=tuple(requests),
                 not_logged=_NOT_LOGGED,
                 notes=lines.notes,
-                parent=main.parent,
+                parent=main.forked_from_id or "",
             )
 
 
@@ -159,38 +157,15 @@ class _Thread:
     """Reads one file."""
 
     def __init__(self, *, is_main: bool) -> None:
-        self.session = self.project = self.version = self.parent = ""
-        self._thread, self._is_main = "", is_main
-        self._model = self._provider = ""
-        self._requests: list[Request] = []
+        self.chat = Chat()
+        self.meta = _Payload()
+        self.project = ""
+        self._is_main = is_main
+        self._model = ""
         self._ids: set[str] = set()
-        self._results: dict[str, ToolUse] = {}
-        self._failed: dict[str, bool] = {}
-        self._calls: list[ToolUse] = []
-        self._texts: list[str] = []
-        self._prompt: str | None = None
         self._compacted = self._subscription = False
         self._total = _Tokens()
-        self._has_records = False  # newer versions: a record per answer stands beside the cumulative counts
-
-    def requests(self) -> list[Request]:
-        """The requests in order, with the results of their calls."""
-        return [
-            msgspec.structs.replace(each, calls=tuple(map(self._with_result, each.calls)))
-            for each in self._requests
-        ]
-
-    def _with_result(self, call: ToolUse) -> ToolUse:
-        found = self._results.get(call.id)
-        if found is None:
-            return call
-        return msgspec.structs.replace(
-            call,
-            result=found.result,
-            is_error=self._failed.get(call.id),
-            result_length=found.result_length,
-            at=found.at,
-        )
+        self._has_records = False  # newer versions also write a record per answer
 
     def take(self, line: _Line) -> None:
         """Take the next line."""
@@ -199,7 +174,8 @@ class _Thread:
             return
         match line.type:
             case "session_meta":
-                self._meta(payload)
+                if not self.meta.id:  # a forked thread repeats that of the thread it comes from
+                    self.meta, self.project = payload, payload.cwd or ""
             case "turn_context":
                 self._model = payload.model or self._model
                 self.project = self.project or payload.cwd or ""
@@ -215,48 +191,35 @@ class _Thread:
             case _:
                 pass
 
-    def _meta(self, payload: _Payload) -> None:
-        if self._thread:
-            return  # a forked thread repeats that of the thread it comes from
-        self._thread = payload.id or ""
-        self.session = payload.session_id or self._thread
-        self.project = payload.cwd or ""
-        self.version = payload.cli_version
-        self.parent = payload.forked_from_id or ""
-        self._provider = payload.model_provider or ""
-
     def _item(self, payload: _Payload, at: float) -> None:
         if payload.type in _CALLS:
             arguments = _text(payload.arguments) or _text(payload.input) or _text(payload.action)
             name = payload.name or payload.type.removesuffix("_call")
-            self._calls.append(ToolUse(payload.call_id or payload.id or "", name, cut(arguments)))
+            self.chat.calls.append(ToolUse(payload.call_id or payload.id or "", name, cut(arguments)))
         elif payload.type in _RESULTS:
-            text = _text(payload.output)
-            self._results[payload.call_id] = ToolUse("", "", "", cut(text), None, len(text), at)
-        elif payload.type == "message":
-            words = _words(payload.content)
-            if payload.role == "assistant":
-                self._texts += words
-            elif payload.role == "user" and (said := latest_words(Message(Role.USER, words))):
-                self._prompt = cut(said)
+            self.chat.result(payload.call_id, _text(payload.output), None, at)
+        elif payload.type == "message" and payload.role == "assistant":
+            self.chat.texts += _words(payload.content)
+        elif payload.type == "message" and payload.role == "user":
+            self.chat.ask(_words(payload.content))
 
     def _event(self, payload: _Payload, at: float) -> None:
         item = payload.item
         if payload.type == "item_completed" and item is not None and item.id:
             self._outcome(item)
         elif payload.type == "exec_command_end" and payload.exit_code is not None:
-            self._failed[payload.call_id] = payload.exit_code != 0
+            self.chat.failed[payload.call_id] = payload.exit_code != 0
         elif payload.type == "patch_apply_end" and payload.success is not None:
-            self._failed[payload.call_id] = not payload.success
+            self.chat.failed[payload.call_id] = not payload.success
         elif payload.type == "token_count":
             self._count(payload, at)
 
     def _outcome(self, item: _Item) -> None:
         status = _text(item.status)
         if item.exit_code is not None:
-            self._failed[item.id] = item.exit_code != 0
+            self.chat.failed[item.id] = item.exit_code != 0
         elif status in ("failed", "completed") and item.type != "AgentMessage":
-            self._failed[item.id] = status == "failed"
+            self.chat.failed[item.id] = status == "failed"
 
     def _count(self, payload: _Payload, at: float) -> None:
         """Take a cumulative count, which is repeated and is also written when nothing was asked."""
@@ -270,31 +233,23 @@ class _Thread:
             return
         grown = total.since(before)
         tokens = last if last is not None and (last == grown or grown.input_tokens < 0) else grown
-        self._answered(f"{self._thread}:{len(self._requests)}:{total.input_tokens}", tokens, at)
+        self._answered(f"{self.meta.id or ''}:{len(self.chat.requests)}:{total.input_tokens}", tokens, at)
 
     def _answered(self, id_: str, tokens: _Tokens | None, at: float) -> None:
         if id_ in self._ids or tokens is None:
             return
         self._ids.add(id_)
-        text, prompt = "\n".join(self._texts), self._prompt
-        self._requests.append(
-            Request(
-                id=id_,
-                at=at,
-                model=self._model,
-                provider=self._provider,
-                purpose=Purpose.TOOL_ITERATION if prompt is None else Purpose.MESSAGE,
-                agent="" if self._is_main else self._thread,
-                prompt=prompt,
-                text=cut(text),
-                text_length=len(text),
-                usage=tokens.usage(),
-                calls=tuple(self._calls),
-                subscription=self._subscription,
-                new_context=self._compacted,
-            )
+        self.chat.answer(
+            id_,
+            tokens.usage(),
+            at=at,
+            model=self._model,
+            provider=self.meta.model_provider or "",
+            agent="" if self._is_main else self.meta.id or "",
+            subscription=self._subscription,
+            new_context=self._compacted,
         )
-        self._texts, self._calls, self._prompt, self._compacted = [], [], None, False
+        self._compacted = False
 
 
 def _words(content: list[_Text] | str | None) -> tuple[str, ...]:

@@ -2,95 +2,23 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
-
-import msgspec
+from typing import Any, Final, NamedTuple
 
 from pointsman.audit.session import Certainty, Request, Session, Usage
-from pointsman.audit.sources.base import Home, Lines, Log, seconds
-from pointsman.audit.sources.otel import span_requests
+from pointsman.audit.sources.base import Lines, Log, Named, Row, rows, seconds
 from pointsman.errors import PointsmanError
 from pointsman.vocabulary import Purpose
 
-__all__ = [
-    "Export",
-    "Found",
-    "Row",
-    "count",
-    "exports",
-    "fields",
-    "kind_of",
-    "nested",
-    "number",
-    "rows",
-    "text",
-]
-
-
-# Rows of an export, read by the names of fields: CSV, a JSON document, or JSON lines.
-
-Row: TypeAlias = Mapping[str, Any]
-
-#: Under these names services put their rows into one JSON document.
-_LISTS: Final = ("data", "observations", "results", "requests", "logs")
-_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
-#: Bytes of a JSON document that is read at once; JSON lines and CSV are read line by line.
-_LARGEST: Final = 1_000_000_000
-
-
-def rows(file: Path, lines: Lines) -> Iterator[Row]:
-    """Yield the rows of an export.
-
-    Raises:
-        PointsmanError: the file cannot be read, or is too large to be read at once.
-    """
-    try:
-        with file.open("rb") as opened:
-            begin = opened.read(4_096).lstrip(b"\xef\xbb\xbf \r\n\t")
-        if begin.startswith(b"[") or (begin.startswith(b"{") and not _is_lines(file)):
-            yield from _document(file)
-        elif begin.startswith(b"{"):
-            yield from lines.read(file, _decode)
-        else:
-            with file.open(encoding="utf-8-sig", errors="replace", newline="") as opened_text:
-                yield from csv.DictReader(opened_text)
-    except (OSError, csv.Error) as error:
-        raise PointsmanError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}") from error
-
-
-def _is_lines(file: Path) -> bool:
-    """Whether the first line is a complete document."""
-    with file.open("rb") as opened:
-        first = opened.readline(_LARGEST)
-    try:
-        msgspec.json.decode(first)
-    except msgspec.DecodeError:
-        return False
-    return b'"resourceSpans"' in first or not any(f'"{name}":['.encode() in first for name in _LISTS)
-
-
-def _document(file: Path) -> Iterator[Row]:
-    if file.stat().st_size > _LARGEST:
-        raise PointsmanError(
-            f"{file} is one JSON document of {file.stat().st_size:,} bytes", hint="export JSON lines or CSV"
-        )
-    try:
-        value = msgspec.json.decode(file.read_bytes())
-    except msgspec.DecodeError as error:
-        raise PointsmanError(f"{file}: not JSON: {error}") from error
-    if isinstance(value, dict):
-        value = next((value[name] for name in _LISTS if isinstance(value.get(name), list)), [value])
-    yield from (each for each in value if isinstance(each, dict))
+__all__ = ["Export", "kind_of", "rows"]
 
 
 def fields(row: Row) -> frozenset[str]:
     """Names of the fields of a row, without capitals, spaces and underscores."""
-    return frozenset(map(_plain, row))
+    return frozenset(map(_plain, filter(None, row)))  # a row of CSV may be longer than the first
 
 
 def _plain(name: str) -> str:
@@ -157,7 +85,7 @@ class Found(NamedTuple):
     request: Request
 
 
-class Export:
+class Export(Named):
     """One kind of export.
 
     Args:
@@ -174,16 +102,6 @@ class Export:
         self.versions: Final = versions
         self.needs: Final = frozenset(needs)
         self._read = read
-
-    def places(self, home: Home) -> tuple[Path, ...]:
-        """Nowhere: an export is named on the command line."""
-        del home
-        return ()
-
-    def find(self, home: Home) -> Iterator[Log]:
-        """Nothing lies in a home directory."""
-        del home
-        yield from ()
 
     def read(self, log: Log) -> Iterator[Session]:
         """Yield the sessions of an export. All its requests are in memory meanwhile, without texts."""
@@ -224,28 +142,12 @@ def _by_pause(project: str, requests: list[Request]) -> Iterator[tuple[str, list
         yield f"{project or 'requests'}@{some[0].id}", some
 
 
-def _request(
-    *,
-    id_: str,
-    at: float,
-    model: str,
-    provider: str,
-    usage: Usage,
-    cost: float | None,
-) -> Request:
-    return Request(
-        id=id_,
-        at=at,
-        model=model,
-        provider=provider.lower(),
-        usage=usage,
-        cost=cost,
-        purpose=Purpose.MESSAGE,
-    )
-
-
-def _usage(whole: int, cached: int, written: int, output: int, reasoning: int = 0) -> Usage:
-    certainty = Certainty.LOGGED if whole or output else Certainty.UNKNOWN
+def _usage(
+    whole: int, cached: int, written: int, output: int, reasoning: int = 0, *, known: bool | None = None
+) -> Usage:
+    """Usage of one request; by default its counts are known where there are any."""
+    known = bool(whole or output) if known is None else known
+    certainty = Certainty.LOGGED if known else Certainty.UNKNOWN
     return Usage(
         input_tokens=whole,
         cached_tokens=min(cached, whole),
@@ -267,6 +169,20 @@ def _time(row: Row, *names: str) -> float:
         plain = number(row, *names)
         return seconds(plain)
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _request(
+    *, id_: str, at: float, model: str, provider: str, usage: Usage, cost: float | None = None
+) -> Request:
+    return Request(
+        id=id_,
+        at=at,
+        model=model,
+        provider=provider.lower(),
+        usage=usage,
+        cost=cost,
+        purpose=Purpose.MESSAGE,
+    )
 
 
 #: Calls of LiteLLM that ask a language model.
@@ -374,9 +290,94 @@ def _helicone(row: Row) -> Iterator[Found]:
     yield Found(text(row, "request_properties/Helicone-Session-Id"), project, request)
 
 
+# OpenTelemetry spans in OTLP JSON, as the collector's file exporter writes them. Source of the names:
+# semantic conventions for generative AI, and OpenInference.
+
+#: Operations that ask a model. Spans of agents and tools contain them and would count twice.
+_OPERATIONS: Final = frozenset({"chat", "text_completion", "generate_content", "responses", "completion"})
+_INPUT: Final = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
+_OUTPUT: Final = (
+    "gen_ai.usage.output_tokens",
+    "gen_ai.usage.completion_tokens",
+    "llm.token_count.completion",
+)
+_READ: Final = (
+    "gen_ai.usage.cache_read.input_tokens",
+    "gen_ai.usage.cache_read_input_tokens",
+    "gen_ai.usage.cached_tokens",
+    "llm.token_count.prompt_details.cache_read",
+)
+_WRITTEN: Final = (
+    "gen_ai.usage.cache_creation.input_tokens",
+    "gen_ai.usage.cache_creation_input_tokens",
+    "llm.token_count.prompt_details.cache_write",
+)
+_MODEL: Final = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
+_PROVIDER: Final = ("gen_ai.provider.name", "gen_ai.system", "llm.provider")
+#: Providers by the names of the conventions, where the catalogue has others.
+_PROVIDERS: Final = {"gcp.gemini": "google", "gemini": "google", "mistral_ai": "mistral"}
+_SESSION: Final = ("gen_ai.conversation.id", "session.id", "langfuse.session.id")
+#: Before the conventions said that input includes cached tokens, instrumentations of Anthropic left them out.
+_EXCLUSIVE: Final = ("gen_ai.usage.cache_read_input_tokens", "gen_ai.usage.cache_creation_input_tokens")
+
+
 def _otel(row: Row) -> Iterator[Found]:
-    for session, project, request in span_requests(row):
-        yield Found(session, project, request)
+    """Yield the request of every span that asked a model."""
+    for resource in _list(row, "resourceSpans"):
+        service = str(_attributes(resource.get("resource") or {}).get("service.name", ""))
+        for scope in _list(resource, "scopeSpans"):
+            for span in _list(scope, "spans"):
+                attributes = _attributes(span)
+                if _asks_model(attributes) and not _failed(span):
+                    session = _first(attributes, _SESSION) or span.get("traceId", "")
+                    yield Found(str(session), service, _span_request(span, attributes))
+
+
+def _list(value: Row, name: str) -> list[dict[str, Any]]:
+    found = value.get(name)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _attributes(of: Row) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for each in _list(of, "attributes"):
+        value = each.get("value")
+        if isinstance(value, dict) and value:
+            kind, plain = next(iter(value.items()))
+            found[str(each.get("key"))] = int(plain) if kind == "intValue" else plain
+    return found
+
+
+def _first(attributes: Row, names: tuple[str, ...]) -> Any:
+    return next((attributes[name] for name in names if attributes.get(name) not in (None, "")), None)
+
+
+def _asks_model(attributes: Row) -> bool:
+    operation = attributes.get("gen_ai.operation.name") or attributes.get("llm.request.type")
+    if operation is not None:
+        return str(operation) in _OPERATIONS
+    return attributes.get("openinference.span.kind") == "LLM" or _first(attributes, _INPUT) is not None
+
+
+def _failed(span: Row) -> bool:
+    status = span.get("status")
+    return isinstance(status, dict) and status.get("code") in (2, "STATUS_CODE_ERROR")
+
+
+def _span_request(span: Row, attributes: Row) -> Request:
+    provider = str(_first(attributes, _PROVIDER) or "").lower()
+    plain, read, written, output = (
+        int(_first(attributes, names) or 0) for names in (_INPUT, _READ, _WRITTEN, _OUTPUT)
+    )
+    apart = provider == "anthropic" and any(name in attributes for name in _EXCLUSIVE)
+    whole = plain + read + written if apart or plain < read + written else plain
+    return _request(
+        id_=str(attributes.get("gen_ai.response.id") or span.get("spanId", "")),
+        at=int(span.get("endTimeUnixNano") or span.get("startTimeUnixNano") or 0) / 1e9,
+        model=str(_first(attributes, _MODEL) or ""),
+        provider=_PROVIDERS.get(provider, provider),
+        usage=_usage(whole, read, written, output, known=_first(attributes, _OUTPUT) is not None),
+    )
 
 
 def exports() -> tuple[Export, ...]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 from pointsman.audit.session import Request, Session, ToolUse, Usage, cut
-from pointsman.audit.sources.base import Home, Lines, Log, seconds
-from pointsman.text.extract import latest_words
-from pointsman.vocabulary import Message, Purpose, Role
+from pointsman.audit.sources.base import Chat, Home, Lines, Log, answered, raw_text, seconds
 
 __all__ = ["GeminiCli", "QwenCode"]
 
@@ -44,14 +42,32 @@ class _Part(msgspec.Struct, rename="camel", gc=False):
     function_response: _Response | None = None
 
 
-def _words(parts: list[_Part]) -> str:
-    """A user's message: the client's own context is in tags."""
-    words = latest_words(Message(Role.USER, tuple(each.text for each in parts if each.text)))
-    return "" if words.startswith("<session_context>") else words
+def _ask(chat: Chat, parts: list[_Part]) -> None:
+    """Take a user's message: the client's context is in tags."""
+    chat.ask([each.text for each in parts if each.text], "<session_context>")
 
 
 def _visible(parts: list[_Part]) -> str:
     return "\n".join(each.text for each in parts if each.text and not each.thought)
+
+
+class _Chats:
+    """A client that writes one file per chat."""
+
+    name: ClassVar[str]
+    #: Folder under the home directory, and the files below it.
+    folder: ClassVar[str]
+    pattern: ClassVar[str]
+
+    def places(self, home: Home) -> tuple[Path, ...]:
+        """The client's folder in the home directory."""
+        return (home.path / self.folder,)
+
+    def find(self, home: Home) -> Iterator[Log]:
+        """Yield one log per chat."""
+        for place in self.places(home):
+            for file in home.regular(place.glob(self.pattern)):
+                yield Log(self.name, (file,))
 
 
 # --- Gemini CLI
@@ -87,7 +103,7 @@ class _DoneCall(msgspec.Struct, gc=False):
     def use(self) -> ToolUse:
         """The call with its result."""
         responses = [each.function_response for each in self.result or () if each.function_response]
-        arguments = cut(bytes(self.args).decode(errors="replace"))
+        arguments = raw_text(self.args)
         if not responses:
             return ToolUse(self.id, self.name, arguments)
         found = responses[0].result(seconds(self.timestamp), failed=self.status == "error" or None)
@@ -118,21 +134,13 @@ class _GeminiLine(_GeminiMessage, rename="camel", gc=False):
 _gemini: Final = msgspec.json.Decoder(_GeminiLine).decode
 
 
-class GeminiCli:
+class GeminiCli(_Chats):
     """Reads ``tmp/<project>/chats/session-*``: JSON lines, or one JSON document in earlier versions."""
 
-    name: Final = "gemini-cli"
+    name = "gemini-cli"
     versions: Final = "0.61.0"
-
-    def places(self, home: Home) -> tuple[Path, ...]:
-        """``~/.gemini/tmp``."""
-        return (home.path / ".gemini/tmp",)
-
-    def find(self, home: Home) -> Iterator[Log]:
-        """Yield one log per chat."""
-        for place in self.places(home):
-            for file in home.regular(place.glob("*/chats/**/session-*.json*")):
-                yield Log(self.name, (file,))
+    folder = ".gemini/tmp"
+    pattern = "*/chats/**/session-*.json*"
 
     def read(self, log: Log) -> Iterator[Session]:
         """Yield the session of a chat. A message is written again when its calls are done."""
@@ -170,28 +178,19 @@ def _project(file: Path) -> str:
     return file.parents[1].name
 
 
-def _gemini_requests(messages: Any) -> Iterator[Request]:
-    prompt: str | None = None
+def _gemini_requests(messages: Iterable[_GeminiMessage]) -> list[Request]:
+    chat = Chat()
     for message in messages:
         content = message.content
         parts = content if isinstance(content, list) else [_Part(text=content)]
         if message.type == "user":
-            prompt = cut(_words(parts)) or prompt
+            _ask(chat, parts)
         elif message.type == "gemini" and message.tokens is not None:
-            text = _visible(parts)
-            yield Request(
-                id=message.id,
-                at=seconds(message.timestamp),
-                model=message.model,
-                provider="google",
-                purpose=Purpose.TOOL_ITERATION if prompt is None else Purpose.MESSAGE,
-                prompt=prompt,
-                text=cut(text),
-                text_length=len(text),
-                usage=message.tokens.usage(),
-                calls=tuple(call.use() for call in message.tool_calls or ()),
-            )
-            prompt = None
+            chat.texts = [_visible(parts)]
+            chat.calls = [call.use() for call in message.tool_calls or ()]
+            about = {"at": seconds(message.timestamp), "model": message.model, "provider": "google"}
+            chat.answer(message.id, message.tokens.usage(), **about)
+    return chat.requests
 
 
 # --- Qwen Code
@@ -261,21 +260,13 @@ class _QwenLine(msgspec.Struct, rename="camel", gc=False):
 _qwen: Final = msgspec.json.Decoder(_QwenLine).decode
 
 
-class QwenCode:
+class QwenCode(_Chats):
     """Reads ``projects/<folder>/chats/<session>.jsonl``."""
 
-    name: Final = "qwen-code"
+    name = "qwen-code"
     versions: Final = "0.24.4"
-
-    def places(self, home: Home) -> tuple[Path, ...]:
-        """``~/.qwen/projects``."""
-        return (home.path / ".qwen/projects",)
-
-    def find(self, home: Home) -> Iterator[Log]:
-        """Yield one log per chat."""
-        for place in self.places(home):
-            for file in home.regular(place.glob("*/chats/*.jsonl")):
-                yield Log(self.name, (file,))
+    folder = ".qwen/projects"
+    pattern = "*/chats/*.jsonl"
 
     def read(self, log: Log) -> Iterator[Session]:
         """Yield the session of a chat."""
@@ -283,7 +274,7 @@ class QwenCode:
         lines, chat = Lines(), _QwenChat()
         for line in lines.read(file, _qwen):
             chat.take(line)
-        requests = chat.requests()
+        requests = tuple(chat.chat.joined())
         if requests or lines.notes:
             yield Session(
                 id=chat.session or file.stem,
@@ -302,28 +293,8 @@ class _QwenChat:
 
     def __init__(self) -> None:
         self.session = self.project = self.version = ""
-        self._requests: list[Request] = []
+        self.chat = Chat()
         self._open = False  # the latest request has counts and no answer yet
-        self._results: dict[str, ToolUse] = {}
-        self._failed: dict[str, bool] = {}
-        self._prompt: str | None = None
-
-    def requests(self) -> tuple[Request, ...]:
-        """The requests with the results of their calls."""
-        return tuple(
-            msgspec.structs.replace(each, calls=tuple(map(self._with_result, each.calls)))
-            for each in self._requests
-        )
-
-    def _with_result(self, call: ToolUse) -> ToolUse:
-        found = self._results.get(call.id)
-        if found is None:
-            return call
-        failed = self._failed.get(call.id)
-        is_error = found.is_error if failed is None else failed
-        return msgspec.structs.replace(
-            found, id=call.id, name=call.name, arguments=call.arguments, is_error=is_error
-        )
 
     def take(self, line: _QwenLine) -> None:
         """Take the next line."""
@@ -335,19 +306,19 @@ class _QwenChat:
         if event is not None:
             self._event(event, line)
         elif line.type == "user":
-            self._prompt = cut(_words(parts)) or self._prompt
+            _ask(self.chat, parts)
         elif line.type == "assistant":
             self._answer(line, parts)
         elif line.type == "tool_result":
             for response in (each.function_response for each in parts if each.function_response):
-                self._results[response.id] = response.result(seconds(line.timestamp), failed=None)
+                self.chat.results[response.id] = response.result(seconds(line.timestamp), failed=None)
 
     def _event(self, event: _Event, line: _QwenLine) -> None:
         if event.name == "qwen-code.api_response":
             self._add(event.response_id or line.uuid, line, event.model, event.usage(), event.subagent_name)
             self._open = True
         elif event.name == "qwen-code.tool_call" and event.success is not None:
-            self._failed[event.call_id] = not event.success
+            self.chat.failed[event.call_id] = not event.success
 
     def _answer(self, line: _QwenLine, parts: list[_Part]) -> None:
         if not self._open:
@@ -357,26 +328,18 @@ class _QwenChat:
         self._open = False
         text = _visible(parts)
         calls = tuple(
-            ToolUse(call.id, call.name, cut(bytes(call.args).decode(errors="replace")))
+            ToolUse(call.id, call.name, raw_text(call.args))
             for call in (each.function_call for each in parts)
             if call
         )
-        self._requests[-1] = msgspec.structs.replace(
-            self._requests[-1], text=cut(text), text_length=len(text), calls=calls
+        self.chat.requests[-1] = msgspec.structs.replace(
+            self.chat.requests[-1], text=cut(text), text_length=len(text), calls=calls
         )
 
     def _add(self, id_: str, line: _QwenLine, model: str, usage: Usage, agent: str | None) -> None:
-        prompt = None if agent else self._prompt
-        if not agent:
-            self._prompt = None
-        self._requests.append(
-            Request(
-                id=id_,
-                at=seconds(line.timestamp),
-                model=model,
-                purpose=Purpose.TOOL_ITERATION if prompt is None else Purpose.MESSAGE,
-                agent=agent or "",
-                prompt=prompt,
-                usage=usage,
-            )
-        )
+        if agent:  # what the person wrote is for the next request of the main agent
+            prompt = None
+        else:
+            prompt, self.chat.prompt = self.chat.prompt, None
+        about = {"at": seconds(line.timestamp), "model": model, "agent": agent or ""}
+        self.chat.requests.append(answered(id_, usage, prompt, (), **about))

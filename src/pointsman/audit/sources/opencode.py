@@ -11,11 +11,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from pointsman.audit.session import Request, Session, ToolUse, Usage, cut
-from pointsman.audit.sources.base import Home, Log, seconds
+from pointsman.audit.sources.base import Chat, Home, Log, raw_text, seconds
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import PointsmanError
-from pointsman.text.extract import latest_words
-from pointsman.vocabulary import Message, Purpose, Role
+from pointsman.vocabulary import Purpose
 
 __all__ = ["OpenCode"]
 
@@ -77,7 +76,7 @@ class _Part(msgspec.Struct, rename={"call_id": "callID"}, gc=False):
     def use(self) -> ToolUse:
         """A call with its result. The exit status of a command is in the metadata."""
         state = self.state or _State()
-        arguments = cut(bytes(state.input).decode(errors="replace"))
+        arguments = raw_text(state.input)
         text = state.error if state.error is not None else state.output
         if text is None:
             return ToolUse(self.call_id, self.tool, arguments)
@@ -252,8 +251,8 @@ def _root(id_: str, parents: dict[str, str]) -> str:
     return id_
 
 
-def _requests(rows: _Database | _Files, session: str, agent: str, notes: list[str]) -> Iterator[Request]:
-    prompt: str | None = None
+def _requests(rows: _Database | _Files, session: str, agent: str, notes: list[str]) -> list[Request]:
+    chat = Chat()
     for id_, raw in rows.messages(session):
         try:
             data = _data(raw)
@@ -262,42 +261,29 @@ def _requests(rows: _Database | _Files, session: str, agent: str, notes: list[st
             notes.append(f"left out: message {id_}: {why_unreadable(error)}")
             continue
         if data.role == "user":
-            words = tuple(each.text for each in parts if each.text and not each.synthetic)
-            prompt = cut(latest_words(Message(Role.USER, words))) or prompt
+            chat.ask([each.text for each in parts if each.text and not each.synthetic])
         elif data.role == "assistant":
-            for request in _steps(id_, data, parts, agent, prompt):
-                yield request
-                prompt = None
+            _take_steps(chat, id_, data, parts, agent)
+    return chat.requests
 
 
-def _steps(id_: str, data: _Data, parts: list[_Part], agent: str, prompt: str | None) -> Iterator[Request]:
+def _take_steps(chat: Chat, id_: str, data: _Data, parts: list[_Part], agent: str) -> None:
     """A message has one step per request. One that was interrupted has none, and counts nothing."""
-    texts: list[str] = []
-    calls: list[ToolUse] = []
+    chat.texts, chat.calls = [], []
+    purpose = {"purpose": Purpose.COMPACTION} if data.summary is True else {}
     for number, part in enumerate(parts):
         if part.type == "text" and part.text:
-            texts.append(part.text)
+            chat.texts.append(part.text)
         elif part.type == "tool":
-            calls.append(part.use())
+            chat.calls.append(part.use())
         elif part.type == "step-finish" and part.tokens is not None:
-            text = "\n".join(texts)
-            summary = data.summary is True
-            yield Request(
-                id=f"{id_}:{number}",
+            chat.answer(
+                f"{id_}:{number}",
+                part.tokens.usage(),
                 at=seconds(data.time.completed or data.time.created),
                 model=data.model_id,
                 provider=data.provider_id,
-                purpose=Purpose.COMPACTION
-                if summary
-                else Purpose.TOOL_ITERATION
-                if prompt is None
-                else Purpose.MESSAGE,
                 agent=agent,
-                prompt=prompt,
-                text=cut(text),
-                text_length=len(text),
-                usage=part.tokens.usage(),
-                calls=tuple(calls),
                 cost=part.cost,
+                **purpose,
             )
-            texts, calls, prompt = [], [], None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Final
 
 from pointsman.audit.session import Certainty, Request, Session, Usage
-from pointsman.audit.sources.base import Home, Log
+from pointsman.audit.sources.base import Log, Named
 from pointsman.stores.ledger import Attempt, Record, Retention, SqliteLedger
 from pointsman.vocabulary import AgentRole, Purpose
 
@@ -18,21 +17,11 @@ __all__ = ["OwnLedger"]
 _KEEP: Final = Retention(None, None)
 
 
-class OwnLedger:
+class OwnLedger(Named):
     """Reads a ledger that is named on the command line."""
 
     name: Final = "pointsman"
     versions: Final = ""
-
-    def places(self, home: Home) -> tuple[Path, ...]:
-        """Nowhere: a ledger is named on the command line."""
-        del home
-        return ()
-
-    def find(self, home: Home) -> Iterator[Log]:
-        """Nothing lies in a home directory."""
-        del home
-        yield from ()
 
     def read(self, log: Log) -> Iterator[Session]:
         """Yield the sessions.

@@ -10,8 +10,9 @@ Nothing here imports Agent Zero: agents and loop data are duck-typed. The plugin
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
@@ -22,11 +23,21 @@ import msgspec
 from pointsman.domains import PERMISSIVE, DomainMemory, DomainTracker, ModelProfile, default_domains
 from pointsman.domains.data import disabled_domains
 from pointsman.evidence import Scanner
-from pointsman.integrations.agent_zero.profile import COMPOUND_KEY, DOMAIN_KEY, LABEL, model_name
-from pointsman.integrations.agent_zero.profile import load_model_profile as load_with
 from pointsman.stores.pattern_cache import open_scanner
 
-__all__ = ["EXTRAS_KEY", "FAILURES_KEY", "MEMORY_KEY", "PROFILES", "enrich", "load_model_profile"]
+__all__ = [
+    "COMPOUND_KEY",
+    "DOMAIN_KEY",
+    "EXTRAS_KEY",
+    "FAILURES_KEY",
+    "LABEL",
+    "MEMORY_KEY",
+    "PROFILES",
+    "enrich",
+    "load_model_profile",
+    "model_name",
+    "read_model_profile",
+]
 
 #: ``agent.data`` keys; Agent Zero does not save those that begin with an underscore.
 MEMORY_KEY: Final = "_pointsman_domains"
@@ -40,6 +51,15 @@ EXTRAS_KEY: Final = "task_domain"
 PROFILES: Final = Path("/a0/usr/profiles")
 
 _log: Final = logging.getLogger("pointsman.integrations.agent_zero")
+
+#: Shared-state keys: the primary domain alone, and the whole classification.
+DOMAIN_KEY: Final = "_bst_domain"
+COMPOUND_KEY: Final = "_bst_compound"
+
+#: Before every line for the prompt and for the log, as readers of Agent Zero's log expect it.
+LABEL: Final = "[BST] "
+
+_domains_log: Final = logging.getLogger("pointsman.domains")
 
 
 def enrich(agent: Any, loop_data: Any, *, profiles: Path = PROFILES) -> None:
@@ -106,7 +126,7 @@ def load_model_profile(agent: Any, *, profiles: Path = PROFILES) -> dict[str, An
         path = profiles / f"{model}.json"
         return path.read_text("utf-8") if path.is_file() else None
 
-    return load_with(agent, read)
+    return read_model_profile(agent, read)
 
 
 def _profile(agent: Any, tracker: DomainTracker, profiles: Path) -> ModelProfile:
@@ -115,3 +135,35 @@ def _profile(agent: Any, tracker: DomainTracker, profiles: Path) -> ModelProfile
         return PERMISSIVE
     disabled = frozenset(tracker.domains.resolve(name) for name in disabled_domains(profile))
     return ModelProfile(model_name(agent), disabled)
+
+
+def model_name(agent: Any) -> str:
+    """The name of an agent's chat model; empty when it has none."""
+    config = getattr(agent, "config", None)
+    model = config.get("chat_model", "") if isinstance(config, Mapping) else getattr(config, "chat_model", "")
+    return str(model if isinstance(model, str) else getattr(model, "name", ""))
+
+
+def read_model_profile(agent: Any, read: Callable[[str], str | None] | None = None) -> dict[str, Any] | None:
+    """The profile of the agent's chat model, or None: nothing is disabled then.
+
+    Args:
+        agent: has ``config``, a mapping or an object, with ``chat_model``: a name, or an object with one.
+        read: returns the profile text of a model name, or None. Without it there is no profile;
+            ``load_model_profile`` reads ``/a0/usr/profiles``.
+
+    A broken profile is logged as a warning and counts as none.
+    """
+    model = model_name(agent)
+    text = read(model) if read and model else None
+    if text is None:
+        return None
+    try:
+        profile = json.loads(text)
+        disabled_domains(profile)
+    except (ValueError, TypeError, AttributeError) as error:
+        _domains_log.warning(
+            "%sProfile of %s is invalid, all enrichment stays enabled: %s", LABEL, model, error
+        )
+        return None
+    return dict(profile)

@@ -14,6 +14,8 @@ from pointsman.integrations.hooks._events import (
     ClaudeCodeEvent,
     CodexEvent,
     HookEvent,
+    HookState,
+    Kept,
     OpencodeEvent,
     answer_of,
     ends,
@@ -22,7 +24,6 @@ from pointsman.integrations.hooks._events import (
     read_event,
     settings,
 )
-from pointsman.integrations.hooks._state import HookState, Kept
 from pointsman.trajectory import Event
 from pointsman.vocabulary import ModelQuery, ModelReply
 

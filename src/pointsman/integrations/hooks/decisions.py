@@ -8,11 +8,17 @@ import msgspec
 from msgspec.structs import replace
 
 from pointsman.decision.decision import Decision
-from pointsman.decision.events import UNSEEN, AgentEvent
 from pointsman.decision.memory import Memory, without_content
+from pointsman.decision.reader import UNSEEN, AgentEvent
 from pointsman.drivers import no_model
-from pointsman.integrations.hooks._events import HookEvent, answer_of, ends, happened, moment_of_event
-from pointsman.integrations.hooks._state import HookState
+from pointsman.integrations.hooks._events import (
+    HookEvent,
+    HookState,
+    answer_of,
+    ends,
+    happened,
+    moment_of_event,
+)
 from pointsman.runtime import Runtime
 from pointsman.tiers import Spending
 from pointsman.trajectory import Event

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models.chat_models import BaseChatModel
 
     from pointsman.api import Pointsman
-    from pointsman.integrations.langchain.middleware import GuidanceMiddleware
-    from pointsman.integrations.langchain.routing import RoutingMiddleware
+    from pointsman.integrations.langchain.middleware import GuidanceMiddleware, RoutingMiddleware
 
 __all__ = ["guidance_middleware", "routing_middleware"]
 
@@ -43,8 +42,7 @@ def guidance_middleware(
         MissingExtra: LangChain is not installed.
     """
     try:
-        from pointsman.integrations.langchain.middleware import GuidanceMiddleware
-        from pointsman.integrations.langchain.routing import judged_by
+        from pointsman.integrations.langchain.middleware import GuidanceMiddleware, judged_by
     except ImportError as error:
         raise MissingExtra("langchain", needed_for="the LangChain middleware") from error
     return GuidanceMiddleware(policy, stronger_model, judged_by(judge_model) if judge_model else None)
@@ -71,7 +69,7 @@ def routing_middleware(
     """
     try:
         from pointsman.integrations.host import Host
-        from pointsman.integrations.langchain.routing import RoutingMiddleware
+        from pointsman.integrations.langchain.middleware import RoutingMiddleware
     except ImportError as error:
         raise MissingExtra("langchain", needed_for="the LangChain middleware") from error
     return RoutingMiddleware(models, Host("LangChain", points, timeout=timeout))

@@ -1,4 +1,7 @@
-"""The effect of guidance in a ledger: the control group, by the next call and by how sessions ended."""
+"""The effect of guidance: treated sessions against the control group.
+
+About half of stuck agents recover unaided, so the course after guidance proves nothing by itself.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,137 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Final
 
+from pointsman.decision.decision import Decision
 from pointsman.guidance import Arm, Mode
 from pointsman.guidance.memory import Followed
+from pointsman.learning.intervals import difference_of_shares
 from pointsman.printable import Block, Column, TextTable
-from pointsman.reports.guidance_effect import (
-    Effect,
-    Ended,
-    EndingEffect,
-    compare,
-    compare_endings,
-    followed_in,
-)
 from pointsman.stores.ledger import Outcome, Record
 
-__all__ = ["Endings", "GuidanceReport", "endings", "guidance_report"]
+__all__ = [
+    "ENOUGH_SESSIONS",
+    "Effect",
+    "EffectSide",
+    "Ended",
+    "Endings",
+    "GuidanceReport",
+    "compare",
+    "compare_endings",
+    "endings",
+    "followed_in",
+    "guidance_report",
+]
+
+#: Sessions each side must have. Below it the interval of the difference spans half of all that is possible.
+ENOUGH_SESSIONS: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class EffectSide:
+    """One side: sessions, those that are counted, and the sum of what is counted of them, 0 to 1 each."""
+
+    sessions: int
+    counted: int
+    total: float
+
+    @property
+    def mean(self) -> float:
+        """Share of continued streaks, or mean score; 0 without any."""
+        return self.total / self.counted if self.counted else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Treated against withheld: by the streaks that continued, or by the scores of sessions."""
+
+    treated: EffectSide
+    control: EffectSide
+    difference: float
+    low: float  # 95 % interval
+    high: float
+    of_scores: bool  # a difference above zero is good; of streaks, one below zero is
+
+    @classmethod
+    def between(cls, treated: EffectSide, control: EffectSide, *, of_scores: bool) -> Effect:
+        """Compare two sides."""
+        low, high = difference_of_shares(treated.total, treated.counted, control.total, control.counted)
+        return cls(treated, control, treated.mean - control.mean, low, high, of_scores)
+
+    @property
+    def enough(self) -> bool:
+        """False when a side is too small for the interval to say anything."""
+        return min(self.treated.counted, self.control.counted) >= ENOUGH_SESSIONS
+
+    @property
+    def verdict(self) -> str:
+        """One sentence for a person."""
+        if not self.enough:
+            least = min(self.treated.counted, self.control.counted)
+            needed = f"{ENOUGH_SESSIONS} sessions a side are needed"
+            return f"Too little data: {needed}, the smaller side has {least}."
+        if self.low <= 0 <= self.high:
+            return "No difference can be shown: the interval includes zero."
+        more, less = ("better", "worse") if self.of_scores else ("more", "fewer")
+        word = more if self.low > 0 else less
+        helps = "helps" if (self.low > 0) == self.of_scores else "harms"
+        what = f"sessions end {word}" if self.of_scores else f"{word} streaks go on"
+        return f"Guidance {helps}: {what} with it than without."
+
+
+def compare(rows: Iterable[Followed]) -> Effect:
+    """Compare the two sides by each session's first intervention, so that sessions count equally."""
+    first: dict[str, Followed] = {}
+    for row in rows:
+        first.setdefault(row.session, row)
+    treated, control = (
+        EffectSide(len(side), len(side), sum(row.continued for row in side))
+        for side in ([row for row in first.values() if row.arm is arm] for arm in (Arm.TREATED, Arm.CONTROL))
+    )
+    return Effect.between(treated, control, of_scores=False)
+
+
+def followed_in(decisions: Iterable[Decision]) -> Iterator[Followed]:
+    """Result of each intervention among decisions, oldest first.
+
+    Only those taken in mode "on": while observing, no session is treated, so there is no comparison.
+    """
+    for decision in decisions:
+        kept = decision.guidance
+        if kept and kept.follow_up and kept.mode is Mode.ON:
+            yield Followed(
+                decision.input.session,
+                kept.arm,
+                kept.follow_up.classifier,
+                kept.follow_up.continued,
+                decision.input.client,
+            )
+
+
+# How sessions ended in which a hint was due: the treated sessions against the control group.
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One session in which a hint was due."""
+
+    session: str
+    arm: Arm
+    score: float | None  # 0 bad to 1 good; None: nobody said
+    source: str = ""  # the program whose agent it was; empty: not known
+
+
+def compare_endings(rows: Sequence[Ended]) -> Effect:
+    """Compare the two sides by the scores of their sessions.
+
+    A score between 0 and 1 varies at most as a yes-or-no of the same mean does: the interval of a difference
+    of shares is wide enough for it.
+    """
+    treated, control = (
+        EffectSide(len(side), len(scores), sum(scores))
+        for side in ([row for row in rows if row.arm is arm] for arm in (Arm.TREATED, Arm.CONTROL))
+        for scores in ([row.score for row in side if row.score is not None],)
+    )
+    return Effect.between(treated, control, of_scores=True)
 
 
 # How sessions ended in which a hint was due, from what a ledger holds of outcomes.
@@ -84,12 +204,12 @@ class GuidanceReport:
     rows: tuple[Followed, ...]
     effect: Effect
     said: tuple[Ended, ...] = ()  # how sessions ended, by what was said of them
-    endings: dict[str, EndingEffect] = field(default_factory=dict)  # "said", "signs": of what is known
+    endings: dict[str, Effect] = field(default_factory=dict)  # "said", "signs": of what is known
 
     def to_json(self) -> dict[str, object]:
         """Plain values, in a fixed order."""
         return {
-            "effect": self.effect,
+            "effect": _effect_json(self.effect),
             "enough": self.effect.enough,
             "verdict": self.effect.verdict,
             "rows": self.rows,
@@ -120,17 +240,28 @@ def guidance_report(records: Iterable[Record]) -> GuidanceReport:
 
     found = endings(followed())
     effects = {"said": compare_endings(found.said), "signs": compare_endings(found.signs)}
-    known = {name: each for name, each in effects.items() if each.treated.scored or each.control.scored}
+    known = {name: each for name, each in effects.items() if each.treated.counted or each.control.counted}
     return GuidanceReport(tuple(rows), compare(rows), tuple(found.said), known)
 
 
-def _ending_json(effect: EndingEffect) -> dict[str, object]:
+def _interval(effect: Effect) -> dict[str, object]:
+    return {"difference": effect.difference, "low": effect.low, "high": effect.high}
+
+
+def _effect_json(effect: Effect) -> dict[str, object]:
     sides = {
-        name: {"sessions": side.sessions, "scored": side.scored, "mean": round(side.mean, 6)}
+        name: {"sessions": side.sessions, "continued": side.total}
+        for name, side in (("treated", effect.treated), ("control", effect.control))
+    }
+    return {**sides, **_interval(effect)}
+
+
+def _ending_json(effect: Effect) -> dict[str, object]:
+    sides = {
+        name: {"sessions": side.sessions, "scored": side.counted, "mean": round(side.mean, 6)}
         for name, side in (("treated", effect.treated), ("withheld", effect.control))
     }
-    interval = {"difference": effect.difference, "low": effect.low, "high": effect.high}
-    return {**sides, **interval, "enough": effect.enough, "verdict": effect.verdict}
+    return {**sides, **_interval(effect), "enough": effect.enough, "verdict": effect.verdict}
 
 
 _SIDES: Final = ("given", "went on", "withheld", "went on")
@@ -163,7 +294,7 @@ def _effect_lines(effect: Effect) -> list[str]:
     """The comparison, by each session's first intervention."""
     sides = (("guidance given", effect.treated), ("guidance withheld", effect.control))
     lines = [
-        f"{name}: {side.sessions} sessions, the streak went on in {side.continued} ({side.share:.0%})"
+        f"{name}: {side.sessions} sessions, the streak went on in {side.total} ({side.mean:.0%})"
         for name, side in sides
     ]
     if effect.enough:
@@ -173,13 +304,13 @@ def _effect_lines(effect: Effect) -> list[str]:
     return [*lines, effect.verdict]
 
 
-def _ending_lines(effects: Mapping[str, EndingEffect]) -> Iterator[str]:
+def _ending_lines(effects: Mapping[str, Effect]) -> Iterator[str]:
     """How sessions ended, each way it is known."""
     for name, effect in effects.items():
         yield ""
         yield f"{_ENDED[name]}:"
         for label, side in (("guidance given", effect.treated), ("guidance withheld", effect.control)):
-            yield f"{label}: {side.mean:.2f} in {side.scored} of {side.sessions} sessions"
+            yield f"{label}: {side.mean:.2f} in {side.counted} of {side.sessions} sessions"
         if effect.enough:
             interval = f"95 % interval {effect.low:+.2f} to {effect.high:+.2f}"
             yield f"difference: {effect.difference:+.2f}, {interval}"
@@ -200,7 +331,7 @@ def _source_blocks(rows: Sequence[Followed], ended: Sequence[Ended]) -> Iterator
         effect = compare(row for row in rows if row.source == source)
         scores = compare_endings([each for each in ended if each.source == source])
         sides = (effect.treated, effect.control)
-        given, withheld = ((each.sessions, f"{each.share:.0%}" if each.sessions else "-") for each in sides)
-        means = [f"{s.mean:.2f}" if s.scored else "-" for s in (scores.treated, scores.control)]
+        given, withheld = ((each.sessions, f"{each.mean:.0%}" if each.sessions else "-") for each in sides)
+        means = [f"{s.mean:.2f}" if s.counted else "-" for s in (scores.treated, scores.control)]
         found.append((source or "(not known)", *map(str, (*given, *withheld, *means))))
     yield TextTable(_BY_PROGRAM, found)

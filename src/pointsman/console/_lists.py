@@ -1,20 +1,75 @@
-"""The page Sessions: the conversations of the newest requests, each with its cost."""
+"""The pages Decisions and Sessions: search and filters, each view an address."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from pointsman.console._filters import FILTERS, PERIODS, filter_of, page_after, page_of
+import msgspec
+
+from pointsman.console._filters import FILTERS, PERIODS, filter_of, page_after, page_of, search
 from pointsman.console._names import names_of
-from pointsman.console._reading import search
-from pointsman.console._view import GatewayView, Page, Visit
+from pointsman.console._view import GatewayView, Page, Unusable, Visit
 from pointsman.printable import TextTable
-from pointsman.reports.summary import priced
-from pointsman.stores.ledger.reading import DecisionRow
+from pointsman.reports.usage import priced
+from pointsman.stores.ledger.reading import FIRED, SELECTED, DecisionFilter, DecisionRow
 from pointsman.vocabulary import OF_SUBAGENT, AgentRole, Tier
 
-__all__ = ["SESSION_FILTERS", "sessions"]
+_ROWS: Final = 100
+_MOST_ROWS: Final = 1_000
+
+#: Columns of the table, which are fields of a row.
+_COLUMNS: Final = (
+    "id", "at", "session", "caller", "role", "tier", "model", "status", "attempts", "input", "cached",
+    "output", "cost", "domains", "stuck", "classifiers", "capabilities", "downgraded", "abstained", "label",
+    "score",
+)  # fmt: skip
+
+
+def decisions(visit: Visit) -> Page:
+    """List decisions that match, the newest first."""
+    error, wanted, found = None, DecisionFilter(), None
+    try:
+        wanted = filter_of(visit)
+        found = search(visit.view, wanted, page_of(visit), _limit(visit))
+    except Unusable as mistake:
+        if not visit.path.endswith("/decisions"):
+            raise
+        error = mistake
+    rows = found.rows if found else ()
+    following = page_after(visit.query, found.next) if found and found.next else None
+    here = {key: value for key, value in visit.query if value}
+    context = {
+        "rows": rows,
+        "names": names_of(visit.view.ledger, (row.session for row in rows)),
+        "asked": dict(visit.query),
+        "here": here,
+        "following": following,
+        "is_first": not visit.asked("before"),
+        "error": error,
+        "periods": list(PERIODS),
+        "tiers": list(Tier),
+        "roles": list(AgentRole),
+        "models": list(visit.view.config.models),
+        "filters": len(msgspec.to_builtins(wanted)),  # fields that are set
+        "unsummarized": visit.view.ledger.unsummarized(),
+    }
+    data = {"decisions": [_plain(row) for row in rows], "next": following}
+    table = TextTable.of(_COLUMNS, [[_cell(getattr(row, name)) for name in _COLUMNS] for row in rows])
+    return Page("decisions.html", context, data, table, 400 if error else 200)
+
+
+def _limit(visit: Visit) -> int:
+    asked = visit.asked("limit")
+    if asked and not (asked.isdecimal() and 1 <= int(asked[:6]) <= _MOST_ROWS):
+        raise Unusable(f'"limit" must be a number from 1 to {_MOST_ROWS}')
+    return int(asked) if asked else _ROWS
+
+
+def _plain(row: DecisionRow) -> dict[str, object]:
+    signals = [each for each in row.signals if not each.startswith((FIRED, SELECTED))]
+    return {**{name: getattr(row, name) for name in _COLUMNS}, "signals": signals}
+
 
 #: Requests of which a page lists the sessions, and sessions at most.
 _READ: Final = 500
@@ -35,7 +90,7 @@ class SessionRow(NamedTuple):
     ended: float
     requests: int
     is_cut: bool  # it has more: only the first were added up
-    project: str  # the name of its folder; empty: none was named
+    project: str  # the name of its folder, else of the program whose project it is; empty: there is none
     client: str
     person: str
     models: tuple[str, ...]
@@ -76,8 +131,8 @@ def sessions(visit: Visit) -> Page:
         "periods": list(PERIODS),
         "is_filtered": any(name != "before" for name in here),
     }
-    data = {"sessions": [_plain(row) for row in rows], "next": context["following"]}
-    cells = [[_cell(value) for value in _plain(row).values()] for row in rows]
+    data = {"sessions": [_plain_session(row) for row in rows], "next": context["following"]}
+    cells = [[_cell(value) for value in _plain_session(row).values()] for row in rows]
     return Page("sessions.html", context, data, TextTable.of(SessionRow._fields, cells))
 
 
@@ -97,7 +152,7 @@ def _row(view: GatewayView, session: str) -> SessionRow:
         ended=found[-1].at,
         requests=len(found),
         is_cut=len(found) > _MOST,
-        project=first.project_name,
+        project=first.project_name or (first.client if first.project else ""),
         client=first.client,
         person=first.caller,
         models=tuple(dict.fromkeys(row.model for row in rows if row.model)),
@@ -108,7 +163,7 @@ def _row(view: GatewayView, session: str) -> SessionRow:
     )
 
 
-def _plain(row: SessionRow) -> dict[str, object]:
+def _plain_session(row: SessionRow) -> dict[str, object]:
     return {**row._asdict(), "tiers": {str(tier): count for tier, count in row.tiers}}
 
 

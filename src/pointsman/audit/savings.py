@@ -1,0 +1,319 @@
+"""Sure savings, whose parts do not overlap; and models compared by the outcomes that logs prove.
+
+Sure is what needs no other model to do the person's work. Runs on two models are compared by project.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import ceil, sqrt
+from statistics import NormalDist, fmean, variance
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from pointsman.audit.caches import Call, paid, reads
+from pointsman.audit.figures import SUB_AGENT, Part, SessionFigures, Spent
+from pointsman.audit.money import Pricing, total_money
+from pointsman.audit.session import HOUSEKEEPING
+from pointsman.prices import Prices
+from pointsman.vocabulary import Purpose
+
+__all__ = [
+    "HOUSEKEEPING_CHANGE",
+    "MOVES_CHANGE",
+    "STUCK_CHANGE",
+    "TOOLS_CHANGE",
+    "Comparison",
+    "Run",
+    "Sure",
+    "compare",
+    "is_work",
+    "labels_needed",
+    "sure",
+    "without",
+]
+
+STUCK_CHANGE: Final = "stop when stuck"
+HOUSEKEEPING_CHANGE: Final = "cheapest model for titles, topics, summaries and probes"
+MOVES_CHANGE: Final = "stay with one model where moves cost more than they saved"
+TOOLS_CHANGE: Final = "do not offer tools that no session called"
+
+_WORK: Final = frozenset(
+    {Purpose.MESSAGE, Purpose.TOOL_ITERATION, Purpose.PLAN, Purpose.EDIT, Purpose.COMPACTION, SUB_AGENT}
+)
+
+
+class Sure(NamedTuple):
+    """One saving."""
+
+    what: str
+    dollars: float
+    requests: int
+    because: str  # how it is computed, and what is assumed
+    worth: float = 0.0  # of the dollars: paid by a subscription, so that no money is saved
+
+
+def is_work(role: str) -> bool:
+    """Whether requests of a role do the person's work."""
+    return role in _WORK
+
+
+def without(parts: Sequence[Part], less: Sequence[Part]) -> Iterator[Part]:
+    """Yield parts without the requests of others that are among them."""
+    taken = {part.split: part.spent for part in less}
+    for part in parts:
+        other = taken.get(part.split)
+        if other is None:
+            yield part
+        elif other.requests < part.spent.requests:
+            names = Spent.__struct_fields__
+            yield Part(
+                part.split, Spent(*(getattr(part.spent, name) - getattr(other, name) for name in names))
+            )
+
+
+def sure(sessions: Sequence[SessionFigures], pricing: Pricing) -> tuple[Sure, ...]:
+    """Sure savings, the largest first, without zeros."""
+    found = [
+        _after_stuck(sessions, pricing),
+        _added(HOUSEKEEPING_CHANGE, _housekeeping(sessions, pricing)),
+        _added(MOVES_CHANGE, _moves(sessions, pricing)),
+        _added(TOOLS_CHANGE, _tools(sessions, pricing)),
+    ]
+    return tuple(sorted((each for each in found if each.dollars > 0), key=lambda each: -each.dollars))
+
+
+#: Dollars saved in a session, the share of them that a subscription paid, and the requests.
+_Saved: TypeAlias = tuple[float, float, int]
+
+
+def _added(what: str, found: Iterable[_Saved]) -> Sure:
+    dollars, worth, count = 0.0, 0.0, 0
+    for saved, subscribed, requests in found:
+        dollars += saved
+        worth += saved * subscribed
+        count += requests
+    return Sure(what, dollars, count, _BECAUSE[what], worth)
+
+
+#: How these savings are computed, and what is assumed.
+_BECAUSE: Final = {
+    HOUSEKEEPING_CHANGE: "at the prices of the cheapest model of the same provider in these logs, nothing "
+    "read from its cache",
+    MOVES_CHANGE: "sessions whose requests, all answered by the dearest of the session's models, would have "
+    "cost less because nothing is read anew; assumed: the dearest does no worse",
+    TOOLS_CHANGE: "tokens of their descriptions (four characters each), all at the price of cached input; "
+    "assumed: later sessions do not need them either",
+}
+
+
+def _after_stuck(sessions: Sequence[SessionFigures], pricing: Pricing) -> Sure:
+    money = total_money(pricing.money(of.after_stuck, of.client) for of in sessions)
+    count = sum(part.spent.requests for of in sessions for part in of.after_stuck)
+    return Sure(
+        STUCK_CHANGE,
+        money.total,
+        count,
+        "requests after a sign of being stuck that lasted, in sessions that ended stuck and are not proven "
+        "solved; assumed: stopping there would have cost nothing else",
+        money.worth,
+    )
+
+
+def _housekeeping(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[_Saved]:
+    models = {(part.split.provider, part.split.model) for of in sessions for part in of.parts}
+    for of in sessions:
+        for part in without(of.parts, of.after_stuck):
+            if part.split.role not in HOUSEKEEPING:
+                continue
+            least = min(
+                (
+                    found
+                    for provider, model in models
+                    if provider == part.split.provider
+                    and (prices := pricing.prices(provider, model))
+                    and (found := prices.cost(part.spent.input_tokens, 0, part.spent.output_at_most))
+                    is not None
+                ),
+                default=None,
+            )
+            money = pricing.money([part], of.client)
+            saved = money.total - least if least is not None else 0.0
+            if saved > 0:
+                yield saved, money.subscribed, part.spent.requests
+
+
+def _moves(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[_Saved]:
+    for of in sessions:
+        saved = 0.0 if of.stuck or not of.moved else _staying(of.moved, pricing)
+        if saved > 0:
+            yield saved, pricing.session(of).subscribed, len(of.moved)
+
+
+def _staying(moved: Sequence[Call], pricing: Pricing) -> float:
+    """Cost of a session relative to its dearest model; 0 where a price is unknown."""
+    prices: list[Prices] = []
+    for call in moved:
+        found = pricing.prices(call.provider, call.model)
+        if found is None or found.input_per_million is None or found.output_per_million is None:
+            return 0.0
+        prices.append(found)
+    stays, best = max(
+        zip(moved, prices, strict=True),
+        key=lambda each: (each[1].input_per_million or 0.0, each[1].output_per_million or 0.0),
+    )
+    stayed = [
+        msgspec.structs.replace(
+            call, provider=stays.provider, model=stays.model, cached_tokens=0, written_1h_tokens=0
+        )
+        for call in moved
+    ]
+    read = reads(moved, stayed, pricing.lifetimes(moved))
+    now = sum(paid(call, best, cached) or 0.0 for call, cached in zip(stayed, read, strict=True))
+    return sum(paid(call, price) or 0.0 for call, price in zip(moved, prices, strict=True)) - now
+
+
+def _tools(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[_Saved]:
+    called: dict[str, Counter[str]] = {}
+    for of in sessions:
+        called.setdefault(of.client, Counter()).update(of.calls_by_tool.keys())
+    for of in sessions:
+        tokens = sum(size for name, size in of.unused_tools.items() if name not in called[of.client])
+        total = of.total().requests
+        kept = total - sum(part.spent.requests for part in of.after_stuck)
+        main = max(of.parts, key=lambda part: part.spent.requests, default=None)
+        prices = pricing.prices(main.split.provider, main.split.model) if main else None
+        if tokens and prices and total:
+            saved = (prices.cost(tokens, tokens, 0) or 0.0) * kept / total
+            yield saved, pricing.session(of).subscribed, kept
+
+
+#: Share of false claims that is accepted, over all comparisons of one audit, both sides together.
+RISK: Final = 0.05
+#: The difference of success that labels should be able to show.
+MARGIN: Final = 0.1
+
+
+class Run(NamedTuple):
+    """One session on one model."""
+
+    cluster: str  # the project
+    model: str
+    solved: bool | None
+    cost: float  # dollars
+    worth: float = 0.0  # of these, paid by a subscription
+
+
+class Comparison(NamedTuple):
+    """What another model would have done in place of a dearer one."""
+
+    dear: str
+    cheap: str
+    runs: tuple[int, int]  # with an outcome, in projects that have both
+    clusters: int
+    difference: float = 0.0  # success of the cheap one minus that of the dear one
+    interval: tuple[float, float] = (-1.0, 1.0)
+    saved: tuple[float, float] = (0.0, 0.0)  # dollars over the dear model's runs in these projects
+    verdict: str = "unknown"  # "saves", "harmful", "unknown"
+    missing: str = ""  # why nothing is claimed
+    subscribed: float = 0.0  # share of what the dear model's runs cost that a subscription paid
+
+
+def compare(runs: Iterable[Run], dear: str, cheap: str, *, tries: int = 1) -> Comparison:
+    """Compare two models within projects.
+
+    The difference is the Mantel-Haenszel difference of shares; its standard error is that of the
+    hypergeometric distribution within each project (Mantel & Haenszel 1959), which also holds for projects
+    with few runs. The interval is widened by the number of comparisons (Bonferroni).
+
+    Args:
+        runs: Runs of both models and of others.
+        dear: The model that was used.
+        cheap: The one that would have been used instead.
+        tries: Comparisons of this audit.
+    """
+    z = NormalDist().inv_cdf(1 - RISK / tries / 2)
+    clusters = _clusters(runs, dear, cheap)
+    judged = {name: _judged(both) for name, both in clusters.items()}
+    pairs = [(used, other) for used, other in judged.values() if used and other]
+    counts = sum(len(used) for used, _ in pairs), sum(len(other) for _, other in pairs)
+    found = Comparison(dear, cheap, counts, len(pairs))
+    weight = sum(len(used) * len(other) / (len(used) + len(other)) for used, other in pairs)
+    spread = sum(_spread(used, other) for used, other in pairs)
+    if not pairs or not spread:
+        return found._replace(missing="no project has runs on both models with different outcomes")
+    difference = sum(_excess(used, other) for used, other in pairs) / weight
+    half = z * sqrt(spread) / weight
+    low, high = max(-1.0, difference - half), min(1.0, difference + half)
+    found = found._replace(difference=difference, interval=(low, high))
+    if high < 0:
+        return found._replace(verdict="harmful", missing=f"{cheap} solves fewer of them")
+    if low <= 0:
+        return found._replace(missing="the outcomes allow for a loss as well as for a gain")
+    saved = _saved(clusters, z)
+    if saved[0] <= 0:
+        return found._replace(missing="its runs do not surely cost less")
+    return found._replace(verdict="saves", saved=saved, subscribed=_subscribed(clusters))
+
+
+_Both = tuple[list[Run], list[Run]]
+
+
+def _clusters(runs: Iterable[Run], dear: str, cheap: str) -> Mapping[str, _Both]:
+    found: dict[str, _Both] = {}
+    for run in runs:
+        if run.model in (dear, cheap):
+            found.setdefault(run.cluster, ([], []))[run.model == cheap].append(run)
+    return found
+
+
+def _judged(both: _Both) -> tuple[list[bool], list[bool]]:
+    used, other = ([run.solved for run in side if run.solved is not None] for side in both)
+    return used, other
+
+
+def _excess(used: Sequence[bool], other: Sequence[bool]) -> float:
+    """Solved runs of the other model, over the number expected from the project's share."""
+    share = (sum(used) + sum(other)) / (len(used) + len(other))
+    return sum(other) - len(other) * share
+
+
+def _spread(used: Sequence[bool], other: Sequence[bool]) -> float:
+    total, solved = len(used) + len(other), sum(used) + sum(other)
+    return len(used) * len(other) * solved * (total - solved) / (total**2 * (total - 1))
+
+
+def _saved(clusters: Mapping[str, _Both], z: float) -> tuple[float, float]:
+    """Dollars over the dear model's runs: mean costs by project; projects with one run have no spread."""
+    saved = spread = 0.0
+    for used, other in clusters.values():
+        if len(used) < 2 or len(other) < 2:
+            continue
+        costs, others = [run.cost for run in used], [run.cost for run in other]
+        saved += len(used) * (fmean(costs) - fmean(others))
+        spread += len(used) ** 2 * (variance(costs) / len(used) + variance(others) / len(other))
+    half = z * sqrt(spread)
+    return saved - half, saved + half
+
+
+def _subscribed(clusters: Mapping[str, _Both]) -> float:
+    dear = [run for used, _ in clusters.values() for run in used]
+    cost = sum(run.cost for run in dear)
+    return sum(run.worth for run in dear) / cost if cost else 0.0
+
+
+def labels_needed(runs: Sequence[Run], dear: str, cheap: str, *, tries: int = 1) -> dict[str, int]:
+    """Return how many more outcomes of each model would show a difference of ten points.
+
+    Both models need the same number; outcomes that the log proves count. The share of success is that of the
+    log, and one half if it has fewer than ten outcomes.
+    """
+    z = NormalDist().inv_cdf(1 - RISK / tries / 2)
+    own = {name: [run.solved for run in runs if run.model == name] for name in (dear, cheap)}
+    known = {name: [each for each in side if each is not None] for name, side in own.items()}
+    both = known[dear] + known[cheap]
+    share = sum(both) / len(both) if len(both) >= 10 else 0.5
+    each = ceil(2 * max(share * (1 - share), 0.05) * (z / MARGIN) ** 2)
+    return {name: max(0, each - len(side)) for name, side in known.items()}
