@@ -14,10 +14,9 @@ from functools import partial
 
 from history import body_of, history
 
-from pointsman.decision.additions import Additions, remember
 from pointsman.decision.decision import Decision, Injection
 from pointsman.decision.engine import Engine
-from pointsman.decision.memory import Memory
+from pointsman.decision.memory import Additions, Memory, remember
 from pointsman.drivers import drive, no_model
 from pointsman.factory import build_engine, default_policy
 from pointsman.gateway._injections import injections

@@ -16,7 +16,8 @@ from dataclasses import replace
 
 import numpy as np
 from heads import Rows
-from outcome_tasks import Remembering, kinds_without, rows, tasks
+from outcome_tasks import Remembering, kinds_without, tasks
+from tiers_quality import rows
 
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.fit import calibrate

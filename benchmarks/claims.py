@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 from msgspec import structs
-from outcome_tasks import ODD, Floats, Remembering, kinds_without, rows, tasks
+from outcome_tasks import ODD, Floats, Remembering, kinds_without, tasks
+from tiers_quality import rows
 
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.fit import RIVALS, claim, signal_chance

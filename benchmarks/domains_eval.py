@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from pointsman.cli.domains import evaluate_file
+from pointsman.cli.patterns import evaluate_file
 
 ROOT = Path(__file__).resolve().parents[1]
 SETS = {"sgd_multidomain": "sgd.toml", "bfcl_multi_turn": "bfcl.toml"}

@@ -273,7 +273,7 @@ def compare(recorded: Sequence[Recorded]) -> int:
 ECHO: Final = """
 import asyncio, sys, grpc
 from pointsman.ext_proc import messages as proto
-from pointsman.ext_proc._callers import continued
+from pointsman.ext_proc._envoy import continued
 
 async def process(_, context):
     while (message := await context.read()) is not grpc.aio.EOF:

@@ -29,9 +29,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from left_out import SAME
-from outcome_tasks import DATA, Floats, Pair, Remembering, Task, kinds_without, pairs_of, task, tasks
+from left_out import SAME, same_task
+from outcome_tasks import Floats, Pair, Remembering, Task, kinds_without, pairs_of, task, tasks
 from sklearn.decomposition import PCA
+from tiers_quality import DATA
 
 from pointsman.encoders import SentenceEncoder
 from pointsman.factory import read_profile
@@ -172,7 +173,7 @@ def shifts_of(one: Task, every: list[Task], encoder: Any, count: int) -> Floats:
     name = SAME.get(one.name, one.name)
 
     def left_out(other: Task) -> bool:
-        return other.source == one.source or SAME.get(other.name, other.name) == name
+        return other.source == one.source or same_task(one.name, other.name)
 
     key = (one.source, name if any(left_out(each) and each.source != one.source for each in every) else "")
     if (encoder.name, count) not in _MADE:

@@ -37,8 +37,7 @@ from pointsman.drivers import drive
 from pointsman.encoders.learned_routers import encoder_of
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, read_profile
-from pointsman.learning.datasets import PromptOutcome
-from pointsman.learning.features import Features
+from pointsman.learning.datasets import Features, PromptOutcome
 from pointsman.learning.fit import fit_tiers
 from pointsman.learning.learning import LENGTH_SLOPE, RULES_SLOPE, Corpus, fit_weights, held_out
 from pointsman.learning.metrics import gap_curve

@@ -24,8 +24,9 @@ from pathlib import Path
 
 import numpy as np
 from heads import Found, at_home, elsewhere
-from outcome_tasks import ODD, Pair, Remembering, Row, Task, kinds_without, rows, task, tasks
+from outcome_tasks import ODD, Pair, Remembering, Task, kinds_without, task, tasks
 from scipy.stats import norm
+from tiers_quality import Row, rows
 
 from pointsman.learning.metrics import Interval, bootstrap, gap_curve
 from pointsman.learning.rankers import by_kinds, by_length, by_rules
@@ -33,6 +34,12 @@ from pointsman.tiers.kinds import Kinds
 
 #: Tasks of several sources that are one task.
 SAME = {"gsm8k": "gsm", "math-l5": "math"}
+
+
+def same_task(name: str, other: str) -> bool:
+    """Whether two names are of one task, in whatever source."""
+    return SAME.get(name, name) == SAME.get(other, other)
+
 
 #: MMLU without its two odd subjects.
 PART = "(mmlu without two subjects)"
@@ -197,7 +204,7 @@ def main() -> None:
         "task": table(
             "Each task left out; heads of labels of the other tasks of its source",
             every,
-            lambda one, other: SAME.get(one.name, one.name) == SAME.get(other.name, other.name),
+            lambda one, other: same_task(one.name, other.name),
             encoder,
             unseen=True,
         ),

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from left_out import SAME
+from left_out import same_task
 from outcome_tasks import Remembering, Task, kinds_without, tasks
 from savings import sources
 from scipy import sparse
@@ -33,10 +33,10 @@ RANKED, WAYS = 500, {"even chances": 0.5, "strong .1": 0.1}
 def corpora() -> list[tuple[Task, Corpus]]:
     every, encoder, found = tasks(), Remembering(), []
     for one in sources():
-        name = SAME.get(one.name.strip("()").split()[0], one.name.strip("()").split()[0])
+        name = one.name.strip("()").split()[0]
 
         def related(other: Task, one: Task = one, name: str = name) -> bool:
-            return other.source == one.source or SAME.get(other.name, other.name) == name
+            return other.source == one.source or same_task(name, other.name)
 
         kinds = kinds_without(every, related, encoder)
         found.append((one, Corpus.of(one.prompts, encoder, kinds)))

@@ -3,18 +3,15 @@
 Reads ../shared/data/tiers (or $POINTSMAN_SHARED/data/tiers).
 """
 
-import gzip
-import json
-import os
 import re
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from tiers_quality import Row, rows
 
 from pointsman.encoders import StaticEncoder
 from pointsman.encoders.learned_routers import table_hash
@@ -23,15 +20,12 @@ from pointsman.learning.kinds import fit_kinds
 from pointsman.learning.rankers import persons_text
 from pointsman.tiers.kinds import Kinds
 
-DATA = Path(os.environ.get("POINTSMAN_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "tiers"
-
 #: Gain from which a pair of models is measured, and prompts that both must have answered.
 GAIN, BOTH = 0.05, 100
 
 #: The two subjects of MMLU that made most of earlier gains: one template, and wrongly marked answers.
 ODD = {"moral_scenarios", "high_school_mathematics"}
 
-Row = dict[str, Any]
 Floats = NDArray[np.float64]
 
 
@@ -78,11 +72,6 @@ class Remembering:
             part = new[start : start + 256]
             self._known.update(zip(part, self._encoder.encode(part), strict=True))
         return np.stack([self._known[text] for text in texts])
-
-
-def rows(name: str) -> list[Row]:
-    with gzip.open(DATA / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
 
 
 def pairs_of(outcomes: Sequence[dict[str, Any]]) -> Iterator[Pair]:

@@ -21,7 +21,7 @@ import random
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from pointsman.audit.compared import Run, compare
+from pointsman.audit.savings import Run, compare
 
 DIFFERENCES = {"-0.15": -0.15, "0": 0.0, "+0.15": 0.15, "shuffled": 0.0}
 SIZES = (90, 200, 300, 500, 1_000, 2_000)

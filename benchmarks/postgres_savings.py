@@ -23,8 +23,7 @@ from pointsman.reports.savings import SavingsCalculator
 from pointsman.stores.ledger.postgres import PostgresLedger
 from pointsman.stores.ledger.postgres._connection import Database
 from pointsman.stores.ledger.postgres._schema import Partitions
-from pointsman.stores.ledger.postgres._summaries import COLUMNS
-from pointsman.stores.ledger.postgres._summarizer import seal_one
+from pointsman.stores.ledger.postgres._summaries import COLUMNS, seal_one
 from pointsman.vocabulary import DAY, ModelSpec
 from support import engines
 

@@ -19,8 +19,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 import typer
 
-from pointsman.cli.options import JsonOption
-from pointsman.cli.output import echo, json_line, print_json
+from pointsman.cli.output import JsonOption, echo, json_line, print_json
 from pointsman.config.edit import write_file
 from pointsman.errors import PointsmanError
 

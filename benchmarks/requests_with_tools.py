@@ -15,7 +15,8 @@ from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
-from outcome_tasks import Floats, Pair, rows, task
+from outcome_tasks import Floats, Pair, task
+from tiers_quality import rows
 
 from pointsman.learning.metrics import bootstrap, gap_curve
 from pointsman.learning.rankers import by_length, by_rules

@@ -9,18 +9,17 @@ prompt itself and a seed, so that a prompt is changed alike regardless of its pl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 import numpy as np
 import typer
 
-from pointsman.cli.options import JsonOption
-from pointsman.cli.output import echo, print_json
+from pointsman.cli.output import JsonOption, echo, print_json
 from pointsman.decision.policy import Policy
 from pointsman.encoders.learned_routers import load_scorer
 from pointsman.factory import read_profile
@@ -272,32 +271,41 @@ def evaluate_gadgets(easy: Sequence[str], *, seed: int = 0) -> list[GadgetRow]:
 
 def robustness_lines(rows: Sequence[RobustnessRow]) -> list[str]:
     """One line per change, one column per decider: share of decisions unchanged."""
-    deciders = list(dict.fromkeys(row.decider for row in rows))
-    lines = [f"unchanged, {rows[0].n:,} prompts".ljust(28) + "".join(f"{name:>26}" for name in deciders)]
-    for change in dict.fromkeys(row.change for row in rows):
-        cells = (
-            f"{row.unchanged:.1%} ({row.low:.1%} .. {row.high:.1%})" for row in rows if row.change == change
-        )
-        lines.append(change.ljust(28) + "".join(f"{cell:>26}" for cell in cells))
-    form = [row for row in rows if row.change in FORM]
-    means = (_mean([row.unchanged for row in form if row.decider == name]) for name in deciders)
-    return [*lines, "mean of form alone".ljust(28) + "".join(f"{mean:>26}" for mean in means)]
+    shares = [_Share(row.decider, row.change, row.unchanged, row.low, row.high) for row in rows]
+    return _share_lines(f"unchanged, {rows[0].n:,} prompts", shares, "mean of form alone", FORM)
 
 
 def gadget_lines(rows: Sequence[GadgetRow]) -> list[str]:
     """One line per gadget, one column per decider: share of easy prompts with a raised tier."""
     if not rows:
         return ["no easy prompt here: none is labelled so, and none is SIMPLE"]
-    deciders = list(dict.fromkeys(row.decider for row in rows))
-    lines = [f"raised, {rows[0].n:,} easy prompts".ljust(28) + "".join(f"{name:>26}" for name in deciders)]
-    for gadget in dict.fromkeys(row.gadget for row in rows):
-        cells = (
-            f"{row.raised:.1%} ({row.low:.1%} .. {row.high:.1%})" for row in rows if row.gadget == gadget
-        )
-        lines.append(gadget.ljust(28) + "".join(f"{cell:>26}" for cell in cells))
-    own = [row for row in rows if row.gadget in KEYWORD_GADGETS]
-    means = (_mean([row.raised for row in own if row.decider == name]) for name in deciders)
-    return [*lines, "keyword gadgets: mean".ljust(28) + "".join(f"{mean:>26}" for mean in means)]
+    shares = [_Share(row.decider, row.gadget, row.raised, row.low, row.high) for row in rows]
+    title = f"raised, {rows[0].n:,} easy prompts"
+    return _share_lines(title, shares, "keyword gadgets: mean", KEYWORD_GADGETS)
+
+
+class _Share(NamedTuple):
+    """A share of one decider under one change or gadget, with its interval."""
+
+    decider: str
+    row: str
+    share: float
+    low: float
+    high: float
+
+
+def _share_lines(title: str, shares: Sequence[_Share], mean: str, of: Container[str]) -> list[str]:
+    """A table with a line for each row, and the mean of some rows; a column for each decider."""
+    deciders = list(dict.fromkeys(each.decider for each in shares))
+    table = [(title, deciders)]
+    for row in dict.fromkeys(each.row for each in shares):
+        cells = [
+            f"{each.share:.1%} ({each.low:.1%} .. {each.high:.1%})" for each in shares if each.row == row
+        ]
+        table.append((row, cells))
+    meant = [each for each in shares if each.row in of]
+    table.append((mean, [_mean([each.share for each in meant if each.decider == name]) for name in deciders]))
+    return [name.ljust(28) + "".join(f"{cell:>26}" for cell in cells) for name, cells in table]
 
 
 def _mean(shares: Sequence[float]) -> str:

@@ -18,8 +18,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from pointsman.cli.options import ConfigOption
-from pointsman.cli.output import config_file, echo
+from pointsman.cli.output import ConfigOption, config_file, echo
 from pointsman.config import AnyKey, load
 from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
@@ -28,7 +27,7 @@ from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.drivers import drive, no_model
 from pointsman.errors import ConfigError
 from pointsman.factory import build_engine, build_policy
-from pointsman.model_choice.pools import pools
+from pointsman.model_choice.chains import pools
 from pointsman.wire.request import request_from_text
 
 _SUFFIX: Final = "-robustness"

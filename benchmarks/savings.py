@@ -21,7 +21,7 @@ from left_out import without_odd
 from outcome_tasks import Task, tasks
 
 from pointsman.errors import PointsmanError
-from pointsman.learning.features import Features
+from pointsman.learning.datasets import Features
 from pointsman.learning.fit import read_with
 from pointsman.learning.learning import Corpus
 from pointsman.learning.savings import LABELS, LEAST_SERVED, RouterSavings, Rule, evaluate_savings

@@ -27,7 +27,7 @@ import msgspec
 
 from pointsman.audit.collect import Collection
 from pointsman.audit.sources import Home, sources
-from pointsman.decision.input import RequestInput
+from pointsman.decision.decision import RequestInput
 from pointsman.decision.memory import Memory
 from pointsman.decision.switching import begins, in_use, remembered
 from pointsman.model_choice.choice import InUse, Load, Switching, settle
@@ -173,10 +173,10 @@ def ruled(memory: Memory, call: Call, at: int, policy: str, wanted: str, agent: 
     chosen = wanted
     if used is not None:
         rise = (wanted == "large") - (used.model == "large")
-        chosen = settle(
+        chosen, _ = settle(
             MODELS[used.model], MODELS[wanted],
             rise=rise, in_tool_loop=used.in_tool_loop, load=used.load, switching=used.switching,
-        ).model  # fmt: skip
+        )  # fmt: skip
     after = msgspec.structs.replace(memory, model=chosen, turns=turns)
     return (after if policy == "upward" else remembered(memory, after, asked, chosen)), chosen
 

@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/verification.py
 
-A simulated verifier answers the product's own questions (tiers/_verification.py). On ``strong_weak`` the
+A simulated verifier answers the product's own questions (tiers/decision.py). On ``strong_weak`` the
 right answer is COMPLEX where only the strong model is right, else SIMPLE; on ``tier_labels`` it is the label.
 With the stated probability it gives the right answer, else another one. Where a rule does not ask, or has
 spent its budget, its profile decides as it does live.

@@ -21,17 +21,16 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from real_agents.gateway import free_port, running
 from real_agents.record import Recorder, Seen
 
 SHORT = (
@@ -177,8 +176,7 @@ def gateway(folder: Path, source: Path | None) -> Iterator[int]:
     subprocess.run(
         [*command, "config", "init", "-o", str(file)], env=environment, check=True, capture_output=True
     )
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     # The provider is told, so that prices are known: those of two models of a tier are equal.
     written = file.read_text()
     for provider in ("openai", "anthropic"):
@@ -188,23 +186,8 @@ def gateway(folder: Path, source: Path | None) -> Iterator[int]:
         "[ledger]", f'[ledger]\npath = "{folder}/ledger.sqlite"'
     )
     file.write_text(re.sub(r'(?m)^text = "off"', 'text = "full"', written))
-    with (folder / "gateway.log").open("w") as log:
-        process = subprocess.Popen(
-            [*command, "serve", "--config", str(file)], env=environment, stdout=log, stderr=log, cwd=folder
-        )
-    try:
-        while process.poll() is None:
-            try:
-                socket.create_connection(("127.0.0.1", port), 0.1).close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        else:
-            raise SystemExit((folder / "gateway.log").read_text()[-2000:])
+    with running(file, port, environment):
         yield port
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 def send(name: str, program: Path, base: str, text: str, top: Path) -> str:

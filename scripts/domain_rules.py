@@ -105,14 +105,7 @@ def diagram() -> list[str]:
     return [*lines, "```"]
 
 
-def page_with(text: str) -> str:
-    page = PAGE.read_text("utf-8")
-    before, rest = page.split(BEGIN)
-    return before + text + rest.split(END)[1]
-
-
 if __name__ == "__main__":
-    wanted = page_with(render())
-    if "--check" in sys.argv:
-        sys.exit(wanted != PAGE.read_text("utf-8"))
-    PAGE.write_text(wanted, "utf-8")
+    from generated_part import publish
+
+    sys.exit(publish(PAGE, render()))

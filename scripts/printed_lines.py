@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from pointsman.upstreams.demo import LABEL
+from pointsman.upstreams.connections import LABEL
 from pointsman.vocabulary import WireFormat
 
 _TIMEOUT: Final = 180.0  # seconds for one agent

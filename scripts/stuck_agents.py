@@ -15,18 +15,18 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import uvicorn
+from real_agents.gateway import free_port, running
+from real_agents.tap import Tap
+from real_agents.upstream import serving
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -98,42 +98,6 @@ class Upstream:
         return Starlette(routes=[*paths, models])
 
 
-class Tap:
-    """Stands between an agent and the gateway, and keeps what the agent sends."""
-
-    def __init__(self, target: int) -> None:
-        self._target = target
-        self._sent: list[bytearray] = []
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listening.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            agent, _ = self._listening.accept()
-            gateway = socket.create_connection(("127.0.0.1", self._target))
-            self._sent.append(bytearray())
-            for source, sink, kept in ((agent, gateway, self._sent[-1]), (gateway, agent, None)):
-                threading.Thread(target=pump, args=(source, sink, kept), daemon=True).start()
-
-    def bodies(self) -> list[bytes]:
-        """What the agent sent, on all its connections."""
-        return [body for sent in self._sent for body in bodies_in(bytes(sent))]
-
-
-def pump(source: socket.socket, sink: socket.socket, kept: bytearray | None) -> None:
-    try:
-        while data := source.recv(65_536):
-            if kept is not None:
-                kept += data
-            sink.sendall(data)
-    except OSError:
-        pass  # one side went away; the other is told below
-    finally:
-        for end in (source, sink):
-            end.close()
-
-
 def bodies_in(stream: bytes) -> Iterator[bytes]:
     """The bodies of HTTP/1.1 requests sent one after another on one connection."""
     while b"\r\n\r\n" in stream:
@@ -161,23 +125,10 @@ def unchunked(rest: bytes) -> tuple[bytes, bytes]:
 
 
 @contextmanager
-def serving(app: Starlette) -> Iterator[int]:
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    try:
-        yield listening.getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join(10)
-
-
-@contextmanager
 def gateway(upstream: int, directory: Path) -> Iterator[int]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    (directory / "pointsman.toml").write_text(
+    port = free_port()
+    file = directory / "pointsman.toml"
+    file.write_text(
         f"""
 [server]
 port = {port}
@@ -204,19 +155,8 @@ path = "{directory}/ledger.sqlite"
 """,
         encoding="utf-8",
     )
-    command = [sys.executable, "-m", "pointsman", "serve", "--config", str(directory / "pointsman.toml")]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        for _ in range(300):
-            try:
-                socket.create_connection(("127.0.0.1", port), 0.1).close()
-                break
-            except OSError:
-                time.sleep(0.1)
+    with running(file, port):
         yield port
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 def agents(binaries: Path, base: str, home: Path) -> Iterator[tuple[str, list[str]]]:
@@ -302,7 +242,11 @@ def run(name: str, binaries: Path, home: Path) -> list[str]:
             timeout=300,
             check=False,
         )
-        return check(script.bodies, tap.bodies(), done.stdout + done.stderr)
+        return check(
+            script.bodies,
+            [body for sent in tap.asked for body in bodies_in(bytes(sent))],
+            done.stdout + done.stderr,
+        )
 
 
 if __name__ == "__main__":

@@ -54,16 +54,7 @@ def escaped(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def main() -> int:
-    page = PAGE.read_text("utf-8")
-    before, _, rest = page.partition(BEGIN)
-    after = rest.partition(END)[2]
-    wanted = before + render() + after
-    if "--check" in sys.argv[1:]:
-        return int(wanted != page)
-    PAGE.write_text(wanted, "utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    from generated_part import publish
+
+    sys.exit(publish(PAGE, render()))

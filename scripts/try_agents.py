@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from real_agents.clients import AGENTS, Agent, run
+from real_agents.gateway import free_port, running
 from real_agents.tap import Tap
 from real_agents.task import DONE, FILE, Provider, Task
 from real_agents.upstream import UPSTREAMS_KEY, scripted, serving
@@ -73,34 +73,14 @@ class Run(NamedTuple):
 @contextmanager
 def gateway(upstreams: Mapping[WireFormat, int], folder: Path, more: str = "") -> Iterator[int]:
     """Run a gateway over upstreams by format, with more tables in its configuration; give its port."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     file = folder / "pointsman.toml"
     tables = "".join(_UPSTREAM.format(spoken=spoken, port=at) for spoken, at in upstreams.items())
     models = json.dumps([f"{spoken}-model" for spoken in upstreams])
     text = _CONFIGURATION.format(port=port, upstreams=tables, models=models, folder=folder)
     file.write_text(text + more, encoding="utf-8")
-    with (folder / "gateway.log").open("w") as log:
-        command = [sys.executable, "-m", "pointsman", "serve", "--config", str(file)]
-        environment = os.environ | {"UPSTREAM_KEY": UPSTREAMS_KEY}
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-    try:
-        _wait_for(port, process)
+    with running(file, port, os.environ | {"UPSTREAM_KEY": UPSTREAMS_KEY}):
         yield port
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    while process.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port), 0.1).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise SystemExit(f"the gateway ended with status {process.returncode}")
 
 
 def try_one(

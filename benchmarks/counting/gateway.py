@@ -75,7 +75,7 @@ class Counts:
 #: measurement takes, so they are left out; but what they execute beyond ``TIMER_TURN`` opcodes each is
 #: charged to the rest: work of requests that was put off.
 TIMERS = (
-    "pointsman/console/_live.py:LiveFeed",
+    "pointsman/console/_now.py:Live",
     "pointsman/gateway/_inbound.py:DisconnectWatches._look",
     "pointsman/gateway/_protocol.py:close_slow",
     "pointsman/gateway/_protocol.py:close_unread",

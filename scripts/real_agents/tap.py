@@ -18,7 +18,7 @@ class Tap:
 
     def __init__(self, target: int) -> None:
         self._target = target
-        self._asked: list[bytearray] = []
+        self.asked: list[bytearray] = []  # bytes of each connection
         self._answered: list[bytearray] = []
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
@@ -28,10 +28,10 @@ class Tap:
         while True:
             agent, _ = self._listening.accept()
             gateway = socket.create_connection(("127.0.0.1", self._target))
-            self._asked.append(bytearray())
+            self.asked.append(bytearray())
             self._answered.append(bytearray())
             for source, sink, kept in (
-                (agent, gateway, self._asked[-1]),
+                (agent, gateway, self.asked[-1]),
                 (gateway, agent, self._answered[-1]),
             ):
                 threading.Thread(target=_pump, args=(source, sink, kept), daemon=True).start()
@@ -39,7 +39,7 @@ class Tap:
     def statuses(self) -> list[tuple[str, int]]:
         """What was asked, and the status of the answer, connection by connection."""
         found = []
-        for asked, answered in zip(self._asked, self._answered, strict=True):
+        for asked, answered in zip(self.asked, self._answered, strict=True):
             requests = [line.decode() for line in _REQUEST.findall(bytes(asked))]
             answers = [int(status) for status, _ in _HEAD.findall(bytes(answered))]
             found += list(zip(requests, answers, strict=False))
