@@ -188,6 +188,13 @@ def test_an_export_of_the_wrong_kind(tmp_path: Path, text: str, message: str) ->
     assert str(file) in str(ran.exception)
 
 
+def test_a_first_row_longer_than_the_header(tmp_path: Path) -> None:
+    header, first, *rest = (EXPORTS / "litellm.csv").read_text().splitlines()
+    file = tmp_path / "export.csv"
+    file.write_text("\n".join([header, f"{first},more", *rest]))
+    assert audit(file)["total"] == audit(EXPORTS / "litellm.csv")["total"]
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     ran = CliRunner().invoke(app, ["audit", str(tmp_path / "none.csv")])
     assert "No such file" in str(ran.exception)

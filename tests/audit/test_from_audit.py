@@ -14,8 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pointsman.audit.figures import Part, SessionFigures, Spent, Split
-from pointsman.audit.logged_models import logged_models
-from pointsman.audit.money import Pricing
+from pointsman.audit.money import Pricing, logged_models
 from pointsman.cli import app
 from pointsman.config import load
 from pointsman.config.draft import PROVIDERS

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pointsman.audit import Collection, Home, Log, Session, sources
-from pointsman.audit.kept import KeptFigures
+from pointsman.audit.collect import KeptFigures
 from pointsman.audit.sources.claude_code import ClaudeCode
 from pointsman.cli import app
 from support.agent_logs import ClaudeSession

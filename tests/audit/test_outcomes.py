@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.audit.figures import figures
-from pointsman.audit.outcomes import turn_outcomes
+from pointsman.audit.outcomes import signs, turn_outcomes
 from pointsman.audit.session import KEPT, Request, Session, ToolUse, Usage, cut
-from pointsman.audit.trouble import signs
 from pointsman.trajectory.actions import action_of, failed_tests
 from pointsman.trajectory.step import Action
 

@@ -13,15 +13,15 @@ import typer
 from typer.testing import CliRunner
 
 from pointsman.audit import SessionFigures
-from pointsman.audit.changes import changes
-from pointsman.audit.compared import Comparison
 from pointsman.audit.figures import Part, Spent, Split
 from pointsman.audit.money import Money
-from pointsman.audit.sure import (
+from pointsman.audit.report import changes
+from pointsman.audit.savings import (
     HOUSEKEEPING_CHANGE,
     MOVES_CHANGE,
     STUCK_CHANGE,
     TOOLS_CHANGE,
+    Comparison,
     Sure,
 )
 from pointsman.audit.verdict import Stake, Verdict

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from pointsman.audit import Request, Session, Usage, figures
-from pointsman.audit.compared import Run, compare
 from pointsman.audit.money import Pricing
+from pointsman.audit.savings import Run, compare
 from pointsman.audit.verdict import amount, amounts, verdict
 from pointsman.cli import app
 from support.agent_logs import ClaudeSession, CodexSession

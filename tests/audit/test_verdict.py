@@ -9,8 +9,8 @@ import pytest
 
 from pointsman.audit import Request, Session, ToolUse, Usage, figures
 from pointsman.audit.caches import Call, calls, predicted, reads
-from pointsman.audit.compared import Run, compare, labels_needed
 from pointsman.audit.money import Pricing
+from pointsman.audit.savings import Run, compare, labels_needed
 from pointsman.audit.verdict import verdict
 from pointsman.vocabulary import Purpose
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pointsman.batch.files import write_part
-from pointsman.batch.local import run_local
+from pointsman.batch.row_jobs import run_local
 from pointsman.cli import app
 from pointsman.errors import PointsmanError
 from support.parquet import rows_in, some_files, texts, write, written

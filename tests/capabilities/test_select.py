@@ -1,7 +1,7 @@
 """Selection: the seed's flow, three strategies, failure policies, bypass, cache, and what an outage is."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import hypothesis.strategies as st
@@ -12,7 +12,6 @@ from pointsman.capabilities import (
     CapabilityRegistry,
     ClassificationPromptBuilder,
     LocalScorer,
-    LruCache,
     Selection,
     SelectionPolicy,
     SelectionUnavailable,
@@ -21,6 +20,7 @@ from pointsman.capabilities import (
 )
 from pointsman.encoders import load_encoder
 from pointsman.errors import ConfigError
+from pointsman.remembering import Bounded
 from pointsman.vocabulary import ModelQuery, ModelReply
 from support.capabilities import JUDGE, REGISTRY, drive, select
 
@@ -165,7 +165,7 @@ def test_bypass_selects_everything_in_registry_order() -> None:
 
 
 def test_the_cache_knows_the_task_and_the_failure_and_forgets_outages() -> None:
-    cache: LruCache[Selection] = LruCache(2)
+    cache = Bounded[Hashable, Selection](2)
     selector = Selector(REGISTRY, JUDGE, SelectionPolicy(strategy=Strategy.LLM), cache=cache)
     drive(selector.select("x"), lambda need: OUTAGE)
     assert len(cache) == 0

@@ -183,7 +183,10 @@ def test_the_demos_ledger_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("POINTSMAN_CONFIG", "")
     monkeypatch.chdir(tmp_path)
     runner = CliRunner()
-    missing = runner.invoke(app, ["decisions", "list", "--demo"]).exception
+    before = runner.invoke(app, ["decisions", "list", "--demo"])
+    assert (before.exit_code, before.stdout) == (0, "")
+    assert before.stderr.startswith("no decisions yet")
+    missing = runner.invoke(app, ["decisions", "show", "d-1", "--demo"]).exception
     assert isinstance(missing, StoreUnavailable)
     assert missing.hint == "pointsman serve --demo writes it with its first decision: send a request"
     demo = tmp_path / "pointsman" / "demo.sqlite"

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from pointsman.cli import app
 from pointsman.config.draft import PROVIDERS, find_local
 from pointsman.diagnostics.clients import CLIENTS
+from support import forked
 from support.providers import SAID, Provider
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -174,14 +175,14 @@ def serving() -> Iterator[dict[str, str]]:
 
 def run_all(lines: Mapping[str, str]) -> dict[str, str]:
     """Run lines as they were copied, all at once: curl in a shell, the SDKs in Python."""
-    started = {
-        client: subprocess.Popen(
-            ["sh", "-c", line] if client == "curl" else [sys.executable, "-c", line],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+    programs = {client: forked.start(line) for client, line in lines.items() if client != "curl"}
+    answers = {}
+    if "curl" in lines:
+        ran = subprocess.run(
+            ["sh", "-c", lines["curl"]], capture_output=True, text=True, timeout=240, check=False
         )
-        for client, line in lines.items()
-    }
-    said = {client: process.communicate(timeout=240) for client, process in started.items()}
-    return {client: out or err for client, (out, err) in said.items()}
+        answers["curl"] = ran.stdout or ran.stderr
+    for client, program in programs.items():
+        out, err = program.output(240)
+        answers[client] = out or err
+    return answers

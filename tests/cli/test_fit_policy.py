@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from pointsman.cli import app
 from pointsman.errors import PointsmanError
 from pointsman.factory import default_policy, read_policy
-from pointsman.learning.features import Features
+from pointsman.learning.datasets import Features
 from pointsman.learning.fit import fit_tiers
 from pointsman.reports.quality import PolicySavings, WithInterval, read_curve
 from support.outcomes import made_up

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pointsman.cli.log_format import REQUESTS, JsonLines, LogFormat, log_to_stderr
-from pointsman.cli.request_lines import log_requests
+from pointsman.cli._listening import REQUESTS, JsonLines, LogFormat, log_to_stderr
+from pointsman.cli._served import log_requests
 from pointsman.config import Config
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, demo_config

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
 from pointsman.config import load
-from pointsman.config.trust import trust
+from pointsman.config.files import trust
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.stores.budgets import Claim, ValkeyBudgets
 from pointsman.stores.ledger import SqliteLedger
@@ -46,7 +46,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("POINTSMAN_CONFIG", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr("pointsman.cli.keys.time", SimpleNamespace(time=lambda: NOON))
+    monkeypatch.setattr("pointsman.cli.config.time", SimpleNamespace(time=lambda: NOON))
     (tmp_path / "pointsman.toml").write_text(BASE)
     return tmp_path / "pointsman.toml"
 

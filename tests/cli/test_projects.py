@@ -13,8 +13,7 @@ from typer.testing import CliRunner, Result
 from pointsman import Pointsman
 from pointsman.cli import app
 from pointsman.config import AnyKey, load
-from pointsman.decision.decision import Decision
-from pointsman.decision.input import RequestInput
+from pointsman.decision.decision import Decision, RequestInput
 from pointsman.errors import ConfigError
 from pointsman.factory import build_policy
 from pointsman.learning.projects import ProjectOutcome

@@ -10,12 +10,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
-from pointsman.decision.decision import Decision
-from pointsman.decision.input import RequestInput
+from pointsman.decision.decision import Decision, RequestInput
+from pointsman.errors import ConfigError
+from pointsman.factory import policy_toml
+from pointsman.gateway.build import demo_config
 from pointsman.guidance import Arm, Firing, FollowUp, GuidanceDecision, Mode, Rung
 from pointsman.integrations.hooks import HookState
-from pointsman.reports.guidance_effect import followed_in
-from pointsman.stores.ledger import Entry, Outcome, SqliteLedger
+from pointsman.reports.guidance import followed_in
+from pointsman.stores.ledger import Entry, Outcome, PolicyText, Retention, SqliteLedger
 from pointsman.testing import a_decision
 from pointsman.vocabulary import WireFormat
 
@@ -226,3 +228,19 @@ def test_a_report_without_tables_refuses_csv(tmp_path: Path) -> None:
         ledger.append(a_decision("d-1"))
     told = CliRunner().invoke(app, ["report", "judge", "--ledger", str(path), "--csv"])
     assert "this report has no table to print as CSV" in str(told.exception)
+
+
+def test_a_ledger_alone_is_counted_at_the_prices_of_its_latest_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("POINTSMAN_CONFIG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    text, decided = policy_toml(demo_config()), a_decision("d-1")
+    for name, entries in (("none", ()), ("policy", (PolicyText(version=decided.policy, text=text),))):
+        with closing(SqliteLedger(tmp_path / name, retention=Retention(None, None))) as ledger:
+            for entry in (*entries, decided):
+                ledger.append(entry)
+    alone = [CliRunner().invoke(app, ["report", "savings", "--ledger", name]) for name in ("none", "policy")]
+    assert isinstance(alone[0].exception, ConfigError), "neither a configuration nor a policy is there"
+    assert 'against always "demo-large"' in alone[1].stdout

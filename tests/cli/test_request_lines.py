@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from pointsman.cli._listening import has_other_clients
+from pointsman.cli._served import RequestLines, Totals, heading, request_line
 from pointsman.cli.demo_traffic import CLIENT, DemoTraffic, ScriptedRequest, one_round
-from pointsman.cli.request_lines import RequestLines, Totals, heading, request_line
 from pointsman.config import Config
 from pointsman.gateway import request_feed
 from pointsman.gateway.app import Gateway

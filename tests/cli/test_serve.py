@@ -6,7 +6,6 @@ import logging
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,18 +16,17 @@ import pytest
 from typer.testing import CliRunner
 
 from pointsman.cli import _listening, app
-from pointsman.cli._banner import banner
-from pointsman.cli._listening import caller_key, introduce, listening_on
-from pointsman.cli.log_format import with_public_name
+from pointsman.cli._listening import banner, caller_key, introduce, listening_on, with_public_name
 from pointsman.config import Config, ConsoleSpec, TiersSpec
 from pointsman.config.shapes import demo_ledger
 from pointsman.diagnostics.clients import CallerKey
 from pointsman.errors import ConfigError
 from pointsman.gateway.build import demo_config
 from pointsman.gateway.listening import bound
-from pointsman.upstreams.demo import LABEL
+from pointsman.upstreams.connections import LABEL
 from pointsman.upstreams.port import ServerSpec, UpstreamSpec, hash_key
 from pointsman.vocabulary import ModelSpec, WireFormat
+from support import forked
 from support.servers import gateway, state_for
 
 pytestmark = pytest.mark.integration
@@ -55,10 +53,8 @@ def lines(
 @pytest.mark.parametrize("client", ["OpenAI SDK, chat", "OpenAI SDK", "Anthropic SDK"])
 def test_the_lines_for_sdks_run(lines: dict[str, str], client: str) -> None:
     """As they are copied, imports included."""
-    done = subprocess.run(
-        [sys.executable, "-c", lines[client]], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.stdout.startswith(LABEL), done.stderr
+    answer, error = forked.start(lines[client]).output(120)
+    assert answer.startswith(LABEL), error
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

@@ -1,5 +1,6 @@
 """A command starts with what it needs: an agent's hook runs after every tool call."""
 
+import json
 import re
 import subprocess
 import sys
@@ -76,9 +77,33 @@ def test_the_help_of_all_commands_loads_none() -> None:
     }
 
 
+#: Each command in a process forked from one that has loaded what all commands share.
+EACH_HELP = """
+import json, os, sys
+from pointsman.cli import app
+
+for name in sys.argv[1:]:
+    if not (child := os.fork()):
+        out, sys.stdout = sys.stdout, open(os.devnull, "w")
+        app([name, "--help"], standalone_mode=False)
+        print(json.dumps([name, list(sys.modules)]), file=out, flush=True)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        raise SystemExit(f"the help of {name} failed")
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded_by_help() -> dict[str, set[str]]:
+    """Modules that the help of each command has loaded, by command."""
+    command = [sys.executable, "-c", EACH_HELP, *COMMANDS]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {name: set(loaded) for name, loaded in map(json.loads, ran.stdout.splitlines())}
+
+
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_of_a_command_loads_nothing_heavy(name: str) -> None:
-    loaded = loaded_by(name, "--help")
+def test_the_help_of_a_command_loads_nothing_heavy(name: str, loaded_by_help: dict[str, set[str]]) -> None:
+    loaded = loaded_by_help[name]
     assert loaded.isdisjoint(HEAVY)
     assert not {module for module in loaded if module.startswith("pointsman.gateway")}
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from pointsman import Pointsman
 from pointsman.cli import app
 from pointsman.config import examine, find, load
-from pointsman.config.trust import FoundFile, trusted_files
+from pointsman.config.files import FoundFile, trusted_files
 from pointsman.errors import ConfigError
 from support.servers import Asked, ScriptedUpstream, reply
 from support.waiting import until

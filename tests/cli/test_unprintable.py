@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from pointsman.cli import main
-from pointsman.cli.log_format import OneLine
+from pointsman.cli._listening import OneLine
 from pointsman.printable import printable, printable_json
 from pointsman.stores.ledger import Outcome, PromptText, SqliteLedger
 from pointsman.stores.sessions import SqliteSessions

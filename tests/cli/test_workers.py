@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from pointsman.cli._listening import LogFormat
+from pointsman.cli._served import Totals
 from pointsman.cli._workers import WorkerOptions, serve_with_workers
-from pointsman.cli.log_format import LogFormat
-from pointsman.cli.request_lines import Totals
 from pointsman.config import Config, load
 from pointsman.errors import ConfigError
 from pointsman.gateway.workers import Supervisor

@@ -14,9 +14,9 @@ from msgspec.structs import asdict as asdict_of
 
 import pointsman.compat.domains as ours
 from pointsman.domains import DomainMemory, ModelProfile
+from pointsman.domains.data import Compound, MomentumStep, Pair, Part
 from pointsman.domains.enrichment import EnrichmentPlan
 from pointsman.domains.tracker import lines
-from pointsman.domains.values import Compound, MomentumStep, Pair, Part
 from support.founding import block, execute, keys
 
 DOCUMENT: Final = "compound-domains.md"

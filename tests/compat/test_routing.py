@@ -22,8 +22,7 @@ from pointsman.compat.routing import (
 )
 from pointsman.errors import ConfigError, UpstreamUnavailable
 from pointsman.orchestrator import Application
-from pointsman.orchestrator.limits import Limits
-from pointsman.orchestrator.machine import decide
+from pointsman.orchestrator.machine import Limits, decide
 from pointsman.testing import ScriptedModel
 from support.capabilities import REGISTRY
 

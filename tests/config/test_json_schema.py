@@ -16,7 +16,7 @@ from pointsman.config import AnyKey
 from pointsman.config.convert import Converter
 from pointsman.config.draft import draft
 from pointsman.config.json_schema import schema
-from pointsman.config.shapes import File
+from pointsman.config.shapes import Config
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -37,7 +37,7 @@ def is_accepted(text: str) -> bool:
 
 def converts(text: str, folder: Path) -> bool:
     converter = Converter(AnyKey(), folder)
-    return converter.struct(tomllib.loads(text), File, ()) is not None
+    return converter.struct(tomllib.loads(text), Config, ()) is not None
 
 
 def documented() -> list[tuple[str, str]]:
@@ -49,7 +49,7 @@ def documented() -> list[tuple[str, str]]:
                 tables = tomllib.loads(text)
             except tomllib.TOMLDecodeError:
                 continue
-            if tables and tables.keys() <= {*File.__struct_encode_fields__}:
+            if tables and tables.keys() <= {*Config.__struct_encode_fields__}:
                 found.append((str(page.relative_to(ROOT)), text))
     return found
 

@@ -9,7 +9,7 @@ import pytest
 from pointsman.config import Config, examine, find, load
 from pointsman.config.edit import as_toml, plain
 from pointsman.errors import ConfigError
-from pointsman.model_choice.pools import TierModel
+from pointsman.model_choice.chains import TierModel
 from pointsman.upstreams.port import ServerSpec, caller_name, hash_key
 from pointsman.vocabulary import ModelSpec, Tier, WireFormat
 
@@ -274,7 +274,7 @@ small = { upstream = "main", id = "s" }
         ("[sessions]\nstore = 'valkey'\nurl = 'redis://:pw@h'", "3: the address must not carry a password"),
         ("[ledger]\nurl = 'postgresql://u:pw@h/d'", "2: the address must not carry a password"),
         ("[ledger]\nurl = 'postgresql://h/d?password=pw'", "2: the address must not carry a password"),
-        ("[ledger]\nurl = 'mysql://h/d'", "2: the address is none of PostgreSQL"),
+        ("[ledger]\nurl = 'mysql://h/d'", "2: this is not a PostgreSQL URL"),
         ("[ledger]\nurl = 'postgresql://h/d'\njsonl = '-'", "3: [ledger] has url and jsonl"),
         ("[tiers\n", "1: Expected ']' at the end of a table declaration"),
         ("a = 1\nb =", "2: Invalid value"),
@@ -414,6 +414,12 @@ def test_all_mistakes_are_told_in_order_of_lines(tmp_path: Path) -> None:
     file = write(tmp_path, "[guidance]\nmode = 1\ncontrol = 2\n[server]\nprot = 1\nhost = 2\n")
     places = [error.place for error in examine(file, ENV).errors]
     assert places == [f"{file}:{line}" for line in (2, 3, 5, 6)]
+
+
+def test_a_missing_file_is_told_beside_other_mistakes_of_its_table(tmp_path: Path) -> None:
+    text = '[tiers.learned_router]\nfile = "none.json"\nboundaries = [0.3, 0.2, 0.1]\n'
+    errors = [str(error) for error in examine(write(tmp_path, text)).errors]
+    assert ["none.json does not exist" in errors[0], "must not fall" in errors[1]] == [True, True]
 
 
 def test_a_way_out_is_given_where_no_word_is_near(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pointsman.config import ConsoleSpec
 from pointsman.console import _quality
 from pointsman.gateway.build import demo_config
 from pointsman.guidance import Arm, Firing, FollowUp, GuidanceDecision, Rung
-from pointsman.reports.guidance_report import guidance_report
+from pointsman.reports.guidance import guidance_report
 from pointsman.reports.quality import router_quality
 from pointsman.reports.savings import SavingsCalculator, usual_baseline
 from pointsman.stores.ledger import MemoryLedger, Outcome

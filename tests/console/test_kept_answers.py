@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from pointsman.config import ShadowSpec
-from pointsman.decision.decision import Decision
-from pointsman.decision.input import RequestInput
+from pointsman.decision.decision import Decision, RequestInput
 from pointsman.gateway.build import demo_config
 from pointsman.reports.outcomes import kept_answers
 from pointsman.stores.ledger import Attempt, MemoryLedger, Outcome, Record, ShadowAnswer

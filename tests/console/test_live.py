@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from pointsman.console import GatewayView
-from pointsman.console._live import MOST_VIEWERS, Live
+from pointsman.console._now import MOST_VIEWERS, Live
 from pointsman.errors import Overloaded, StoreUnavailable
 from pointsman.gateway.build import demo_config
 from pointsman.stores.ledger import MemoryLedger

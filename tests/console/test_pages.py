@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from pointsman.capabilities import CapabilityDecision, Strategy
 from pointsman.config import ConsoleSpec
-from pointsman.console import _guard
+from pointsman.console import _login
 from pointsman.console._render import STATIC
 from pointsman.errors import StoreUnavailable
 from pointsman.gateway.build import demo_config
@@ -376,6 +376,6 @@ def test_vendored_files_are_what_their_checksums_say() -> None:
 def test_a_form_is_bounded(browser: Browser) -> None:
     path = f"/console/decisions/{browser.chat('Hello!')}"
     token = browser.token(path)
-    assert browser.post(f"{path}/again", {"token": token, "policy": "x" * _guard.MOST_BYTES}).status == 413
+    assert browser.post(f"{path}/again", {"token": token, "policy": "x" * _login.MOST_BYTES}).status == 413
     many = {f"field{number}": "" for number in range(100)}
     assert browser.post(f"{path}/again", {"token": token, **many}).status == 413

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.decision.additions import MOST_CHARACTERS, MOST_PLACES, Additions, remember, standing
 from pointsman.decision.decision import Injection, StandingInjection
+from pointsman.decision.memory import MOST_CHARACTERS, MOST_PLACES, Additions, remember, standing
 from pointsman.text.extract import fingerprint
 from pointsman.vocabulary import Message, WireFormat
 from pointsman.wire.request import JsonHistory
@@ -91,6 +91,6 @@ def test_each_message_is_read_once_for_all_places(monkeypatch: pytest.MonkeyPatc
         read.append(1)
         return fingerprint(message)
 
-    monkeypatch.setattr("pointsman.decision.additions.fingerprint", counting)
+    monkeypatch.setattr("pointsman.decision.memory.fingerprint", counting)
     assert standing(additions, history("a", "b", "c", "d", "e", "f", "g")) == ()
     assert len(read) <= 7

@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.decision.aliases import LONGEST_NAME, Aliases, ModelNames, first_of_each, follow
-from pointsman.decision.client_aliases import CLIENT_ALIASES
+from pointsman.decision.aliases import (
+    CLIENT_ALIASES,
+    LONGEST_NAME,
+    Aliases,
+    ModelNames,
+    first_of_each,
+    follow,
+)
 from pointsman.decision.engine import Decided, Engine
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy

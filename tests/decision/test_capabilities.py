@@ -29,7 +29,7 @@ from pointsman.factory import build_engine
 from pointsman.guidance import GuidancePolicy
 from pointsman.reports.replay import Replay, Replayed
 from pointsman.stores.ledger import Record
-from pointsman.stores.ledger._earlier import decision_in
+from pointsman.stores.ledger._bodies import decision_in
 from pointsman.tiers import builtin_profile
 from pointsman.vocabulary import AgentRole, Mode, ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
 from pointsman.wire.request import read_request

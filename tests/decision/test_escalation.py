@@ -16,7 +16,7 @@ from pointsman.drivers import drive, no_model
 from pointsman.errors import ConfigError
 from pointsman.factory import build_engine
 from pointsman.guidance import GuidancePolicy
-from pointsman.model_choice.pools import TierModel, TierModels
+from pointsman.model_choice.chains import TierModel, TierModels
 from pointsman.tiers import EscalationPolicy, builtin_profile
 from pointsman.vocabulary import AgentRole, Mode, ModelSpec, Stage, Tier, WireFormat
 from pointsman.wire.request import read_request

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from pointsman.decision.client_aliases import CLIENT_ALIASES
+from pointsman.decision.aliases import CLIENT_ALIASES
 from pointsman.decision.engine import Decided, Engine
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from pointsman.cli import app
 from pointsman.config import load
-from pointsman.decision.client_aliases import CLIENT_ALIASES
+from pointsman.decision.aliases import CLIENT_ALIASES
 from pointsman.diagnostics import describe_aliases, describe_taken_ids, list_aliases, taken_ids
 
 FILE = """\

@@ -18,7 +18,7 @@ CONFIGURATION: Final = [
 #: They name what old configurations and ledgers held, to refuse or to migrate it.
 OLD_NAMES: Final = (
     SOURCE / "config" / "convert.py",
-    SOURCE / "stores" / "ledger" / "_earlier.py",
+    SOURCE / "stores" / "ledger" / "_bodies.py",
     ROOT / "tests" / "config" / "test_load.py",
     ROOT / "tests" / "stores" / "ledger" / "test_earlier.py",
     Path(__file__),

@@ -3,7 +3,7 @@
 import pytest
 
 from pointsman.domains import DomainSet, default_domains, parse_domains
-from pointsman.domains.lint import check_domains
+from pointsman.domains.parsing import check_domains
 from pointsman.evidence import ReMatcher, Scanner, SignalTable
 
 

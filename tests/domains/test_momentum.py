@@ -3,9 +3,9 @@
 import pytest
 
 from pointsman.domains import Compound, DomainMemory, DomainSet, DomainTracker, Part
+from pointsman.domains.data import MomentumStep, Pair
 from pointsman.domains.scoring import Reading
 from pointsman.domains.tracker import TRANSITIONS, Insistence, Strength, Subject, remember
-from pointsman.domains.values import MomentumStep, Pair
 from pointsman.evidence import Scanner
 
 #: What each letter of a script says: domain and confidence of the parts, best first.

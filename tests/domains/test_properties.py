@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.domains import DomainDecision, DomainMemory, DomainTracker, default_domains, parse_domains
-from pointsman.domains.values import DomainClass
+from pointsman.domains.data import DomainClass
 from pointsman.evidence import ReMatcher, Scanner, SignalTable
 from pointsman.vocabulary import Evidence
 

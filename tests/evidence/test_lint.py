@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from pointsman.errors import LexiconError
 from pointsman.evidence import Kind, ReMatcher, Signal, SignalTable
-from pointsman.evidence._rendering import tree
-from pointsman.evidence.lexicon import Lexicon
-from pointsman.evidence.lint import check, example
+from pointsman.evidence._patterns import tree
+from pointsman.evidence.lexicon import Lexicon, check, example
 
 
 def ticking() -> Callable[[], float]:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.evidence import Kind, PatternSet, Reading, Scanner, Signal, SignalTable, build_matcher
-from pointsman.evidence._lists import KeywordLists
+from pointsman.evidence.normal import KeywordLists
 
 WORDS = ("prove", "lemma", "theorem", "step by step", "unit-test", "python")
 SIGNALS = [

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.evidence import PatternSet, ReMatcher, Scanner, Signal, SignalTable
-from pointsman.evidence._patterns import framed
-from pointsman.evidence._separation import separated, without_marks
+from pointsman.evidence._patterns import framed, separated, without_marks
 from pointsman.vocabulary import Script
 
 TABLE = SignalTable([Signal("test", "code", "python"), Signal("test", "simple", "what is")])

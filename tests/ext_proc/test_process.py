@@ -19,8 +19,7 @@ from pointsman import ConfigError
 from pointsman.cli import app
 from pointsman.config import Config, load
 from pointsman.config.serving import ExtProcSpec
-from pointsman.ext_proc.process import run
-from pointsman.ext_proc.server import ExtProcServer, gateway_for
+from pointsman.ext_proc.server import ExtProcServer, gateway_for, run
 from pointsman.gateway import reloading
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from pointsman.agreement import AgreementPolicy, Result
 from pointsman.cli import app
 from pointsman.gateway.app import Gateway
-from pointsman.reports.agreement import agreement_report
+from pointsman.reports.shadow import agreement_report
 from pointsman.stores.ledger import ComparedAnswers, MemoryLedger
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import Call

@@ -23,12 +23,14 @@ STEPS = st.lists(
 def test_the_bytes_held_are_those_of_the_values_and_never_more_than_the_bound(
     steps: list[tuple[str, int, int]],
 ) -> None:
-    kept: Bounded[int, Value] = Bounded(100)
+    gone: list[Value] = []
+    kept: Bounded[int, Value] = Bounded(100, gone=gone.append)
     expected: dict[int, Value] = {}  # the one unused longest first
     for what, key, weight in steps:
         if what == "put":
             value = Value(weight)
-            gone = kept.put(key, value)
+            gone.clear()
+            kept.put(key, value)
             expected.pop(key, None)
             expected[key] = value
             for each in gone:
@@ -48,10 +50,12 @@ def test_the_bytes_held_are_those_of_the_values_and_never_more_than_the_bound(
 
 
 def test_what_is_larger_than_the_bound_is_not_kept() -> None:
-    kept: Bounded[str, Value] = Bounded(10)
+    gone: list[Value] = []
+    kept: Bounded[str, Value] = Bounded(10, gone=gone.append)
     small, large = Value(5), Value(11)
     kept.put("small", small)
-    assert kept.put("large", large) == [small, large]
+    kept.put("large", large)
+    assert gone == [small, large]
     assert (len(kept), kept.held) == (0, 0)
 
 
@@ -76,9 +80,12 @@ def test_one_owner_makes_room_of_its_own() -> None:
     assert kept.held == 80, "a value makes room itself if with it its owner holds the most"
 
 
-def test_an_owner_may_stand_in_the_value() -> None:
-    kept: Bounded[int, Value] = Bounded(100, lambda _, value: "large" if value.weight > 20 else "")
-    kept.put(1, Value(10))
-    for number in range(2, 9):
-        kept.put(number, Value(30))
-    assert kept.peek(1) is not None
+def test_a_put_removes_values_past_their_time_to_live() -> None:
+    gone: list[Value] = []
+    kept: Bounded[str, Value] = Bounded(100, 60.0, gone.append)
+    first, second = Value(5, at=100.0), Value(5, at=130.0)
+    kept.put("a", first)
+    kept.put("b", second)
+    kept.put("c", Value(5, at=161.0))
+    assert gone == [first]
+    assert kept.peek("b") is second

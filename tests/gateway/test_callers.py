@@ -175,8 +175,8 @@ def test_ids_of_decisions_cannot_be_guessed() -> None:
     new_id = new_ids()
     ids += [new_id() for _ in range(1_000)]
     assert len(set(ids)) == len(ids)
-    assert all(re.fullmatch("d-[0-9a-f]{20}", each) for each in ids)
-    assert len({each[:10] for each in ids}) > 1_000 - 3  # nothing is counted behind a common beginning
+    assert all(re.fullmatch("d-[0-9a-v]{20}", each) for each in ids)
+    assert len({each[6:12] for each in ids}) > 1_000 - 3  # nothing is counted behind a common beginning
 
 
 class Objects:

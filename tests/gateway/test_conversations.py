@@ -10,7 +10,7 @@ import pytest
 
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine, default_policy
-from pointsman.gateway._conversations import Conversations
+from pointsman.gateway._conversation_memory import ConversationMemory
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.guidance import GuidancePolicy
@@ -211,18 +211,18 @@ def test_a_chain_stays_where_it_is_kept(asked: str) -> None:
     assert got.headers["x-pointsman-model"] == ("large" if asked == "large" else "small")
 
 
-def kept(conversations: Conversations, name: str, words: str, **body: Any) -> None:
+def kept(conversations: ConversationMemory, name: str, words: str, **body: Any) -> None:
     """Remember a response as the gateway does."""
     raw = json.dumps({"model": "auto", "input": words, **body}).encode()
     agent_request = read_request(WireFormat.RESPONSES, raw, session=f"s-{name}", arrived_at=1_000.0)
     spec = UpstreamSpec("up", DEMO_URL)
     target = Target(ModelSpec("m", "up", "m"), Upstream(spec, Connections()(spec)), b'"m"', b"m")
-    conversations.keep(
+    conversations.keep_response(
         agent_request, Body(RESPONSES, raw), target, [json.dumps({"id": name, "output": []}).encode()]
     )
 
 
-def session_of(conversations: Conversations, name: str, now: float = 1_000.0) -> str:
+def session_of(conversations: ConversationMemory, name: str, now: float = 1_000.0) -> str:
     raw = json.dumps({"input": "x", "previous_response_id": name}).encode()
     link = conversations.continued(Body(RESPONSES, raw), now)
     assert link is not None
@@ -230,30 +230,30 @@ def session_of(conversations: Conversations, name: str, now: float = 1_000.0) ->
 
 
 def test_what_is_not_stored_upstream_is_not_kept_here() -> None:
-    conversations = Conversations()
+    conversations = ConversationMemory()
     kept(conversations, "one", "x", store=False)
     kept(conversations, "two", "x", store=True, conversation=None)
     assert len(conversations) == 1
 
 
 def test_the_one_unused_longest_makes_room() -> None:
-    conversations = Conversations(size=10_000)
-    for name in ("one", "two", "three"):
+    conversations = ConversationMemory(size=20_000)
+    for name in ("one", "two", "three", "four"):
         kept(conversations, name, "x" * 2_000)
     assert session_of(conversations, "one") == "s-one"
-    kept(conversations, "four", "x" * 2_000)
+    kept(conversations, "five", "x" * 2_000)
     assert session_of(conversations, "two").startswith("r-")
-    assert {session_of(conversations, name) for name in ("one", "three", "four")} == {
-        "s-one",
-        "s-three",
-        "s-four",
-    }
+    rest = ("one", "three", "four", "five")
+    assert {session_of(conversations, name) for name in rest} == {f"s-{name}" for name in rest}
+    held = conversations.held
     kept(conversations, "five", "x" * 20_000)
-    assert len(conversations) == 0, "one that is larger than all the room is not kept either"
+    assert session_of(conversations, "five").startswith("r-"), "one that is larger than its room is not kept"
+    assert session_of(conversations, "one") == "s-one"
+    assert conversations.held < held
 
 
 def test_a_response_is_forgotten_after_a_day() -> None:
-    conversations = Conversations()
+    conversations = ConversationMemory()
     kept(conversations, "one", "x")
     assert session_of(conversations, "one", now=1_000.0 + 86_000) == "s-one"
     assert session_of(conversations, "one", now=1_000.0 + 87_000).startswith("r-")
@@ -262,7 +262,7 @@ def test_a_response_is_forgotten_after_a_day() -> None:
 @pytest.mark.parametrize("named", ["null", '""', "7", '["resp_1"]', '{"id": 7}'])
 def test_a_name_that_is_none_continues_nothing(named: str) -> None:
     raw = f'{{"input": "x", "previous_response_id": {named}}}'.encode()
-    assert Conversations().continued(Body(RESPONSES, raw), 0.0) is None
+    assert ConversationMemory().continued(Body(RESPONSES, raw), 0.0) is None
 
 
 @pytest.mark.parametrize("answer", [b"", b"{}", b'{"id": 7, "output": []}', b"[]", b"data: {}\n\n", b"\xff"])
@@ -270,6 +270,8 @@ def test_an_answer_of_another_shape_is_passed_over(answer: bytes) -> None:
     raw = b'{"model": "auto", "input": "x"}'
     spec = UpstreamSpec("up", DEMO_URL)
     target = Target(ModelSpec("m", "up", "m"), Upstream(spec, Connections()(spec)), b'"m"', b"m")
-    conversations = Conversations()
-    conversations.keep(read_request(WireFormat.RESPONSES, raw), Body(RESPONSES, raw), target, [answer])
+    conversations = ConversationMemory()
+    conversations.keep_response(
+        read_request(WireFormat.RESPONSES, raw), Body(RESPONSES, raw), target, [answer]
+    )
     assert len(conversations) == 0

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from pointsman.gateway._inbound import DisconnectWatches
-from pointsman.gateway._usage_so_far import usage_so_far
+from pointsman.gateway._streaming import usage_so_far
 from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS, Usage

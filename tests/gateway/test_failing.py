@@ -13,7 +13,7 @@ import openai
 import pytest
 
 from pointsman.gateway import _attempts as attempts
-from pointsman.gateway import _retry as retry
+from pointsman.gateway import _failures as retry
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.serve import Server
 from pointsman.testing import ScriptedDecider

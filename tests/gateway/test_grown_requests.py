@@ -4,8 +4,8 @@ import pytest
 
 from pointsman.errors import Overloaded, TooLarge
 from pointsman.gateway._inbound import BodyBudget, BodyReservation, InboundRequest
-from pointsman.gateway._request import upstream_headers
 from pointsman.gateway._response_headers import downstream_headers
+from pointsman.gateway.upstream import upstream_headers
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS, Body
 

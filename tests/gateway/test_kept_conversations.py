@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pointsman.gateway._kept_conversations import KeptConversations
+from pointsman.gateway._conversation_memory import ConversationMemory
 from pointsman.vocabulary import AgentRequest, WireFormat
 from pointsman.wire import FORMATS, Body
 from pointsman.wire.request import read_request
@@ -35,10 +35,10 @@ def answer(name: str, *items: Any) -> list[bytes]:
     return [json.dumps({"id": name, "output": items or [said(name)]}).encode()]
 
 
-def whole(kept: KeptConversations, given: Any, name: str, at: float = NOW) -> Any:
+def whole(kept: ConversationMemory, given: Any, name: str, at: float = NOW) -> Any:
     """The items that a request stands for; None where what it goes on from is not known."""
     asked = body(given, previous_response_id=name)
-    found = kept.continued(asked, at)
+    found = kept.continued_whole(asked, at)
     if found is None:
         return None
     assert found.session == "s"
@@ -48,16 +48,16 @@ def whole(kept: KeptConversations, given: Any, name: str, at: float = NOW) -> An
 
 
 def turn(
-    kept: KeptConversations, given: Any, name: str, before: str = "", *items: Any, at: float = NOW
+    kept: ConversationMemory, given: Any, name: str, before: str = "", *items: Any, at: float = NOW
 ) -> None:
     """Keep one turn as the gateway does."""
     asked = body(given, previous_response_id=before or None)
-    kept.keep(request(asked, at=at), asked, kept.continued(asked, at), answer(name, *items))
+    kept.keep_whole(request(asked, at=at), asked, kept.continued_whole(asked, at), answer(name, *items))
 
 
 @pytest.mark.parametrize("given", ["hello", [said("hello", "user")]])
 def test_a_conversation_is_put_together(given: Any) -> None:
-    kept = KeptConversations()
+    kept = ConversationMemory()
     turn(kept, given, "r1")
     turn(kept, "more", "r2", "r1")
     hello, more, last = said("hello", "user"), said("more", "user"), said("last", "user")
@@ -68,7 +68,7 @@ def test_a_conversation_is_put_together(given: Any) -> None:
 
 
 def test_a_fork_leaves_the_other_way_alone() -> None:
-    kept = KeptConversations()
+    kept = ConversationMemory()
     turn(kept, "a", "r1")
     turn(kept, "b", "r2", "r1")
     turn(kept, "c", "r3", "r1")
@@ -79,20 +79,20 @@ def test_a_fork_leaves_the_other_way_alone() -> None:
 
 
 def test_reasoning_of_the_translation_is_left_out() -> None:
-    kept = KeptConversations()
+    kept = ConversationMemory()
     turn(kept, "a", "r1", "", {"type": "reasoning", "id": "rs_translated_1", "summary": []}, said("b"))
     assert whole(kept, [], "r1") == [said("a", "user"), said("b")]
 
 
 def test_nothing_is_kept_where_nothing_is_to_be_stored() -> None:
-    kept = KeptConversations()
+    kept = ConversationMemory()
     asked = body(store=False)
-    kept.keep(request(asked), asked, None, answer("r1"))
+    kept.keep_whole(request(asked), asked, None, answer("r1"))
     assert kept.held == 0
 
 
 def test_it_is_forgotten_after_a_day() -> None:
-    kept = KeptConversations()
+    kept = ConversationMemory()
     turn(kept, "a", "r1")
     turn(kept, "b", "r2", "r1", at=NOW + 80_000)
     assert whole(kept, [], "r1", at=NOW + 160_000)
@@ -101,7 +101,7 @@ def test_it_is_forgotten_after_a_day() -> None:
 
 
 def test_the_one_unused_longest_makes_room() -> None:
-    kept = KeptConversations(size=100_000)
+    kept = ConversationMemory(size=100_000)
     for number in range(20):
         turn(kept, "x" * 8_000, f"r{number}")
         assert whole(kept, [], "r0")
@@ -111,7 +111,7 @@ def test_the_one_unused_longest_makes_room() -> None:
 
 
 def test_one_conversation_takes_a_quarter_at_most() -> None:
-    kept = KeptConversations(size=100_000)
+    kept = ConversationMemory(size=100_000)
     for number in range(10):
         turn(kept, "x" * 5_000, f"r{number}", f"r{number - 1}")
         assert kept.held <= 25_000
@@ -119,7 +119,7 @@ def test_one_conversation_takes_a_quarter_at_most() -> None:
 
 
 def test_an_id_that_a_server_gives_twice_is_nobodys() -> None:
-    kept = KeptConversations()
+    kept = ConversationMemory()
     turn(kept, "mine", "r1")
     turn(kept, "yours", "r1")
     assert whole(kept, [], "r1") is None
@@ -206,12 +206,12 @@ def test_answers_of_a_server_that_numbers_them_are_told_apart() -> None:
 
 
 def test_copies_of_one_conversation_do_not_push_out_another_sessions() -> None:
-    kept = KeptConversations(100_000)
+    kept = ConversationMemory(100_000)
     asked = body("other")
-    kept.keep(request(asked, session="t"), asked, None, answer("resp_other"))
+    kept.keep_whole(request(asked, session="t"), asked, None, answer("resp_other"))
     turn(kept, "x" * 15_000, "resp_1")
     for number in range(2, 12):  # each goes on from the first: a copy
         turn(kept, "more", f"resp_{number}", "resp_1")
-    assert kept.continued(body("go on", previous_response_id="resp_other"), NOW) is not None
+    assert kept.continued_whole(body("go on", previous_response_id="resp_other"), NOW) is not None
     assert kept.held <= 100_000 / 4 + 5_000
     assert whole(kept, "again", "resp_11") is not None

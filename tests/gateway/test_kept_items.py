@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pointsman.gateway._kept_items import KeptItems
+from pointsman.gateway._conversation_memory import ConversationMemory
 from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import AgentRequest, WireFormat
 from pointsman.wire import FORMATS, Body
@@ -36,14 +36,16 @@ def answer(name: str = "msg_1", size: int = 0) -> list[bytes]:
     return [json.dumps({"id": "resp_1", "output": [item]}).encode()]
 
 
-def knows(kept: KeptItems, name: str = "msg_1", session: str = "s", at: float = 1_000.0) -> bool:
+def knows(kept: ConversationMemory, name: str = "msg_1", session: str = "s", at: float = 1_000.0) -> bool:
     asked = body(input=[USER, {"type": "item_reference", "id": name}])
-    return kept.put_back(request(session, at), asked) is not asked
+    return (
+        bool(kept.items_weight(request(session, at))) and kept.put_back(request(session), asked) is not asked
+    )
 
 
 def test_an_item_is_known_in_its_session_for_a_day() -> None:
-    kept = KeptItems()
-    kept.keep(request(), body(), answer(), translated=True)
+    kept = ConversationMemory()
+    kept.keep_items(request(), body(), answer(), translated=True)
     assert knows(kept)
     assert not knows(kept, "msg_2")
     assert not knows(kept, session="t")
@@ -53,30 +55,30 @@ def test_an_item_is_known_in_its_session_for_a_day() -> None:
 
 
 def test_what_an_upstream_stores_is_put_in_for_another_one_alone() -> None:
-    kept = KeptItems()
-    assert kept.stored(request()) is None
-    kept.keep(request(), body(), answer(), translated=False)
+    kept = ConversationMemory()
+    assert kept.stored_items(request()) is None
+    kept.keep_items(request(), body(), answer(), translated=False)
     assert not knows(kept), "the upstream that stores it may be asked"
-    find = kept.stored(request())
+    find = kept.stored_items(request())
     assert find is not None
     assert json.loads(find("msg_1") or b"")["id"] == "msg_1"
     assert find("msg_2") is None
 
 
 def test_nothing_is_kept_where_nothing_is_to_be_stored() -> None:
-    kept = KeptItems()
-    kept.keep(request(), body(store=False), answer(), translated=True)
-    kept.keep(request(), body(), [b"data: [DONE]"], translated=True)
+    kept = ConversationMemory()
+    kept.keep_items(request(), body(store=False), answer(), translated=True)
+    kept.keep_items(request(), body(), [b"data: [DONE]"], translated=True)
     assert kept.held == 0
 
 
 def test_the_session_unused_longest_makes_room() -> None:
-    kept = KeptItems(size=20_000)
+    kept = ConversationMemory(size=20_000)
     for number in range(9):
-        kept.keep(request(f"s{number}"), body(), answer(size=3_000), translated=True)
+        kept.keep_items(request(f"s{number}"), body(), answer(size=3_000), translated=True)
         assert kept.held <= 20_000
     assert [knows(kept, session=f"s{number}") for number in range(9)] == [False] * 5 + [True] * 4
-    kept.keep(request("s8"), body(), answer("msg_2", size=30_000), translated=True)
+    kept.keep_items(request("s8"), body(), answer("msg_2", size=30_000), translated=True)
     assert not knows(kept, session="s8")
     assert kept.held <= 20_000
 
@@ -144,9 +146,9 @@ def test_the_next_request_may_name_the_items_of_an_answer(
 
 def test_a_compaction_is_put_back_as_words_even_where_nothing_is_stored() -> None:
     item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "pointsman-summary:aGVsbG8="}
-    kept = KeptItems()
+    kept = ConversationMemory()
     done = json.dumps({"id": "resp_1", "output": [item]}).encode()
-    kept.keep(request(), body(store=False), [done], translated=True)
+    kept.keep_items(request(), body(store=False), [done], translated=True)
     asked = body(input=[item, USER], store=False)
     whole = kept.put_back(request(), asked)
     assert json.loads(whole.raw)["input"][0]["content"].endswith("hello")
@@ -154,9 +156,9 @@ def test_a_compaction_is_put_back_as_words_even_where_nothing_is_stored() -> Non
 
 
 def test_one_session_keeps_a_quarter_at_most() -> None:
-    kept = KeptItems(40_000)
-    kept.keep(request("other"), body(), answer("msg_other"), translated=True)
+    kept = ConversationMemory(40_000)
+    kept.keep_items(request("other"), body(), answer("msg_other"), translated=True)
     for number in range(30):
-        kept.keep(request(), body(), answer(f"msg_{number}", 1_000), translated=True)
+        kept.keep_items(request(), body(), answer(f"msg_{number}", 1_000), translated=True)
     assert knows(kept, "msg_other", session="other")
     assert kept.held <= 40_000 / 4 + 5_000

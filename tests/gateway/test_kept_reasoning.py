@@ -1,6 +1,6 @@
 """What the gateway keeps of reasoning: by session and upstream, for a day, in few bytes."""
 
-from pointsman.gateway._kept_reasoning import KeptReasoning
+from pointsman.gateway._conversation_memory import ConversationMemory
 from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.conversation import Conversation, Message, Part, Result, Text, Thinking
 from pointsman.wire.reasoning import SignedTurn, said_before, signed_turn, with_reasoning
@@ -15,14 +15,14 @@ def turn(name: str, size: int = 0) -> SignedTurn:
     return signed_turn((thought, ToolCall(name, "f", "{}")), b"")
 
 
-def has(kept: KeptReasoning, session: str, name: str, upstream: str = "a", now: float = NOW) -> bool:
+def has(kept: ConversationMemory, session: str, name: str, upstream: str = "a", now: float = NOW) -> bool:
     recall = kept.recall(session, upstream, now)
     return recall is not None and bool(recall(name))
 
 
 def test_a_turn_is_found_by_session_upstream_and_calls() -> None:
-    kept = KeptReasoning()
-    kept.keep("s", "a", turn("call_1"), NOW)
+    kept = ConversationMemory()
+    kept.keep_turn("s", "a", turn("call_1"), NOW)
     assert has(kept, "s", "call_1")
     assert not has(kept, "s", "call_2")
     assert not has(kept, "s", "call_1", upstream="b")
@@ -30,8 +30,8 @@ def test_a_turn_is_found_by_session_upstream_and_calls() -> None:
 
 
 def test_it_is_forgotten_after_a_day() -> None:
-    kept = KeptReasoning()
-    kept.keep("s", "a", turn("call_1"), NOW)
+    kept = ConversationMemory()
+    kept.keep_turn("s", "a", turn("call_1"), NOW)
     assert has(kept, "s", "call_1", now=NOW + 86_000)
     assert not has(kept, "s", "call_1", now=NOW + 87_000)
     assert kept.held == 0
@@ -42,40 +42,40 @@ SESSION, TURN = 1_000 + 2 * 150, 500 + len("c1") + len("signature")
 
 
 def test_the_session_unused_longest_makes_room() -> None:
-    kept = KeptReasoning(size=100_000)
+    kept = ConversationMemory(size=100_000)
     for number in range(20):
-        kept.keep(f"s{number}", "a", turn("c1", 5_000 - SESSION - TURN), NOW)
+        kept.keep_turn(f"s{number}", "a", turn("c1", 5_000 - SESSION - TURN), NOW)
         assert has(kept, "s0", "c1")
     assert kept.held == 100_000
-    kept.keep("s20", "a", turn("c1"), NOW)
+    kept.keep_turn("s20", "a", turn("c1"), NOW)
     assert has(kept, "s0", "c1")
     assert not has(kept, "s1", "c1")
     assert kept.held <= 100_000
 
 
-def test_one_session_takes_an_eighth_at_most() -> None:
-    kept = KeptReasoning(size=80_000)
+def test_one_session_takes_a_quarter_at_most() -> None:
+    kept = ConversationMemory(size=40_000)
     for number in range(20):
-        kept.keep("s", "a", turn(f"c{number}", 2_000), NOW)
+        kept.keep_turn("s", "a", turn(f"c{number}", 2_000), NOW)
         assert kept.held <= 10_000
     found = [has(kept, "s", f"c{n}") for n in range(20)]
     assert found == sorted(found), "the latest ones"
     assert 1 <= found.count(True) < 4
-    kept.keep("s", "a", turn("big", 20_000), NOW)
+    kept.keep_turn("s", "a", turn("big", 20_000), NOW)
     assert not has(kept, "s", "big"), "one that is larger than its room is not kept"
     assert kept.held < 10_000
 
 
 def test_the_same_turn_twice_is_kept_once() -> None:
-    kept = KeptReasoning()
+    kept = ConversationMemory()
     for _ in range(3):
-        kept.keep("s", "a", turn("c1"), NOW)
+        kept.keep_turn("s", "a", turn("c1"), NOW)
     assert kept.held == SESSION + TURN + 1
 
 
 def test_the_authors_of_a_long_session_are_bounded() -> None:
-    kept = KeptReasoning(size=80_000)
-    kept.keep("s", "a", SignedTurn("c1", (), tuple(map(str, range(1_000)))), NOW)
+    kept = ConversationMemory(size=40_000)
+    kept.keep_turn("s", "a", SignedTurn("c1", (), tuple(map(str, range(1_000)))), NOW)
     assert 9_000 < kept.held <= 10_000
 
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from pointsman.config import load
-from pointsman.gateway import _retry as retry
+from pointsman.gateway import _failures as retry
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.gateway.serve import Server

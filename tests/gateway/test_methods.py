@@ -60,7 +60,7 @@ def test_another_method(running: Running, method: str, path: str, allow: str) ->
 def test_who_has_no_key_learns_nothing_of_paths(
     running: Running, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="pointsman"):
         refused = ask(running, "GET", path, authorization="Bearer s3cret-of-a-caller")
     assert (refused.status_code, refused.headers["x-should-retry"]) == (401, "false")
     assert "refused with status 401: unknown API key" in caplog.text
@@ -69,7 +69,7 @@ def test_who_has_no_key_learns_nothing_of_paths(
 
 @pytest.mark.parametrize("path", ["/nowhere", "/v1/models/none", "/v1/decisions/none"])
 def test_what_is_not_there(running: Running, caplog: pytest.LogCaptureFixture, path: str) -> None:
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, logger="pointsman"):
         missing = ask(running, "GET", path, **KEY, **ANTHROPIC)
     assert (missing.status_code, missing.headers["x-should-retry"]) == (404, "false")
     assert missing.json()["type"] == "error"

@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from starlette.routing import Route
 
-from pointsman.gateway._decide import DECISION_PATHS
+from pointsman.gateway._decide import CONVERSATIONS, DECISION_PATHS
 from pointsman.gateway._openapi import openapi_document
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, demo_config
@@ -70,6 +70,12 @@ def test_it_has_every_path_and_method_and_no_other(served: Gateway) -> None:
         found |= {(f"/v1{path.decode()}", "post") for path in (wire.path, wire.token_path) if path}
     written = {(path, method) for path, methods in DOCUMENT["paths"].items() for method in methods}
     assert written == {(path, method) for path, method in found if (f"/v1{path}", method) not in found}
+
+
+def test_a_body_is_described_as_it_is_read() -> None:
+    body = DOCUMENT["components"]["schemas"]["RequestBody"]
+    assert [choice["required"] for choice in body["anyOf"]] == [[name] for name in CONVERSATIONS]
+    assert body["properties"]["format"]["enum"] == [str(wire) for wire in FORMATS]
 
 
 def test_it_is_sent_and_its_schemas_are_schemas(served: Gateway) -> None:

@@ -214,13 +214,13 @@ def seconds_until_closed(running: Running, *sent: bytes) -> float:
 
         def look() -> None:
             count = 0
-            while not (one.transport.is_closing() or one._is_refused) and count < 100:
+            while not (one.transport.is_closing() or one._to_discard is not None) and count < 100:
                 one.close_if_slow()
                 count += 1
             looks.set_result(count)
 
         if sent and not sent[-1].endswith(b"\r\n\r\n"):
-            until(lambda: one._unfinished)
+            until(lambda: one._arriving.size)
         one.loop.call_soon_threadsafe(look)
         found = looks.result(60) * protocol_sweep
         assert is_closed(connection)

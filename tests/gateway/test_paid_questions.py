@@ -22,7 +22,7 @@ from pointsman.model_calls import ask_models, build_questions
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions
-from pointsman.upstreams.chat_model_port import ModelAnswer
+from pointsman.upstreams import ModelAnswer
 from pointsman.upstreams.port import hash_key
 from pointsman.vocabulary import Prompt
 from pointsman.wire.conversation import Usage

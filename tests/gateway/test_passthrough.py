@@ -383,6 +383,7 @@ def test_only_what_may_be_sent_again_is(method: str, times: int) -> None:
         assert (got.status_code, got.text) == (503, "busy, ***")
         assert len(run.upstream.asked) == times
         assert got.headers.get("x-should-retry") == ("true" if method == "POST" else None)
+        until(lambda: run.rows)
         assert run.rows[0].error == "status"
         run.ask(method, "/v1/files", headers={"x-stainless-retry-count": "1"})
         assert len(run.upstream.asked) == times + 1, "one owner of retries"

@@ -26,7 +26,6 @@ OVERRIDDEN = {
         "on_body": ["body"],
         "on_message_complete": [],
         "on_response_complete": [],
-        "_should_upgrade": [],
         "pause_writing": [],
     },
     uvicorn.Server: {"run": ["sockets"], "startup": ["sockets"], "main_loop": [], "shutdown": ["sockets"]},

@@ -10,8 +10,8 @@ import pytest
 from pointsman.capabilities import _ngrams
 from pointsman.gateway import _inbound
 from pointsman.remembering import remembered
-from pointsman.tiers import policy as _model_ids
-from pointsman.trajectory import _arguments
+from pointsman.tiers import decision as _model_ids
+from pointsman.trajectory import _events
 from pointsman.upstreams import relayed_headers
 from pointsman.wire import models, project
 
@@ -72,7 +72,7 @@ def test_a_long_word_never_reaches_the_cache(call: Callable[[], Any], says: Any,
 
 
 def test_two_tools_whose_names_begin_alike_are_remembered_once() -> None:
-    _arguments._named_for_polling.cache_clear()
-    assert _arguments.is_polling(f"wait {LONG}a", "{}")
-    assert _arguments.is_polling(f"wait {LONG}b", "{}")
-    assert _arguments._named_for_polling.cache_info().currsize == 1
+    _events._named_for_polling.cache_clear()
+    assert _events.is_polling(f"wait {LONG}a", "{}")
+    assert _events.is_polling(f"wait {LONG}b", "{}")
+    assert _events._named_for_polling.cache_info().currsize == 1

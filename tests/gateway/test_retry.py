@@ -5,7 +5,7 @@ from email.utils import formatdate
 
 import pytest
 
-from pointsman.gateway._retry import retry_after
+from pointsman.gateway._failures import retry_after
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pointsman.gateway._conversations import Conversations
+from pointsman.gateway._conversation_memory import ConversationMemory
 from pointsman.gateway._reading import read_turn
 from pointsman.vocabulary import AgentRequest, AgentRole, Purpose, WireFormat
 from pointsman.wire import FORMATS
@@ -32,7 +32,7 @@ def read(
     elif system:
         given["messages"] = [{"role": "system", "content": system}, *said]
     body = Body(FORMATS[wire], msgspec.json.encode(given))
-    return asyncio.run(read_turn(headers, body, Conversations(), caller=caller))[0]
+    return asyncio.run(read_turn(headers, body, ConversationMemory(), caller=caller))[0]
 
 
 def test_an_agents_request_has_all_four() -> None:

@@ -16,7 +16,7 @@ import pytest
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine
 from pointsman.gateway import _circuit_breaker as circuit_breaker
-from pointsman.gateway import _retry as retry
+from pointsman.gateway import _failures as retry
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions

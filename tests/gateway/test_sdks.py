@@ -23,7 +23,7 @@ from openai.types.responses import (
 )
 from openai.types.shared_params import FunctionDefinition
 
-from pointsman.upstreams.demo import LABEL
+from pointsman.upstreams.connections import LABEL
 from support.servers import gateway, state_for
 
 pytestmark = pytest.mark.integration

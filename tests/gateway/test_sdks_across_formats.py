@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from pointsman.gateway import _circuit_breaker as circuit_breaker
-from pointsman.gateway import _retry as retry
+from pointsman.gateway import _failures as retry
 from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.translate import translated_formats

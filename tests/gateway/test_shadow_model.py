@@ -13,8 +13,7 @@ import msgspec
 import pytest
 
 from pointsman.config import ShadowSpec, load
-from pointsman.decision.decision import Decision, Injection
-from pointsman.decision.input import RequestInput
+from pointsman.decision.decision import Decision, Injection, RequestInput
 from pointsman.gateway import _shadow_model as shadow_model
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway._shadow_model import _ShadowAttempt, _spent

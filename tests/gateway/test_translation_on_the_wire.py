@@ -314,7 +314,8 @@ def test_a_native_model_behind_serves_what_cannot_be_translated() -> None:
             changed = type(model)(
                 model.name, model.upstream, model.id, formats=spoken, translated=translated_formats(spoken)
             )
-            state.targets[name] = state.targets[name]._replace(model=changed)  # type: ignore[index]  # a dict
+            target = state.targets[name]._replace(model=changed, as_sent=spoken)
+            state.targets[name] = target  # type: ignore[index]  # a dict
         with gateway(state) as gate:
             body = {**SAMPLES[CHAT].request(), "logit_bias": {"50256": -100}}
             response = httpx.post(f"{gate.url}/v1/chat/completions", json=body, timeout=60)

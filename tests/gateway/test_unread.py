@@ -94,7 +94,7 @@ def test_a_trickle_does_not_count_as_reading(each_look: int, idle: int) -> None:
     for _ in range(10):
         assert one.unread() == waiting.size
         waiting.size -= each_look
-    assert one.idle_looks == idle
+    assert one.unread_since.looks == idle
 
 
 def test_what_waits_has_a_bound_over_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import uvloop
 
 from pointsman.gateway import _attempts as attempts
 from pointsman.gateway import _circuit_breaker as circuit_breaker
-from pointsman.gateway import _retry as retry
+from pointsman.gateway import _failures as retry
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway.app import Gateway
 from pointsman.testing import MemoryLedger, ScriptedDecider

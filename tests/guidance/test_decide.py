@@ -28,7 +28,7 @@ from pointsman.guidance import (
     arm_of,
     without_models,
 )
-from pointsman.guidance._ladder import FollowUp, follow_up_of
+from pointsman.guidance.ladder import FollowUp, follow_up_of
 from pointsman.guidance.memory import Spoken, Thread
 from pointsman.trajectory import TrajectoryBuilder
 from pointsman.vocabulary import ModelReply, WireFormat

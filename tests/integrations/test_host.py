@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from pointsman import Pointsman
-from pointsman.decision.decision import Decision, Injection, StandingInjection
-from pointsman.decision.input import RequestInput
+from pointsman.decision.decision import Decision, Injection, RequestInput, StandingInjection
 from pointsman.integrations.host import Host, added_texts, chosen_model, session_name
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import Stage, Tier, WireFormat

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pointsman.learning._centres import CENTRES, KEPT, find_centres
+from pointsman.learning.learning import CENTRES, KEPT, find_centres
 
 
 def two_kinds(count: int) -> sparse.csr_matrix:

@@ -8,7 +8,7 @@ import pytest
 
 from pointsman.encoders import load_encoder
 from pointsman.encoders.learned_routers import load_scorer
-from pointsman.learning.features import Features
+from pointsman.learning.datasets import Features
 from pointsman.learning.fit import fit_tiers
 from pointsman.learning.learning import Corpus, fit_weights
 from pointsman.learning.rankers import persons_text

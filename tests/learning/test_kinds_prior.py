@@ -9,8 +9,7 @@ import pytest
 from pointsman.encoders import StaticEncoder
 from pointsman.encoders.learned_routers import encoder_of, load_kinds, load_scorer, table_hash
 from pointsman.errors import ConfigError
-from pointsman.learning.datasets import PromptOutcome
-from pointsman.learning.features import Features
+from pointsman.learning.datasets import Features, PromptOutcome
 from pointsman.learning.fit import Fit, fit_tiers
 from pointsman.learning.kinds_prior import LEAST_LABELS, fitter, kinds_of
 from pointsman.learning.learning import Corpus, held_out

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.model_choice.chains import model_chain
+from pointsman.model_choice.chains import TierModel, TierModels, drawn, model_chain, pools, shares
 from pointsman.model_choice.choice import InUse, Load, ModelChooser
 from pointsman.model_choice.fitness import Requirements
-from pointsman.model_choice.pools import TierModel, TierModels, drawn, pools, shares
 from pointsman.vocabulary import ModelSpec, Parameters, Tier
 
 MODELS = {

@@ -2,8 +2,7 @@
 
 import pytest
 
-from pointsman.model_choice.pools import TierModels
-from pointsman.model_choice.shortfalls import shortfalls
+from pointsman.model_choice.chains import TierModels, shortfalls
 from pointsman.vocabulary import ModelSpec, Tier, WireFormat
 
 CHAT_ONLY = frozenset({WireFormat.CHAT})

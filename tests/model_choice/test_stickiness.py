@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.model_choice.choice import Load, settle
-from pointsman.vocabulary import ModelSpec
+from pointsman.model_choice.choice import InUse, Load, ModelChooser, settle
+from pointsman.model_choice.fitness import Requirements
+from pointsman.vocabulary import ModelSpec, Tier
 
 BIG = ModelSpec(
     "big", "main", "big", input_per_million=3.0, output_per_million=15.0, cached_input_per_million=0.3
@@ -19,17 +20,15 @@ LOCAL = ModelSpec("local", "box", "local")
 LONG = Load(context=100_000, fresh=500, output=500)
 
 
-def settled(in_use: ModelSpec | None, proposed: ModelSpec, **given_: object) -> tuple[str, str]:
+def settled(in_use: ModelSpec, proposed: ModelSpec, **given_: object) -> tuple[str, str]:
     fields: dict[str, object] = {"rise": 0, "in_tool_loop": False, "load": LONG, **given_}
-    result = settle(in_use, proposed, **fields)  # type: ignore[arg-type]
-    return result.model, result.reason.code
+    model, reason = settle(in_use, proposed, **fields)  # type: ignore[arg-type]
+    return model, reason.code
 
 
 @pytest.mark.parametrize(
     ("in_use", "proposed", "given_", "expected"),
     [
-        (None, BIG, {}, ("big", "routing.first")),
-        (BIG, BIG, {"in_tool_loop": True}, ("big", "routing.first")),
         (BIG, MINI, {"in_tool_loop": True}, ("big", "routing.tool-loop")),
         (MINI, BIG, {"in_tool_loop": True, "rise": 1}, ("mini", "routing.tool-loop")),
         (MINI, BIG, {"in_tool_loop": True, "rise": 1, "able": False}, ("big", "routing.unable")),
@@ -47,20 +46,29 @@ def settled(in_use: ModelSpec | None, proposed: ModelSpec, **given_: object) -> 
         (BIG, MINI, {"rise": -1, "switching": "session"}, ("big", "routing.session")),
         (LOCAL, MINI, {"rise": 1, "switching": "weighed"}, ("local", "routing.session")),
         (MINI, BIG, {"rise": 1, "switching": "session", "able": False}, ("big", "routing.unable")),
-        (MINI, MINI, {"switching": "session"}, ("mini", "routing.first")),
     ],
 )
 def test_the_rule(
-    in_use: ModelSpec | None, proposed: ModelSpec, given_: dict[str, object], expected: tuple[str, str]
+    in_use: ModelSpec, proposed: ModelSpec, given_: dict[str, object], expected: tuple[str, str]
 ) -> None:
     assert settled(in_use, proposed, **given_) == expected
+
+
+@pytest.mark.parametrize("given_", [{"in_tool_loop": True}, {"in_tool_loop": False, "switching": "session"}])
+def test_a_session_that_has_the_tiers_model_keeps_it(given_: dict[str, bool]) -> None:
+    in_use = InUse("big", load=LONG, **given_)  # type: ignore[arg-type]
+    choice = ModelChooser({Tier.SIMPLE: ("big", "mini")}, {"big": BIG, "mini": MINI}).choose(
+        Tier.SIMPLE, Requirements(), in_use
+    )
+    assert choice.models == ("big", "mini")
+    assert [reason.code for reason in choice.reasons] == ["routing.first"]
 
 
 def test_a_warm_cache_can_be_worth_more_than_a_cheaper_model() -> None:
     """Worked by hand: a turn costs .03 cached on BIG and .1 uncached on NO_CACHE."""
     load = Load(context=100_000)
     assert settled(BIG, NO_CACHE, load=load) == ("big", "routing.not-worth")
-    reason = settle(BIG, NO_CACHE, rise=0, in_tool_loop=False, load=load).reason
+    reason = settle(BIG, NO_CACHE, rise=0, in_tool_loop=False, load=load)[1]
     assert reason.detail == (
         '"big" stays: a move to "plain" would cost $0.070 more in 1 turn and re-write 100,000 tokens of'
         " context for $0"
@@ -69,7 +77,7 @@ def test_a_warm_cache_can_be_worth_more_than_a_cheaper_model() -> None:
 
 def test_the_reason_names_what_has_no_price() -> None:
     def detail(in_use: ModelSpec, proposed: ModelSpec) -> str:
-        return settle(in_use, proposed, rise=0, in_tool_loop=False, load=LONG).reason.detail
+        return settle(in_use, proposed, rise=0, in_tool_loop=False, load=LONG)[1].detail
 
     assert detail(BIG, LOCAL) == 'the price of "local" is unknown'
     assert detail(LOCAL, ModelSpec("other", "box", "o")) == 'the price of "local" and "other" is unknown'
@@ -102,12 +110,12 @@ def test_a_switch_is_free_once_the_cache_has_expired(idle: float, expected: tupl
 
 def test_an_expired_cache_is_told_in_the_reason() -> None:
     """Worked by hand: a turn costs .03 or .1; writing 100,000 tokens costs .27 more for BIG."""
-    said = settle(KEPT, NO_CACHE, rise=0, in_tool_loop=False, load=Load(context=100_000), idle=400.4)
-    assert said.reason.detail == (
+    model, reason = settle(KEPT, NO_CACHE, rise=0, in_tool_loop=False, load=Load(context=100_000), idle=400.4)
+    assert reason.detail == (
         'a move to "plain" should cost $0.070 more in 1 turn and re-write 100,000 tokens of context for $0'
         " in place of $0.27 (expired cache, 400 s unused of 300)"
     )
-    assert said.model == "plain"  # one turn: .1 against .3; over ten turns BIG's cache is worth it again
+    assert model == "plain"  # one turn: .1 against .3; over ten turns BIG's cache is worth it again
     assert settled(KEPT, NO_CACHE, load=Load(context=100_000, turns=10), idle=400.4)[0] == "big"
 
 

@@ -15,11 +15,10 @@ from pointsman.cli import app
 from pointsman.decision.decision import Decision, run_of
 from pointsman.guidance import Arm
 from pointsman.orchestrator import Agent, Application
-from pointsman.orchestrator._recorder import conversation_of, with_step
 from pointsman.orchestrator._tiered_model import TieredModel
 from pointsman.orchestrator.langgraph import build_graph, new_turn
 from pointsman.orchestrator.machine import ClassifiedError, ErrorSeverity, Limits, RetryPolicy
-from pointsman.orchestrator.progress import refused, succeeded
+from pointsman.orchestrator.progress import conversation_of, refused, succeeded, with_step
 from pointsman.testing import ScriptedModel
 from pointsman.vocabulary import AgentRole, Prompt
 

@@ -8,8 +8,8 @@ import pytest
 
 from pointsman.compat.routing import router_conditional_edge
 from pointsman.orchestrator._facts import Facts
-from pointsman.orchestrator.limits import DEFAULT_LIMITS
 from pointsman.orchestrator.machine import (
+    DEFAULT_LIMITS,
     END,
     TABLE,
     TRANSITIONS,
@@ -22,8 +22,9 @@ from pointsman.orchestrator.machine import (
     Situation,
     decide,
     diagram,
+    event_in,
+    phase_of,
 )
-from pointsman.orchestrator.router import event_in, phase_of
 from pointsman.orchestrator.table import check_complete
 
 PLAN = {"steps": [{"capability": "current_weather"}, {"capability": "respond"}]}

@@ -20,7 +20,7 @@ from pointsman.audit.sources import Home
 from pointsman.capabilities import Capability, TaskClassifierGuide
 from pointsman.guidance import ClassificationResult, GuidanceInjection
 from pointsman.stores.sessions import MemorySessions
-from pointsman.upstreams.demo import DemoClient
+from pointsman.upstreams.connections import DemoClient
 
 
 class Client(DemoClient):

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from pointsman.agreement import AgreementPolicy, Compared, Result
 from pointsman.cli import app
-from pointsman.reports.agreement import agreement_report
+from pointsman.reports.shadow import agreement_report
 from pointsman.stores.ledger import Attempt, ComparedAnswers, MemoryLedger, SqliteLedger
 from pointsman.testing import a_decision
 from pointsman.vocabulary import ModelSpec

@@ -9,10 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from pointsman.cli import app
-from pointsman.decision.decision import Decision
-from pointsman.decision.input import RequestInput
+from pointsman.decision.decision import Decision, RequestInput
 from pointsman.printable import plain_lines
-from pointsman.reports.drift import drift
+from pointsman.reports.quality import drift
 from pointsman.stores.ledger import Record, SqliteLedger
 from pointsman.tiers import LearnedScore, TierDecision
 from pointsman.tiers.learned_router import LearnedRouter, ScoreSource

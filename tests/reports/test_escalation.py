@@ -8,8 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pointsman.cli import app
-from pointsman.decision.decision import Decision
-from pointsman.decision.input import RequestInput
+from pointsman.decision.decision import Decision, RequestInput
 from pointsman.reports.escalation import escalations, runs_in
 from pointsman.stores.ledger import Attempt, Outcome, Record, SqliteLedger
 from pointsman.trajectory import Step

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pointsman.learning.intervals import Z, margin_score, paired_interval
-from pointsman.reports.good_enough import LOOKS, GoodEnough, decided, good_enough
+from pointsman.reports.labels import LOOKS, GoodEnough, decided, good_enough
 from pointsman.stores.ledger import Outcome, Record
 from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pointsman.guidance import Arm, streak_continues
 from pointsman.guidance.memory import Followed
 from pointsman.learning.intervals import wilson
-from pointsman.reports.guidance_effect import Ended, compare, compare_endings
+from pointsman.reports.guidance import Ended, compare, compare_endings
 from support.agent_runs import run
 
 
@@ -40,12 +40,12 @@ def test_newcombe() -> None:
 
 def test_a_session_counts_once_by_its_first_intervention() -> None:
     rows = [Followed("s", Arm.TREATED, "c", continued=continued) for continued in (True, False)]
-    assert (compare(rows).treated.sessions, compare(rows).treated.continued) == (1, 1)
+    assert (compare(rows).treated.sessions, compare(rows).treated.total) == (1, 1)
 
 
 def test_nothing_at_all() -> None:
     effect = compare([])
-    assert (effect.treated.share, effect.enough) == (0.0, False)
+    assert (effect.treated.mean, effect.enough) == (0.0, False)
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60), st.integers(0, 60))
@@ -85,7 +85,7 @@ def test_the_verdict_on_endings(
     effect = compare_endings([*ended(Arm.TREATED, *treated), *ended(Arm.CONTROL, *control)])
     assert effect.verdict.startswith(verdict)
     assert effect.treated.sessions == len(treated)
-    assert effect.treated.scored == sum(score is not None for score in treated)
+    assert effect.treated.counted == sum(score is not None for score in treated)
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=40), st.lists(st.floats(0, 1), min_size=2, max_size=40))

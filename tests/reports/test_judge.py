@@ -10,8 +10,7 @@ import pytest
 from pointsman.cli import outcomes as outcomes_judge
 from pointsman.cli.outcomes import judge_all
 from pointsman.config import Config
-from pointsman.decision.decision import Decision
-from pointsman.decision.input import RequestInput
+from pointsman.decision.decision import Decision, RequestInput
 from pointsman.errors import PointsmanError, UpstreamError
 from pointsman.reports.judge import (
     ENOUGH_PAIRS,
@@ -28,8 +27,7 @@ from pointsman.reports.judge import (
 )
 from pointsman.reports.outcomes import scores_of
 from pointsman.stores.ledger import Attempt, Outcome, Record, ShadowAnswer
-from pointsman.upstreams import chat_model
-from pointsman.upstreams.chat_model_port import ModelAnswer
+from pointsman.upstreams import ModelAnswer, chat_model
 from pointsman.vocabulary import ModelSpec, Prompt, WireFormat
 from pointsman.wire.conversation import Usage
 

@@ -11,8 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
-from pointsman.decision.decision import Decision
-from pointsman.decision.input import RequestInput
+from pointsman.decision.decision import Decision, RequestInput
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import default_domains

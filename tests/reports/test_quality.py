@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from pointsman.cli import app
 from pointsman.errors import PointsmanError
 from pointsman.guidance import Arm, FollowUp, GuidanceDecision
-from pointsman.reports.guidance_report import guidance_report
+from pointsman.reports.guidance import guidance_report
 from pointsman.reports.quality import CurvePoint, WithInterval, read_curve, router_quality
 from pointsman.stores.ledger import Outcome, Retention, SqliteLedger
 from pointsman.testing import a_decision

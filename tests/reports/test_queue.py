@@ -3,8 +3,7 @@
 import msgspec
 import pytest
 
-from pointsman.decision.decision import Decision
-from pointsman.decision.input import RequestInput
+from pointsman.decision.decision import Decision, RequestInput
 from pointsman.reports.labels import queue
 from pointsman.stores.ledger import Attempt, Outcome, Record
 from pointsman.tiers import TierDecision

@@ -24,7 +24,7 @@ from pointsman.model_choice.fitness import TOO_LONG
 from pointsman.reports.replay import Cache, Replay, Replayed, Source, Summary
 from pointsman.reports.replay_period import ReplayFile
 from pointsman.stores.ledger import Attempt, MemoryLedger, PromptText, Record, SqliteLedger
-from pointsman.stores.ledger._earlier import decision_in
+from pointsman.stores.ledger._bodies import decision_in
 from pointsman.tiers import Verification
 from pointsman.vocabulary import ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
 from pointsman.wire.request import read_request

@@ -2,8 +2,7 @@
 
 import pytest
 
-from pointsman.decision.decision import Decision
-from pointsman.decision.input import RequestInput
+from pointsman.decision.decision import Decision, RequestInput
 from pointsman.printable import plain_lines
 from pointsman.reports.roles import roles
 from pointsman.stores.ledger import Attempt, Record

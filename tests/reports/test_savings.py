@@ -9,14 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 from pointsman.cli import app
-from pointsman.decision.decision import Decision, Injection
-from pointsman.decision.input import RequestInput
+from pointsman.decision.decision import Decision, Injection, RequestInput
 from pointsman.errors import PointsmanError
 from pointsman.prices import dollars
 from pointsman.printable import plain_lines
 from pointsman.reports.savings import Savings, SavingsCalculator
 from pointsman.stores.ledger import Attempt, Owner, Record, Retention, SqliteLedger, Totals
-from pointsman.stores.ledger.turns import rows_of, totals_of
+from pointsman.stores.ledger.reading import totals_of
+from pointsman.stores.ledger.turns import rows_of
 from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer
 from pointsman.tiers import TierDecision

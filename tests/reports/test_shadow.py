@@ -8,14 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 from pointsman.cli import app
-from pointsman.decision.decision import Decision
+from pointsman.decision.decision import Decision, RequestInput
 from pointsman.decision.diff import Verdict
-from pointsman.decision.input import RequestInput
 from pointsman.printable import plain_lines
 from pointsman.reports.savings import SavingsCalculator
 from pointsman.reports.shadow import shadow_report
 from pointsman.stores.ledger import Attempt, Record, ShadowAnswer, ShadowDecision, SqliteLedger
-from pointsman.stores.ledger.turns import rows_of, totals_of
+from pointsman.stores.ledger.reading import totals_of
+from pointsman.stores.ledger.turns import rows_of
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import ModelSpec, Stage, Tier, WireFormat
 from pointsman.wire.format import CompletionSummary

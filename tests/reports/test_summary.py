@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from pointsman.cli import app
 from pointsman.guidance import Arm, Firing, GuidanceDecision, Rung
 from pointsman.reports.savings import SavingsCalculator
-from pointsman.reports.summary import all_totals, now, priced, usage_by_model
+from pointsman.reports.usage import all_totals, now, priced, usage_by_model
 from pointsman.stores.ledger import DecisionFilter, Ledger, MemoryLedger, Retention, SqliteLedger
 from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer

@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
+from pointsman.decision.decision import summary
 from pointsman.decision.engine import Engine
 from pointsman.decision.policy import DomainPolicy, Policy
-from pointsman.decision.summary import summary
 from pointsman.domains import default_domains
 from pointsman.evidence import Scanner
 from pointsman.factory import build_engine

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from pointsman.decision.decision import Decision
+from pointsman.decision.decision import Decision, ReadRequest
 from pointsman.decision.engine import Decided, Engine
-from pointsman.decision.input import ReadRequest
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine, default_policy

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from pointsman.evidence import PatternSet, Signal, SignalTable
-from pointsman.evidence._engines import engine_names
-from pointsman.evidence._matcher import Engine
+from pointsman.evidence._engines import Engine, engine_names
 from pointsman.stores.pattern_cache import CompiledPatterns, cache_directory, open_scanner
 
 pytestmark = pytest.mark.skipif("hyperscan" not in engine_names(), reason="what RE2 compiles is not kept")

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from pointsman import ConfigError, MissingExtra
+from pointsman.cli._listening import LogFormat
 from pointsman.cli._served import told_requests
-from pointsman.cli.log_format import LogFormat
 from pointsman.config import Config
 from pointsman.config.serving import TelemetrySpec
 from pointsman.gateway import request_feed
@@ -20,8 +20,7 @@ from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, demo_config
 from pointsman.gateway.request_log import RequestLog
 from pointsman.stores.ledger import Attempt
-from pointsman.telemetry import conventions
-from pointsman.telemetry.tracing import is_configured, open_tracing
+from pointsman.telemetry.tracing import ATTEMPT, CHAT, NAMES, SCHEMA_URL, is_configured, open_tracing
 from pointsman.upstreams.port import Template
 from support.in_process import ask
 from support.otlp_receiver import Collector, values
@@ -123,7 +122,7 @@ def test_a_request_is_a_span_below_its_callers(tmp_path: Path) -> None:
     }
     (resource,) = collector.exports[0].resource_spans
     assert values(resource.resource.attributes)["service.name"] == "router"
-    assert resource.scope_spans[0].schema_url == conventions.SCHEMA_URL
+    assert resource.scope_spans[0].schema_url == SCHEMA_URL
     assert collector.paths == ["/v1/traces"]
     assert collector.headers[0]["authorization"] == "Bearer very-secret"
     assert 'pointsman_spans_total{result="sent"} 1.0' in page
@@ -317,10 +316,7 @@ def test_the_names_are_those_of_the_conventions() -> None:
         for value in vars(module).values()
         if isinstance(value, str)
     }
-    ours = {getattr(conventions, name) for name in conventions.__all__} - {
-        conventions.CHAT,
-        conventions.SCHEMA_URL,
-    }
+    ours = {ATTEMPT, *NAMES.values()}
     assert {name for name in ours if not name.startswith("pointsman.")} <= known
-    assert conventions.SCHEMA_URL in {schema.value for schema in Schemas}
-    assert gen_ai_attributes.GenAiOperationNameValues.CHAT.value == conventions.CHAT
+    assert SCHEMA_URL in {schema.value for schema in Schemas}
+    assert gen_ai_attributes.GenAiOperationNameValues.CHAT.value == CHAT

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.tiers import TierDecision, cache_key, parse_tier
-from pointsman.tiers._verification import ask
+from pointsman.tiers.decision import ask
 from pointsman.vocabulary import ModelQuery, ModelReply, Stage, Tier
 from support.tier_profiles import bench, needs_data, rows
 

@@ -15,7 +15,7 @@ from pointsman.trajectory import (
     observe,
     opening_of,
 )
-from pointsman.trajectory._adapter import RECENT
+from pointsman.trajectory._analysis import RECENT
 from pointsman.vocabulary import Message, Role, ToolCall, ToolResult
 from support.agent_runs import run
 

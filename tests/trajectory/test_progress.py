@@ -13,7 +13,7 @@ from pointsman.trajectory import (
     TrajectoryAnalysisConfig,
     TrajectoryBuilder,
 )
-from pointsman.trajectory._progress import progress_in
+from pointsman.trajectory._events import progress_in
 
 
 @pytest.mark.parametrize(

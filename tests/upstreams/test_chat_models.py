@@ -10,8 +10,8 @@ import pytest
 from pointsman.errors import ConfigError, MissingKey, UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from pointsman.model_calls import ask_models
 from pointsman.testing import HANG, REPLY, Scene, ScriptedModel, chat_model_checks
+from pointsman.upstreams import ChatModel, ModelAnswer, ask_metered
 from pointsman.upstreams.chat_model import HttpModel, chat_models
-from pointsman.upstreams.chat_model_port import ChatModel, ModelAnswer, ask_metered
 from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import DEMO_URL, Secret, UpstreamSpec
 from pointsman.vocabulary import ModelQuery, ModelSpec, Prompt, WireFormat

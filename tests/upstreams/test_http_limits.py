@@ -10,7 +10,8 @@ import pytest
 import uvloop
 
 from pointsman.errors import UpstreamBusy, UpstreamError, UpstreamTimeout, UpstreamUnavailable
-from pointsman.upstreams.http import HttpClient, _client, _connection
+from pointsman.upstreams import _connection, http
+from pointsman.upstreams.http import HttpClient
 from pointsman.upstreams.port import Timeouts, UpstreamSpec
 from support.scripted_upstreams import CALL, OK, PATIENT, Server, ask, client_of, listening
 from support.waiting import eventually
@@ -149,7 +150,7 @@ def test_an_answer_that_is_closed_twice_gives_one_place_back() -> None:
 
 
 def test_connections_that_lie_idle_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_client, "_IDLE", 0.05)
+    monkeypatch.setattr(http, "_IDLE", 0.05)
     left = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -296,7 +297,7 @@ def test_a_request_that_an_upstream_held_is_not_sent_again(monkeypatch: pytest.M
 def test_silence_that_is_waited_for_by_default(
     monkeypatch: pytest.MonkeyPatch, streams: bool, begun: bool, seconds: float
 ) -> None:
-    monkeypatch.setattr(_client, "_SWEEP_EVERY", 0.01)
+    monkeypatch.setattr(http, "_SWEEP_EVERY", 0.01)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(CALL.body)

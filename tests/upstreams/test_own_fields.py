@@ -14,8 +14,8 @@ from pointsman.config import load
 from pointsman.config.edit import as_toml, plain
 from pointsman.config.load import examine
 from pointsman.gateway.build import Builder
-from pointsman.upstreams.port import Call, Exchange, JsonTemplate, Secret, Template, UpstreamSpec, credentials
-from pointsman.upstreams.relayed_headers import OwnFieldsClient, with_own_fields
+from pointsman.upstreams.port import Call, Exchange, JsonTemplate, Secret, Template, UpstreamSpec
+from pointsman.upstreams.relayed_headers import OwnFieldsClient, credentials, with_own_fields
 from pointsman.vocabulary import WireFormat
 from support.servers import ScriptedUpstream, gateway, reply
 

@@ -145,8 +145,8 @@ def on_a_terminal(home: Path, arguments: list[str], *, until: bytes, **variables
             break
         yield part
         said += part
-        if until in said and not pressed:
-            os.write(terminal, b"\x03")
+        if until in said and not (pressed and part):
+            os.write(terminal, b"\x03")  # again where nothing comes for 2 s: a busy machine loses one
             pressed = True
     else:
         os.kill(child, signal.SIGKILL)

@@ -117,7 +117,7 @@ def test_more_values_than_any_agent_sends() -> None:
 
 
 def test_nothing_is_decoded_of_a_body_with_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pointsman.wire.body._decode_members", None)
+    monkeypatch.setattr("pointsman.wire.body.decode_members", None)
     with pytest.raises(TooLarge, match="more than 250000 values"):
         Body(CHAT, b'{"x":[' + b"[]," * MAX_VALUES)
 

@@ -6,7 +6,7 @@ import pytest
 
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import sse
-from pointsman.wire.masking import masked, masked_events
+from pointsman.wire.sse import masked, masked_events
 from pointsman.wire.translate import StreamTranslation, translate_request
 
 KEY = b"sk-operator/secret-1234"

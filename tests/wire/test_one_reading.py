@@ -150,7 +150,7 @@ def test_a_model_that_stands_twice_is_refused(wire: Format, first: str) -> None:
 def test_documented_members_take_one_reading(
     monkeypatch: pytest.MonkeyPatch, wire: Format, separators: tuple[str, str]
 ) -> None:
-    monkeypatch.setattr(reading, "_decode_members", None)
+    monkeypatch.setattr(reading, "decode_members", None)
     items = [{"role": "user", "content": f"look at step {n}"} for n in range(20)]
     whole = {wire.items: items, "stream": True, "temperature": 0.1, "tools": [], "model": "auto"}
     body = Body(wire, json.dumps(whole, separators=separators).encode())
@@ -163,7 +163,7 @@ def test_documented_members_take_one_reading(
 
 @pytest.mark.parametrize("text", ["hi", 'a "quoted" \\ one', "ü 😀", ""])
 def test_a_text_as_input_takes_one_reading(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr(reading, "_decode_members", None)
+    monkeypatch.setattr(reading, "decode_members", None)
     for ascii_ in (True, False):
         raw = json.dumps({"input": text, "model": "auto"}, ensure_ascii=ascii_).encode()
         body = Body(FORMATS[WireFormat.RESPONSES], raw)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.vocabulary import Parameters, WireFormat
-from pointsman.wire.parameters import with_parameters
+from pointsman.wire.models import with_parameters
 from pointsman.wire.translate import translate_request
 
 CHAT, RESPONSES, MESSAGES = WireFormat.CHAT, WireFormat.RESPONSES, WireFormat.MESSAGES

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pointsman.wire.trace_context import TraceParent, read_traceparent, traceparent_of
+from pointsman.wire.project import TraceParent, read_traceparent, traceparent_of
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 

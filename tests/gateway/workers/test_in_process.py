@@ -13,22 +13,30 @@ import httpx
 import pytest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from pointsman.decision.policy import Policy
+from pointsman.factory import build_engine
+from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.serve import Server
-from pointsman.gateway.workers import Peers
+from pointsman.gateway.workers import Peers, WorkerLink
+from pointsman.gateway.workers._figures import Published, added_up, families_of, lasting, publish, read
 from pointsman.gateway.workers._forward import TOKEN
-from pointsman.gateway.workers._keepers import Keepers
-from pointsman.gateway.workers._peers import Published, publish, read
-from pointsman.gateway.workers._sums import added_up, families_of, lasting
+from pointsman.gateway.workers._peers import Keepers
+from pointsman.runtime import Runtime, decode_memory
+from pointsman.shadow_policy import ShadowPolicy
+from pointsman.stores.ledger import MemoryLedger
+from pointsman.stores.sessions import MemorySessions
 from pointsman.stores.workers import Worker
-from pointsman.vocabulary import WireFormat
+from pointsman.tiers import builtin_profile
+from pointsman.upstreams.port import ServerSpec, UpstreamSpec
+from pointsman.vocabulary import ModelSpec, Tier, WireFormat
 from support.requests_by_format import PATHS, answer, events, format_of, request, start_stream
 from support.servers import Asked, Running, ScriptedUpstream, reply, state_for
 
 pytestmark = pytest.mark.integration
 
 
-class Link:
+class Link(WorkerLink):
     def __init__(self) -> None:
         self.told: list[str] = []
 
@@ -103,6 +111,40 @@ def test_an_answer_is_gone_on_from_where_it_is_kept(tmp_path: Path) -> None:
         page = httpx.get(f"{servers[1].url}/metrics", trust_env=False).text
     assert 'pointsman_continued_total{before="known"} 1.0' in page
     assert len(upstream.asked) == 2
+
+
+def test_a_session_goes_on_with_its_memory_in_whichever_worker_is_asked(tmp_path: Path) -> None:
+    """The memory of the policy in force and that of the one on trial."""
+    models = {"m0": ModelSpec("m0", "up", "m")}
+    policy = Policy(profile=builtin_profile("seed"), models=models, tier_models=dict.fromkeys(Tier, "m0"))
+    asked = request(WireFormat.CHAT)
+    messages, stores, trials, servers = list(asked["messages"]), [], [], []
+    with ScriptedUpstream(well).running() as url, contextlib.ExitStack() as opened:
+        for number in (1, 2):
+            engine, ledger = build_engine(policy), MemoryLedger()
+            trial = ShadowPolicy(engine, ledger, MemorySessions())
+            runtime = Runtime(engine, sessions=MemorySessions(), ledger=ledger, observe=trial)
+            upstream = UpstreamSpec("up", f"{url}/v1", retries=0)
+            state = build_live_state(
+                runtime, models, {"up": upstream}, ServerSpec(port=0), shadow_policy=trial
+            )
+            peers = Peers(Worker(number, 2, tmp_path, "token"), Link())
+            servers.append(opened.enter_context(Running(Server(Gateway(state), peers=peers))))
+            stores += [runtime.sessions, trial.sessions]
+            trials.append(trial)
+        for turn, place in enumerate((0, 1, 1, 0, 1, 0)):
+            got = httpx.post(
+                servers[place].url + PATHS[WireFormat.CHAT],
+                json={**asked, "messages": messages},
+                headers={"x-session-id": "walking"},
+                timeout=60,
+            )
+            assert got.status_code == 200, got.text
+            said = {"role": "user", "content": f"go on, {turn}"}
+            messages += [{"role": "assistant", "content": "done"}, said]
+            trials[place].flush()
+        turns = [decode_memory(store.get("walking")).turns for store in stores]
+    assert turns == [6, 6, 5, 5]
 
 
 def test_a_worker_that_is_gone_leaves_its_requests_to_the_other(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from pointsman.errors import ConfigError
 from pointsman.gateway.workers import Supervisor
 from pointsman.gateway.workers import _supervisor as module
-from pointsman.gateway.workers._peers import SUPERVISOR, read
+from pointsman.gateway.workers._figures import SUPERVISOR, read
 from pointsman.stores.workers import Worker
 from support import worker_runs
 from support.waiting import until

@@ -24,7 +24,7 @@ from pointsman.stores.budgets import (
     SqliteBudgets,
     ValkeyBudgets,
 )
-from pointsman.stores.budgets._file import APPLICATION, MIGRATIONS
+from pointsman.stores.budgets._sqlite import APPLICATION, MIGRATIONS
 from pointsman.testing import budget_store_checks
 from support.engines import Postgres, Valkey
 

@@ -23,7 +23,7 @@ from pointsman.guidance import Arm
 from pointsman.reports.replay import Replay
 from pointsman.runtime import decode_memory
 from pointsman.stores.ledger import ShadowAnswer, ShadowDecision, SqliteLedger
-from pointsman.stores.ledger._earlier import decision_in
+from pointsman.stores.ledger._bodies import decision_in
 from pointsman.stores.ledger._retention import Retention
 from pointsman.stores.sessions import SqliteSessions
 from pointsman.testing.ledger import a_decision, a_run_entry

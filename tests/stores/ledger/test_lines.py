@@ -27,7 +27,8 @@ from pointsman.stores.ledger import (
     ShadowAnswer,
     ShadowDecision,
 )
-from pointsman.stores.ledger import _line_files as files
+from pointsman.stores.ledger import lines as files
+from pointsman.stores.ledger._spill import write_all
 from pointsman.stores.ledger.lines import JsonLinesLedger, entry_in, line_of, put_aside, row_of
 from pointsman.testing import a_decision, a_run_entry, an_attempt
 from support.waiting import until
@@ -151,7 +152,7 @@ def test_a_line_that_was_written_in_part_is_written_again_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "ledger.jsonl"
-    whole, failures = files.write_all, iter([True])
+    whole, failures = write_all, iter([True])
 
     def half(fd: int, data: bytes) -> None:
         if next(failures, False):

@@ -23,10 +23,9 @@ from support.waiting import until
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: the extra `postgres`")
 from pointsman.stores.ledger.postgres import PostgresLedger, _ledger  # noqa: E402 - after its client
 from pointsman.stores.ledger.postgres._connection import Database  # noqa: E402
+from pointsman.stores.ledger.postgres._rows import BatchCopier  # noqa: E402
 from pointsman.stores.ledger.postgres._schema import PARTITIONED  # noqa: E402
-from pointsman.stores.ledger.postgres._summaries import LINK, SEAL  # noqa: E402
-from pointsman.stores.ledger.postgres._summarizer import seal_one  # noqa: E402
-from pointsman.stores.ledger.postgres._writing import BatchCopier  # noqa: E402
+from pointsman.stores.ledger.postgres._summaries import LINK, SEAL, seal_one  # noqa: E402
 
 if TYPE_CHECKING:
     from support.engines import Postgres

@@ -21,7 +21,8 @@ from pointsman.stores.ledger import (
     ShadowAnswer,
     SqliteLedger,
 )
-from pointsman.stores.ledger.turns import rows_of, totals_of
+from pointsman.stores.ledger.reading import totals_of
+from pointsman.stores.ledger.turns import rows_of
 from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer
 from pointsman.tiers import TierDecision

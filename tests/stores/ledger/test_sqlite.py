@@ -23,7 +23,7 @@ from pointsman.stores.ledger import (
     Retention,
     ShadowDecision,
     SqliteLedger,
-    _decoders,
+    _bodies,
 )
 from pointsman.stores.ledger import (
     _retention as retention,
@@ -297,21 +297,21 @@ def test_bodies_are_compressed_and_read_back(path: Path) -> None:
     with closing(raw(path)) as connection:
         [body] = connection.execute("SELECT body FROM decisions").fetchone()
     assert len(body) < len(plain) / 2
-    assert _decoders.read_decision(body, 3) == _decoders.read_decision(plain, 3) == decision
+    assert _bodies.read_decision(body, 3) == _bodies.read_decision(plain, 3) == decision
     for damaged in (body[:-5], body[:20], body[1:], b"", b"{"):
         with pytest.raises(StoreUnavailable, match="damaged"):
-            _decoders.read_decision(damaged, 3)
+            _bodies.read_decision(damaged, 3)
 
 
 @given(st.binary(max_size=20_000))
 def test_any_object_is_packed_without_loss(content: bytes) -> None:
     plain = b"{" + content
-    assert _decoders._unpacked(_decoders.packed(plain)) == plain
+    assert _bodies._unpacked(_bodies.packed(plain)) == plain
 
 
 def test_the_dictionary_of_bodies_never_changes() -> None:
     # Rows that were written with another one could not be read.
-    assert hashlib.sha256(_decoders._DICTIONARY).hexdigest().startswith("1fb004a9fc0e9a83")
+    assert hashlib.sha256(_bodies._DICTIONARY).hexdigest().startswith("1fb004a9fc0e9a83")
 
 
 def fill(ledger: SqliteLedger, decisions: list[Decision]) -> None:

@@ -27,12 +27,14 @@ from pointsman.stores.ledger import (
     PromptText,
     Retention,
     SqliteLedger,
+    turns,
 )
 from pointsman.stores.ledger import _retention as retention
 from pointsman.stores.ledger._schema import MIGRATIONS, ledger_file
-from pointsman.stores.ledger._summaries import MIGRATION, search_of, session_of
+from pointsman.stores.ledger._summaries import MIGRATION, SEARCH
 from pointsman.stores.ledger._summarizer import STEP
-from pointsman.stores.ledger.turns import rows_of, totals_of
+from pointsman.stores.ledger.reading import totals_of
+from pointsman.stores.ledger.turns import rows_of
 from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer
 from pointsman.vocabulary import DAY
@@ -81,20 +83,24 @@ def entries(count: int, seed: int = 1) -> list[Entry]:
 
 
 @settings(max_examples=8)
-@given(seed=st.integers(0, 1_000), batch=st.integers(1, 30), restart=st.integers(1, 30))
+@given(
+    seed=st.integers(0, 1_000), batch=st.integers(1, 30), restart=st.integers(1, 30), whole=st.integers(1, 40)
+)
 def test_rows_are_those_of_the_records(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, batch: int, restart: int
+    tmp_path_factory: pytest.TempPathFactory, seed: int, batch: int, restart: int, whole: int
 ) -> None:
     path = tmp_path_factory.mktemp("ledger") / "ledger.sqlite"
     ledger = opened(path)
-    for number, entry in enumerate(entries(30, seed)):
-        ledger.append(entry)
-        if number % batch == 0:
-            ledger.flush()
-        if number % (batch * restart) == 0 and isinstance(entry, Attempt):
-            ledger.close()
-            ledger = opened(path)
-    assert found(ledger) == of_records(ledger)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(turns, "WHOLE", whole)
+        for number, entry in enumerate(entries(30, seed)):
+            ledger.append(entry)
+            if number % batch == 0:
+                ledger.flush()
+            if number % (batch * restart) == 0 and isinstance(entry, Attempt):
+                ledger.close()
+                ledger = opened(path)
+        assert found(ledger) == of_records(ledger)
     check_sums(ledger)
     ledger.close()
 
@@ -466,12 +472,15 @@ def test_the_flags_are_found_through_their_indexes(tmp_path: Path) -> None:
     ledger.append(a_decision("d"))
     ledger.close()
     for flag in ("stuck", "downgraded", "abstained", "labelled"):
-        query, values = search_of(DecisionFilter(**{flag: True}), (1.0, "x"), 10, {})  # type: ignore[arg-type]
+        query, values = SEARCH.search_of(DecisionFilter(**{flag: True}), (1.0, "x"), 10, {})  # type: ignore[arg-type]
         with closing(raw(path)) as connection:
             plan = str(connection.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall())
         assert f"summaries_{flag}" in plan
         assert "TEMP B-TREE" not in plan
-    for query, values in (search_of(DecisionFilter(session="s"), None, 10, {}), session_of("s", 10)):
+    for query, values in (
+        SEARCH.search_of(DecisionFilter(session="s"), None, 10, {}),
+        SEARCH.session_of("s", 10),
+    ):
         with closing(raw(path)) as connection:
             plan = str(connection.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall())
         assert "SCAN summaries" not in plan

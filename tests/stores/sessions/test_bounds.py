@@ -165,6 +165,27 @@ def test_only_reading_makes_no_file(path: Path) -> None:
     assert not path.exists()
 
 
+def test_several_processes_write_one_file(path: Path) -> None:
+    """What one removes for want of room stays if another has put it since."""
+    now = 1_000.0
+    with closing(SqliteSessions(path, clock=lambda: now)) as store:
+        store.put("s", b"first")
+        now += 1
+        store.put("u", b"first")
+    with (
+        closing(SqliteSessions(path, size=2, clock=lambda: now)) as one,
+        closing(SqliteSessions(path, clock=lambda: now)) as other,
+    ):
+        now += 1
+        other.put("s", b"second")
+        other.flush()
+        one.put("t", b"third")  # "s" makes room, as it was at the start
+        one.flush()
+    with closing(SqliteSessions(path, clock=lambda: now)) as store:
+        assert store.get("s") == b"second"
+        assert store.get("t") == b"third"
+
+
 def test_a_restart_keeps_the_bounds(path: Path) -> None:
     clock = Clock()
     first = SqliteSessions(path, size=10, ttl=100, clock=clock)

@@ -11,11 +11,10 @@ from pointsman.errors import StoreUnavailable
 from pointsman.stores.sessions import (
     MemorySessions,
     SessionStore,
-    SharedSessions,
     SqliteSessions,
     ValkeySessions,
-    _copies,
 )
+from pointsman.stores.sessions import _valkey as stored
 from pointsman.testing import session_store_checks
 from pointsman.vocabulary import DAY
 from support.engines import Valkey
@@ -32,7 +31,6 @@ def _valkey(request: pytest.FixtureRequest) -> ValkeySessions:
 STORES: dict[str, Callable[[pytest.FixtureRequest], SessionStore]] = {
     "memory": lambda _: MemorySessions(size=100),
     "sqlite": lambda request: SqliteSessions(request.getfixturevalue("tmp_path") / "s.sqlite", size=100),
-    "shared": lambda request: SharedSessions(request.getfixturevalue("tmp_path") / "s.sqlite", size=100),
     "valkey": _valkey,
 }
 
@@ -165,10 +163,10 @@ def test_what_valkey_does_not_take_is_read_here_and_written_later(valkey: Valkey
 
 
 def test_copies_of_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_copies, "MOST_BYTES", 100_000)
-    copies = _copies.Copies()
+    monkeypatch.setattr(stored, "MOST_BYTES", 100_000)
+    copies = stored.Copies()
     for number in range(1_000):
         base = b"x" if number % 2 else None
-        copies.put(f"s{number % 700}", _copies.Copy(b"x" * 500, base and b"x" * 500, 0.0))
+        copies.put(f"s{number % 700}", stored.Copy(b"x" * 500, base and b"x" * 500, 0.0))
     assert len(copies._kept) == 100
     assert (copies.waiting, copies.lost > 0) == (50, True)

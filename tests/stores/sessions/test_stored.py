@@ -6,14 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from pointsman.decision.additions import Additions, Place
 from pointsman.decision.decision import Injection
-from pointsman.decision.memory import Memory, without_content
+from pointsman.decision.memory import Additions, Memory, Place, without_content
 from pointsman.guidance import GuidanceMemory
 from pointsman.guidance.memory import Thread
 from pointsman.runtime import encode_memory
 from pointsman.stores.sessions import SqliteSessions, ValkeySessions
-from pointsman.stores.sessions._stored import stored_form
+from pointsman.stores.sessions.port import stored_form
 from pointsman.trajectory import (
     CallOutcome,
     RepeatedError,

@@ -10,7 +10,8 @@ from openai.types.responses import Response
 from pydantic import TypeAdapter
 
 from pointsman.vocabulary import ToolCall, WireFormat
-from pointsman.wire._restored import CustomInput, offered_tools, restored, unwrapped
+from pointsman.wire._restored import CustomInput, restored, unwrapped
+from pointsman.wire.client_tools import offered_tools
 from pointsman.wire.conversation import (
     Completion,
     Conversation,

@@ -16,7 +16,8 @@ from pydantic import TypeAdapter
 
 from pointsman.decoding import UNREADABLE
 from pointsman.wire import sse
-from pointsman.wire._restored import RestoringStream, offered_tools
+from pointsman.wire._restored import RestoringStream
+from pointsman.wire.client_tools import offered_tools
 from pointsman.wire.conversation import (
     ArgumentsDelta,
     CallEnd,
