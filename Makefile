@@ -110,7 +110,7 @@ $(INSTALLERS_VENV)/.ready: requirements/installers.txt
 	$(INSTALLERS_VENV)/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements/installers.txt
 	@touch $@
 
-# For nights: the examples of the pages on other frameworks, each with the extra that its page names, as an installer resolves
+# For nights: the examples of the pages on other frameworks, and a few lines for every other extra, each alone as an installer resolves
 # it today.
 examples: $(INSTALLERS_VENV)/.ready $(VENV)/.ready-dev
 	PATH="$(CURDIR)/$(INSTALLERS_VENV)/bin:$$PATH" $(PY) scripts/page_examples.py $(ARGS)
