@@ -3,7 +3,7 @@
     npm install --prefix /tmp/agents @anthropic-ai/claude-code @openai/codex opencode-ai
     python scripts/agent_hooks.py /tmp/agents/node_modules [--only NAME] [--keep FOLDER]
 
-The upstream lets the agent run the same failing command five times. Printed is, for each agent: the version,
+The upstream lets the agent run five failing commands. Printed is, for each agent: the version,
 the request in which the model reads the hint first (of six), the CPU seconds of the whole run with Pointsman
 and without, and what the agent does where Pointsman is not there, fails, or is too slow: it must end its task
 each time. Everything stays on this machine.
@@ -21,10 +21,10 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from real_agents.clients import AGENTS
-from real_agents.task import DONE, Asked, Offered, Provider, Task
+from real_agents.task import DONE, Provider, Stuck
 from real_agents.upstream import CALLERS_KEY, UPSTREAMS_KEY, scripted, serving
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -35,17 +35,6 @@ _FAILING = {
     "fails": "#!/bin/sh\necho 'pointsman: it fails' >&2\nexit 1\n",
     "slow": "#!/bin/sh\nexec sleep 60\n",
 }
-
-
-class Stuck(Task):
-    """The same command at each step. It fails."""
-
-    def _check(self, step: int, turn: Asked) -> None:
-        del step, turn
-
-    def _planned(self, step: int, turn: Asked) -> list[tuple[Offered, dict[str, Any] | str]]:
-        del step
-        return [self._shell({tool.own_name: tool for tool in turn.tools}, "cat missing.txt")]
 
 
 class Plug(NamedTuple):

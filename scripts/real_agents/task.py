@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from pointsman.vocabulary import WireFormat
 
-__all__ = ["DONE", "FILE", "Asked", "Issued", "Offered", "Planned", "Provider", "Refusal", "Task"]
+__all__ = ["DONE", "FILE", "Asked", "Issued", "Offered", "Planned", "Provider", "Refusal", "Stuck", "Task"]
 
 FILE: Final = "report.txt"  # what the agent must have made
 DONE: Final = "The report is written."
@@ -121,6 +121,7 @@ class Provider:
         self.task = task
         self.signatures: dict[str, str] = {}  # the thinking each stands for
         self.stored: set[str] = set()  # ids of items that a caller may refer to
+        self.asked: list[bytes] = []  # bodies of requests
         self.returned: set[str] = set()  # signatures that have come back
 
 
@@ -223,6 +224,16 @@ class Task:
                 arguments = write(f"{self.folder}/{FILE}" if name != "apply_patch" else FILE, self.report)
                 return _fitting(offered[name], arguments)
         return self._shell(offered, f"cat > {FILE} <<'END'\n{self.report}END")
+
+
+class Stuck(Task):
+    """A command that fails at each step, a different one each time."""
+
+    def _check(self, step: int, turn: Asked) -> None:
+        del step, turn
+
+    def _planned(self, step: int, turn: Asked) -> list[tuple[Offered, dict[str, Any] | str]]:
+        return [self._shell({tool.own_name: tool for tool in turn.tools}, f"cat missing-{step}.txt")]
 
 
 def _fitting(tool: Offered, arguments: dict[str, Any] | str) -> tuple[Offered, dict[str, Any] | str]:

@@ -58,14 +58,13 @@ def scripted(
     """
     spoken, task = provider.spoken, provider.task
     wire = _FORMATS[spoken]
-    asked: list[bytes] = []
 
     async def ask(request: Request) -> Response:
         body = await request.body()
         headers = dict(request.headers)
+        provider.asked.append(body)
         if kept:
-            asked.append(body)
-            _keep(kept / f"{spoken}-{len(asked):02d}.json", headers, body)
+            _keep(kept / f"{spoken}-{len(provider.asked):02d}.json", headers, body)
         try:
             _check_headers(spoken, headers, body)
             turn = wire.read(json.loads(body), headers, provider)
