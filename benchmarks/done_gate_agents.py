@@ -29,8 +29,8 @@ from pointsman.learning.intervals import wilson
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "scripts"))
 
+from done_gate_shop import Shop
 from real_agents.clients import AGENTS, Agent, run
-from real_agents.shop import Shop
 from real_agents.task import Provider
 from real_agents.upstream import scripted, serving
 from try_agents import gateway

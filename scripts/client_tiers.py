@@ -25,13 +25,17 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from real_agents.clients import AGENTS, TASK, Agent, Started, run
 from real_agents.gateway import free_port, running
 from real_agents.record import Recorder, Seen
+from real_agents.upstream import CALLERS_KEY
+
+from pointsman.vocabulary import WireFormat
 
 SHORT = (
     "hello",
@@ -95,7 +99,6 @@ Plan a zero-downtime migration from MySQL to PostgreSQL for 4 TB with dual write
     .splitlines()
 )  # an indented line goes on
 _TIMEOUT = 120.0  # seconds for one message
-_KEY = "key-of-the-caller"
 
 
 class Answered(NamedTuple):
@@ -107,59 +110,35 @@ class Answered(NamedTuple):
     purpose: str
 
 
-def _claude(modules: Path, home: Path, base: str, text: str) -> tuple[list[str], dict[str, str]]:
-    del home
-    own = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
-    return [str(modules / ".bin/claude"), "-p", text], {
-        "ANTHROPIC_BASE_URL": base,
-        "ANTHROPIC_AUTH_TOKEN": _KEY,
-        **own,
-    }
+def _copilot(modules: Path, base: str, folder: Path) -> Started:
+    del folder
+    command = [str(modules / ".bin/copilot"), "--no-auto-update", "--allow-all-tools", "-p", TASK]
+    named = {"BASE_URL": f"{base}/v1", "API_KEY": CALLERS_KEY}
+    own = {f"COPILOT_PROVIDER_{name}": value for name, value in named.items()}
+    return Started(command, own | {"COPILOT_MODEL": "auto"})
 
 
-def _codex(modules: Path, home: Path, base: str, text: str) -> tuple[list[str], dict[str, str]]:
-    del home
-    options = ["--skip-git-repo-check", "-c", f'openai_base_url="{base}/v1"']
-    command = [str(modules / ".bin/codex"), "exec", *options, "-c", "check_for_update_on_startup=false", text]
-    return command, {"OPENAI_API_KEY": _KEY, "CODEX_API_KEY": _KEY}
+def _aider(binary: Path) -> Callable[[Path, str, Path], Started]:
+    def start(modules: Path, base: str, folder: Path) -> Started:
+        del modules, folder
+        quiet = ["--no-show-model-warnings", "--no-check-update", "--analytics-disable", "--yes-always"]
+        asked = ["--no-git", "--no-auto-commits", "--model", "openai/auto", "--message", TASK, "a.py"]
+        environment = {"OPENAI_API_KEY": CALLERS_KEY, "OPENAI_API_BASE": f"{base}/v1"}
+        return Started([str(binary), *quiet, *asked], environment)
+
+    return start
 
 
-def _qwen(modules: Path, home: Path, base: str, text: str) -> tuple[list[str], dict[str, str]]:
-    del home
-    environment = {"OPENAI_BASE_URL": f"{base}/v1", "OPENAI_API_KEY": _KEY, "OPENAI_MODEL": "auto"}
-    return [str(modules / ".bin/qwen"), "--auth-type", "openai", "-p", text], environment
-
-
-def _copilot(modules: Path, home: Path, base: str, text: str) -> tuple[list[str], dict[str, str]]:
-    del home
-    return [str(modules / ".bin/copilot"), "--no-auto-update", "--allow-all-tools", "-p", text], {
-        "COPILOT_PROVIDER_BASE_URL": f"{base}/v1",
-        "COPILOT_PROVIDER_API_KEY": _KEY,
-        "COPILOT_MODEL": "auto",
-    }
-
-
-def _aider(binary: Path, home: Path, base: str, text: str) -> tuple[list[str], dict[str, str]]:
-    del home
-    quiet = [
-        "--no-show-model-warnings",
-        "--no-check-update",
-        "--analytics-disable",
-        "--yes-always",
-        "--no-git",
+def clients(aider: Path | None) -> list[Agent]:
+    """The clients in the order of the table; aider where its program is named."""
+    known = {agent.name: agent for agent in AGENTS}
+    return [
+        *([Agent("aider", WireFormat.CHAT, "", _aider(aider))] if aider else []),
+        known["Qwen Code"],
+        Agent("Copilot CLI", WireFormat.CHAT, "@github/copilot", _copilot),
+        known["Claude Code"],
+        known["Codex"],
     ]
-    asked = ["--no-auto-commits", "--model", "openai/auto", "--message", text, "a.py"]
-    environment = {"OPENAI_API_KEY": _KEY, "OPENAI_API_BASE": f"{base}/v1"}
-    return [str(binary), *quiet, *asked], environment
-
-
-CLIENTS = {
-    "aider": _aider,
-    "Qwen Code": _qwen,
-    "Copilot CLI": _copilot,
-    "Claude Code": _claude,
-    "Codex": _codex,
-}
 
 
 @contextmanager
@@ -190,19 +169,14 @@ def gateway(folder: Path, source: Path | None) -> Iterator[int]:
         yield port
 
 
-def send(name: str, program: Path, base: str, text: str, top: Path) -> str:
+def send(agent: Agent, modules: Path, base: str, text: str, top: Path) -> str:
     """Let a client send one message from an empty folder and home; return what went wrong."""
     home = Path(tempfile.mkdtemp(dir=top))
     work = home / "work"
     work.mkdir()
     (work / "a.py").write_text("x = 1\n")
-    command, own = CLIENTS[name](program, home, base, text)
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "dumb", **own}
     try:
-        done = subprocess.run(
-            command, cwd=work, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=_TIMEOUT, check=False,
-        )  # fmt: skip
+        done = run(agent, modules, base, home, _TIMEOUT, text)
     except subprocess.TimeoutExpired:
         return f"not finished after {_TIMEOUT:.0f} s"
     finally:
@@ -259,16 +233,16 @@ def main() -> int:
     failed = 0
     print("| client | messages | tiers | models | other requests |")
     print("|---|---|---|---|---|")
-    for name in CLIENTS:
-        program = options.aider if name == "aider" else options.modules.resolve()
-        if options.only.lower() in name.lower() and (program or options.kept or options.send):
-            failed += try_client(name, program, options)
+    # What was kept of aider is read without its program too.
+    for agent in clients(options.aider or (Path("aider") if options.kept or options.send else None)):
+        if options.only.lower() in agent.name.lower():
+            failed += try_client(agent, options)
     return int(failed > 0)
 
 
-def try_client(name: str, program: Path, options: argparse.Namespace) -> int:
+def try_client(agent: Agent, options: argparse.Namespace) -> int:
     """Print the rows of a client, and return how many of its runs failed."""
-    failed = 0
+    name, failed = agent.name, 0
     with ExitStack() as stack:
         if not options.kept:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -285,8 +259,9 @@ def try_client(name: str, program: Path, options: argparse.Namespace) -> int:
                     seen = list(recorder.seen)
                 else:
                     recorder.seen.clear()
-                    wrong = send(name, program, f"http://127.0.0.1:{recorder.port}", text, folder)
-                    seen = list(recorder.seen)
+                    base = f"http://127.0.0.1:{recorder.port}"
+                    wrong = send(agent, options.modules.resolve(), base, text, folder)
+                    seen = [each for each in recorder.seen if each.method == "POST"]
                     failed += bool(wrong)
                     if wrong:
                         print(f"{name}: {text[:40]!r}: {wrong}", file=sys.stderr)

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from real_agents.clients import AGENTS, Agent, run
 from real_agents.gateway import free_port, running
-from real_agents.tap import Tap
+from real_agents.record import Recorder, Seen
 from real_agents.task import DONE, FILE, Provider, Task
 from real_agents.upstream import UPSTREAMS_KEY, scripted, serving
 
@@ -101,10 +101,10 @@ def try_one(
         for at, (spoken, provider) in enumerate(providers.items()):
             up = range(at + 1, 99, len(formats))
             ports[spoken] = stack.enter_context(serving(scripted(provider, kept, only=up)))
-        tap = Tap(stack.enter_context(gateway(ports, home)))
+        recorder = Recorder(stack.enter_context(gateway(ports, home)))
         try:
-            done = run(agent, modules, f"http://127.0.0.1:{tap.port}", home, _TIMEOUT)
-            wrong = check(task, folder, done, tap)
+            done = run(agent, modules, f"http://127.0.0.1:{recorder.port}", home, _TIMEOUT)
+            wrong = check(task, folder, done, recorder.seen)
         except subprocess.TimeoutExpired:
             wrong = [f"not finished after {_TIMEOUT:.0f} s", *task.refusals[:3]]
     extras = [f"{task.parallel} parallel"] if task.parallel else []
@@ -112,10 +112,13 @@ def try_one(
     if back := sum(len(provider.returned) for provider in providers.values()):
         extras.append(f"{back} with their reasoning back")
     turns = f"{task.turns} ({', '.join(extras)})" if extras else str(task.turns)
-    return Run(turns, wrong, tap.changed(), time.monotonic() - began)
+    changed = dict.fromkeys(name for each in recorder.seen for name in each.changed)
+    return Run(turns, wrong, list(changed), time.monotonic() - began)
 
 
-def check(task: Task, folder: Path, done: subprocess.CompletedProcess[str], tap: Tap) -> list[str]:
+def check(
+    task: Task, folder: Path, done: subprocess.CompletedProcess[str], seen: Sequence[Seen]
+) -> list[str]:
     """What is wrong with a run; nothing, if it went as it should."""
     wrong = [f"refused: {refusal}" for refusal in task.refusals[:3]]
     file = folder / FILE
@@ -127,8 +130,8 @@ def check(task: Task, folder: Path, done: subprocess.CompletedProcess[str], tap:
     if f"{DONE} {task.secrets[1]}" not in done.stdout:
         wrong.append(f"the last words are missing: {(done.stdout + done.stderr)[-400:]!r}")
     # Codex tries a WebSocket first; 426 tells it that there is none.
-    bad = [(line, status) for line, status in tap.statuses() if status >= 400 and status != 426]
-    return wrong + [f"{line}: {status}" for line, status in bad[:3]]
+    bad = [each for each in seen if each.status >= 400 and each.status != 426]
+    return wrong + [f"{each.method} {each.path}: {each.status}" for each in bad[:3]]
 
 
 def main() -> int:

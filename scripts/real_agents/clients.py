@@ -14,9 +14,9 @@ from pointsman.vocabulary import WireFormat
 from real_agents.task import DONE
 from real_agents.upstream import CALLERS_KEY
 
-__all__ = ["AGENTS", "Agent", "Started", "run"]
+__all__ = ["AGENTS", "TASK", "Agent", "Started", "run"]
 
-_TASK = "Read first.txt and second.txt, write a report about them to report.txt, and show me the report."
+TASK = "Read first.txt and second.txt, write a report about them to report.txt, and show me the report."
 _TERMINAL = Path(__file__).parent / "terminal.py"
 _AI_SDK = Path(__file__).parent / "ai_sdk.mjs"
 
@@ -47,7 +47,7 @@ class Agent(NamedTuple):
 
 def _claude(modules: Path, base: str, folder: Path) -> Started:
     del folder
-    command = [str(modules / ".bin/claude"), "-p", _TASK, "--dangerously-skip-permissions"]
+    command = [str(modules / ".bin/claude"), "-p", TASK, "--dangerously-skip-permissions"]
     return Started(
         command,
         {
@@ -77,7 +77,7 @@ def _claude_terminal(modules: Path, base: str, folder: Path) -> Started:
     environment = _claude(modules, base, folder).environment | {"TERM": "xterm-256color"}
     del environment["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"]  # a title is not essential
     claude = [str(modules / ".bin/claude"), "--dangerously-skip-permissions", "--model", "auto"]
-    return Started([sys.executable, str(_TERMINAL), _TASK, DONE, *claude], environment)
+    return Started([sys.executable, str(_TERMINAL), TASK, DONE, *claude], environment)
 
 
 def _codex(*more: str) -> Callable[[Path, str, Path], Started]:
@@ -85,7 +85,7 @@ def _codex(*more: str) -> Callable[[Path, str, Path], Started]:
         del folder
         options = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
         settings = ["-c", f'openai_base_url="{base}/v1"', "-c", "check_for_update_on_startup=false"]
-        command = [str(modules / ".bin/codex"), "exec", *options, *settings, *more, _TASK]
+        command = [str(modules / ".bin/codex"), "exec", *options, *settings, *more, TASK]
         return Started(command, {"OPENAI_API_KEY": CALLERS_KEY, "CODEX_API_KEY": CALLERS_KEY})
 
     return start
@@ -111,7 +111,7 @@ def _opencode(provider: str, *more: str) -> Callable[[Path, str, Path], Started]
             "autoupdate": False,
         }
         return Started(
-            [str(modules / ".bin/opencode"), "run", *more, _TASK],
+            [str(modules / ".bin/opencode"), "run", *more, TASK],
             {
                 "OPENCODE_CONFIG_CONTENT": json.dumps(settings),
                 "OPENCODE_DISABLE_AUTOUPDATE": "1",
@@ -125,7 +125,7 @@ def _opencode(provider: str, *more: str) -> Callable[[Path, str, Path], Started]
 
 def _qwen(modules: Path, base: str, folder: Path) -> Started:
     del folder
-    command = [str(modules / ".bin/qwen"), "--auth-type", "openai", "--yolo", _TASK]
+    command = [str(modules / ".bin/qwen"), "--auth-type", "openai", "--yolo", TASK]
     environment = {"OPENAI_BASE_URL": f"{base}/v1", "OPENAI_API_KEY": CALLERS_KEY, "OPENAI_MODEL": "auto"}
     return Started(command, environment)
 
@@ -135,7 +135,7 @@ def _ai_sdk(provider: str, model: str, **more: str) -> Callable[[Path, str, Path
 
     def start(modules: Path, base: str, folder: Path) -> Started:
         del modules
-        arguments = [provider, f"{base}/v1", CALLERS_KEY, model, str(folder), _TASK]
+        arguments = [provider, f"{base}/v1", CALLERS_KEY, model, str(folder), TASK]
         return Started(["node", str(_AI_SDK), *arguments], more)
 
     return start
@@ -188,7 +188,7 @@ def run(
     folder = home / "work"
     started = agent.start(modules, base, folder)
     if prompt:
-        at = started.command.index(_TASK)
+        at = started.command.index(TASK)
         started.command[at : at + 1] = prompt
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {"PATH": path, "HOME": str(home), **started.environment}

@@ -20,6 +20,13 @@ class Seen(NamedTuple):
     body: bytes
     status: int
     answered: dict[str, str]  # by name in lower case
+    method: str = "POST"
+
+    @property
+    def changed(self) -> list[str]:
+        """What the gateway said it has changed."""
+        _, _, names = self.answered.get("x-pointsman-translated", "").partition("changed=")
+        return [name.strip() for name in names.split(",") if name.strip()]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -35,8 +42,7 @@ class _Handler(BaseHTTPRequestHandler):
         gateway.request(self.command, self.path, body, asked)
         answer = gateway.getresponse()
         headers = {name.lower(): value for name, value in answer.getheaders()}
-        if self.command == "POST":
-            self.seen.append(Seen(self.path, sent, body, answer.status, headers))
+        self.seen.append(Seen(self.path, sent, body, answer.status, headers, self.command))
         self.send_response(answer.status)
         for name, value in headers.items():
             if name not in _HOP:
