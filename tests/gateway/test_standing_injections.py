@@ -247,3 +247,31 @@ def test_the_cache_is_read_as_much_with_additions_as_without(wire: WireFormat) -
     # Every byte is charged once: what was sent before is read from the cache.
     for each in (with_, without):
         assert sum(each.charged) == each.read[-1]
+
+
+def test_a_conversation_that_the_provider_stores_goes_on_with_a_text() -> None:
+    """The SDK's ``responses.create(input="…", previous_response_id=…)``: earlier messages are not resent."""
+    wire, arrived = WireFormat.RESPONSES, list[Any]()
+
+    async def stores(asked: Asked, send: Any) -> None:
+        arrived.append(json.loads(asked.body)["input"])
+        answer = {"id": f"resp_{len(arrived)}", "object": "response", "status": "completed", "output": []}
+        await reply(send, 200, json.dumps(answer).encode())
+
+    said = [SAID[0], SAID[1], SAID[1], SAID[3]]  # the third is the second, sent again
+    before = ["", "resp_1", "resp_1", "resp_3"]
+    upstream = ScriptedUpstream(stores)
+    with (
+        upstream.running() as url,
+        gateway(a_state(f"{url}/v1", Mode.ON)) as served,
+        httpx.Client() as client,
+    ):
+        for text, previous in zip(said, before, strict=True):
+            body = {"model": "auto", "input": text, "previous_response_id": previous or None}
+            sent = client.post(served.url + PATHS[wire], json=body)
+            assert sent.status_code == 200, sent.text
+    first, second, again, last = arrived
+    assert first.startswith(SAID[0] + "\n\n<pointsman")
+    assert second.startswith(SAID[1] + "\n\n<pointsman")
+    assert again == second
+    assert last.startswith(SAID[3])

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from pointsman.capabilities import ToolDecision
 from pointsman.decision.decision import Decision, Injection
 from pointsman.wire import Body, Format
@@ -26,20 +28,31 @@ def injections(wire: Format, body: Body, decision: Decision) -> list[Edit]:
 
     Everything before a place is unchanged in meaning, so the provider's prompt cache stays warm.
     """
+    text = _marked(decision.injections)
     if decision.standing:
-        return _all_injections(wire, body, decision)
+        if items := body.items():
+            return _all_injections(wire, body, items, decision)
+        text = _said_before(decision, text)  # the conversation is one text, as Responses allows
+        if not text:
+            return []
     span = body.span(wire.items)
-    items = body.readable[slice(*span)] if span else b""
-    place = insertion(wire, items, _marked(decision.injections), body.last_item) if span else None
+    readable = body.readable[slice(*span)] if span else b""
+    place = insertion(wire, readable, text, body.last_item) if span else None
     if span is None or place is None:
         log.warning(_NOWHERE, decision.id)
         return []
     return _edits(span[0], place)
 
 
-def _all_injections(wire: Format, body: Body, decision: Decision) -> list[Edit]:
+def _said_before(decision: Decision, text: str) -> str:
+    """Return a text behind what was added before to the same message, which is the last one."""
+    last = decision.input.messages - 1
+    again = [_marked(each.added) for each in decision.standing if each.index == last]
+    return "\n\n".join(filter(None, [*again, text]))
+
+
+def _all_injections(wire: Format, body: Body, items: Sequence[msgspec.Raw], decision: Decision) -> list[Edit]:
     """Insert the texts of this request, and again those of earlier ones into messages that it resends."""
-    items = body.items()
     # A provider that keeps the conversation has the earlier messages, with what was added to them.
     kept = decision.input.messages - len(items)
     texts: dict[int, list[str]] = {}

@@ -348,6 +348,7 @@ def test_what_the_form_has_no_place_for_is_an_option_and_comes_back(member: dict
         ({"input": 3}, "input"),
         ({"input": [{"role": "user", "content": 3}]}, "input[0]"),
         ({"input": ["a"]}, "input[0]"),
+        ({"input": [{"type": "function_call_output", "call_id": "c", "output": {"type": "x"}}]}, "input[0]"),
         ({"input": "x", "tools": {}}, "tools"),
         ({"input": "x", "tools": [{"type": "namespace", "name": "n", "tools": [1]}]}, "tools[0].tools[0]"),
         ({"input": "x", "tool_choice": "perhaps"}, "tool_choice"),

@@ -142,8 +142,8 @@ _OF_SERVERS: Final = ("_call", "_output", "_trigger")
 _KEPT: Final = ("additional_tools", "compaction", "item_reference", "mcp_", "program")
 
 
-class _Undecoded(Exception):
-    """An item must be preserved as it was sent, and its bytes are not at hand."""
+class _Undecoded(msgspec.ValidationError):
+    """An item is of an unknown kind, and its bytes are not at hand: one alone is read again from them."""
 
 
 class _Head(msgspec.Struct, gc=False):
@@ -265,7 +265,7 @@ def read_items(raw: msgspec.Raw) -> tuple[Message, ...] | None:
     try:
         items = _decode_whole(raw)
         return merged(_message(item) for item in items)
-    except (*UNREADABLE, _Undecoded):
+    except UNREADABLE:
         return None
 
 
@@ -379,7 +379,7 @@ def _part(raw: msgspec.Raw | _Content) -> Part:
     if part.type == "input_audio" and part.input_audio:
         return Media("audio", media_type=f"audio/{part.input_audio.format}", data=part.input_audio.data)
     if isinstance(raw, _Content):
-        raise _Undecoded
+        raise _Undecoded(f"Invalid content type {part.type!r}")
     return Opaque(WireFormat.RESPONSES, part.type, raw)
 
 
