@@ -15,7 +15,8 @@ from pointsman.errors import PointsmanError
 from pointsman.factory import default_policy, read_policy
 from pointsman.learning.datasets import Features
 from pointsman.learning.fit import fit_tiers
-from pointsman.reports.quality import PolicySavings, WithInterval, read_curve
+from pointsman.learning.intervals import Interval
+from pointsman.reports.quality import PolicySavings, read_curve
 from support.outcomes import made_up
 
 pytestmark = pytest.mark.slow
@@ -219,8 +220,8 @@ def test_the_saving_beyond_a_coin_of_equal_success_is_stated(tmp_path: Path) -> 
 def test_missing_outcomes_are_named(
     saved: tuple[float, float, float], missing: int | None, told: str
 ) -> None:
-    none = WithInterval(0.0, 0.0, 0.0)
-    found = PolicySavings(400, none, none, WithInterval(*saved))
+    none = Interval(0.0, 0.0, 0.0)
+    found = PolicySavings(400, none, none, Interval(*saved))
     assert found.missing == missing
     assert found.sentence().endswith(f": {told}")
 

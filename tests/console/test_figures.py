@@ -122,8 +122,9 @@ def test_the_claim_of_a_learned_router_is_that_of_the_report(
 ) -> None:
     monkeypatch.setattr(_quality, "_router", lambda _view: blank())
     found = browser.get("/console/quality.json").json()["learned_router"]
-    claim = router_quality(blank())
-    assert found == msgspec.json.decode(msgspec.json.encode(claim))
+    router = blank()
+    claim = router.claim
+    assert found == msgspec.json.decode(msgspec.json.encode(router_quality(router)))
     page = browser.get("/console/quality").body.decode()
     assert f"Held out, APGR {claim.apgr:.3f}, 95 % interval {claim.low:.3f} to {claim.high:.3f}." in page
 

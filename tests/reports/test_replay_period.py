@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from pointsman.api import Pointsman
 from pointsman.decision.engine import Engine
 from pointsman.errors import ConfigError, PointsmanError, UnknownDecision
-from pointsman.factory import build_engine, default_policy
+from pointsman.factory import build_engine, default_policy, read_policy_text
 from pointsman.reports import replay_period as module
 from pointsman.reports.labels import count_pairs, labels
-from pointsman.reports.replay_period import decide_again, engine_of, replay_period
+from pointsman.reports.replay_period import decide_again, replay_period
 from pointsman.stores.ledger import MemoryLedger, Outcome
 from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer
@@ -106,10 +106,10 @@ def test_a_decision_that_is_gone_says_so() -> None:
 def test_an_edited_policy_that_does_not_load_names_line_and_key(tmp_path: Path) -> None:
     file = tmp_path / "pointsman.toml"
     with pytest.raises(ConfigError, match=r'pointsman\.toml:2: unknown key "bondaries"'):
-        engine_of("[tiers]\nbondaries = [1]\n", file, default_policy())
+        read_policy_text("[tiers]\nbondaries = [1]\n", file, default_policy())
     with pytest.raises(ConfigError, match=r"pointsman\.toml:1"):
-        engine_of("[tiers\n", file, default_policy())
-    assert engine_of("[domains]\n", file, default_policy()).version
+        read_policy_text("[tiers\n", file, default_policy())
+    assert build_engine(read_policy_text("[domains]\n", file, default_policy())).version
 
 
 def test_labels_say_what_is_missing() -> None:

@@ -23,7 +23,7 @@ from pointsman.printable import TextTable
 from pointsman.reports.outcomes import kept_answers
 from pointsman.reports.replay import served
 from pointsman.reports.replay_period import decide_again as again
-from pointsman.reports.usage import HASHED, NOT_ASKED, cost, usage
+from pointsman.reports.usage import NOT_ASKED, cost, kept_words, usage
 from pointsman.stores.ledger import Attempt, Record
 from pointsman.stores.ledger.export import Format, export, record
 from pointsman.stores.ledger.outcome_reports import report
@@ -122,7 +122,7 @@ def _page(
     outcome_error: PointsmanError | None = None,
 ) -> Page:
     view, decided = visit.view, found.decision
-    words = found.text if found.text and not found.text.startswith(HASHED) else None
+    words = kept_words(found.text)
     explained = _explained(view.engine, decided, words)
     context = {
         "found": found,
@@ -136,7 +136,11 @@ def _page(
         "pieces": marked(words, explained.contributions) if words is not None else None,
         "text_mode": view.config.ledger.text,
         "is_cut": words is not None and len(words) > 20_000,
-        "bar": score_bar(decided.tier.score, explained.boundaries) if decided.tier else None,
+        "bar": (
+            score_bar(decided.tier.score, explained.boundaries, "Score of this decision")
+            if decided.tier
+            else None
+        ),
         "attempts": [_attempt(view, attempt) for attempt in found.attempts],
         "longest": max((attempt.total_ms for attempt in found.attempts), default=1.0) or 1.0,
         "selection": list(describe_selection(decided.capabilities)) if decided.capabilities else [],
@@ -160,8 +164,7 @@ def _explained(engine: Engine, decided: Decision, words: str | None) -> Explanat
 
 
 def _attempt(view: GatewayView, attempt: Attempt) -> dict[str, object]:
-    used = usage(attempt)
-    paid = cost(view.config.models.get(attempt.model), used) if used else None
+    paid = cost(view.config.models.get(attempt.model), usage(attempt))
     return {"attempt": attempt, "cost": paid, "not_asked": NOT_ASKED.get(attempt.error, "")}
 
 

@@ -12,9 +12,10 @@ from typing import Final, NamedTuple, TypeVar
 
 from pointsman.console._filters import time_of
 from pointsman.console._now import client_lines
-from pointsman.console._svg import Money, MoneyBars, money_bars
+from pointsman.console._svg import Money, money_bars
 from pointsman.console._view import GatewayView, Page, Unusable, Visit
 from pointsman.printable import TextTable
+from pointsman.remembering import Bounded
 from pointsman.reports.change import change_between
 from pointsman.reports.savings import (
     DIVISIONS,
@@ -46,7 +47,8 @@ class Kept:
 
     def __init__(self) -> None:
         self.lock: Final = threading.RLock()
-        self._found: Final[dict[object, tuple[float, object, object]]] = {}  # until (monotonic), of, figures
+        #: Until when (monotonic), of which configuration, and the figures.
+        self._found: Final = Bounded[object, tuple[float, object, object]](_MOST)
 
     def has(self, key: object, of: object) -> bool:
         """Whether there are figures."""
@@ -68,9 +70,7 @@ class Kept:
                 made = make()
                 now = time.monotonic()
                 stays = _SETTLED if until < time.time() - _HOUR else _FACTOR * (now - began)
-                if len(self._found) >= _MOST:
-                    del self._found[next(iter(self._found))]
-                self._found[key] = now + stays, of, made
+                self._found.keep(key, (now + stays, of, made))
                 return made
             return self._found[key][2]  # type: ignore[return-value]
 
@@ -133,61 +133,54 @@ class _Moved(NamedTuple):
         return self.after - self.before
 
 
-class Changes:
-    """Makes the page, and caches past hours."""
+def changes(visit: Visit, kept: Kept) -> Page:
+    """Show two hours side by side; ``kept`` caches what they cost.
 
-    def __init__(self) -> None:
-        self._kept: Final = Kept()
+    Raises:
+        Unusable: a time cannot be read, the hours are the same, or no model has a price.
+    """
+    view = visit.view
+    after = _hour(time_of("to", visit.asked("to")), time.time())
+    before = _hour(time_of("from", visit.asked("from")), after - _HOUR)
+    if before == after:
+        raise Unusable("both hours are the same", hint='"from" and "to" are two hours')
+    baseline = usual_baseline(view.config.models)
+    if not baseline:
+        raise Unusable("no model has a price, so no cost can be compared")
+    found = change_between(view.ledger, view.engine.policy, before, after, _HOUR)
+    moved = _moved(view, kept, before, after)
+    context = {
+        "found": found,
+        "most": max((abs(each.amount) for each in found.contributions), default=0.0) or 1.0,
+        "moved": moved,
+        "before": before,
+        "after": after,
+        "others": {"the hour before": after - _HOUR, "the day before": after - _DAY,
+                   "a week before": after - 7 * _DAY},
+        "here": {"from": f"{before:.0f}", "to": f"{after:.0f}"},
+    }  # fmt: skip
+    rows = [(each.name, each.amount, each.detail) for each in found.contributions]
+    data = {**found.to_json(), "by": {by: [each._asdict() for each in of] for by, of in moved.items()}}
+    return Page("change.html", context, data, TextTable.of(_CHANGE_COLUMNS, rows))
 
-    def page(self, visit: Visit) -> Page:
-        """Show two hours side by side.
 
-        Raises:
-            Unusable: a time cannot be read, the hours are the same, or no model has a price.
-        """
-        view = visit.view
-        after = _hour(time_of("to", visit.asked("to")), time.time())
-        before = _hour(time_of("from", visit.asked("from")), after - _HOUR)
-        if before == after:
-            raise Unusable("both hours are the same", hint='"from" and "to" are two hours')
-        baseline = usual_baseline(view.config.models)
-        if not baseline:
-            raise Unusable("no model has a price, so no cost can be compared")
-        found = change_between(view.ledger, view.engine.policy, before, after, _HOUR)
-        moved = self._moved(view, before, after)
-        context = {
-            "found": found,
-            "most": max((abs(each.amount) for each in found.contributions), default=0.0) or 1.0,
-            "moved": moved,
-            "before": before,
-            "after": after,
-            "others": {"the hour before": after - _HOUR, "the day before": after - _DAY,
-                       "a week before": after - 7 * _DAY},
-            "here": {"from": f"{before:.0f}", "to": f"{after:.0f}"},
-        }  # fmt: skip
-        rows = [(each.name, each.amount, each.detail) for each in found.contributions]
-        data = {**found.to_json(), "by": {by: [each._asdict() for each in of] for by, of in moved.items()}}
-        return Page("change.html", context, data, TextTable.of(_CHANGE_COLUMNS, rows))
-
-    def _moved(self, view: GatewayView, before: float, after: float) -> Mapping[Division, list[_Moved]]:
-        money = SavingsCalculator.of(view.engine.policy)
-        parts = [
-            read_spending(self._kept, view, money, [(at, at + _HOUR)], 0.0).parts[0] for at in (before, after)
+def _moved(view: GatewayView, kept: Kept, before: float, after: float) -> Mapping[Division, list[_Moved]]:
+    money = SavingsCalculator.of(view.engine.policy)
+    parts = [read_spending(kept, view, money, [(at, at + _HOUR)], 0.0).parts[0] for at in (before, after)]
+    found: dict[Division, list[_Moved]] = {}
+    for by in DIVISIONS:
+        then, now = ({row.key: row for row in spending_by(by, part)} for part in parts)
+        rows = [
+            _Moved(
+                key,
+                (now.get(key) or then[key]).name,
+                then[key].money.paid if key in then else 0.0,
+                now[key].money.paid if key in now else 0.0,
+            )
+            for key in {**then, **now}
         ]
-        found: dict[Division, list[_Moved]] = {}
-        for by in DIVISIONS:
-            then, now = ({row.key: row for row in spending_by(by, part)} for part in parts)
-            rows = [
-                _Moved(
-                    key,
-                    (now.get(key) or then[key]).name,
-                    then[key].money.paid if key in then else 0.0,
-                    now[key].money.paid if key in now else 0.0,
-                )
-                for key in {**then, **now}
-            ]
-            found[by] = sorted(rows, key=lambda row: (-abs(row.more), row.name))[:_MOVED]
-        return found
+        found[by] = sorted(rows, key=lambda row: (-abs(row.more), row.name))[:_MOVED]
+    return found
 
 
 def _hour(asked: float | None, usual: float) -> float:
@@ -216,78 +209,74 @@ class _Found(NamedTuple):
     missing: int  # parts that are left to be read
 
 
-class Home:
-    """Makes the page, and caches its figures."""
+def home(visit: Visit, kept: Kept) -> Page:
+    """Show the money of a period; ``kept`` caches it.
 
-    def __init__(self) -> None:
-        self._kept: Final = Kept()
+    Raises:
+        Unusable: there is no such period.
+    """
+    view = visit.view
+    asked = visit.asked("last")
+    if asked and asked not in HOME_PERIODS:
+        raise Unusable(f'"last" must be one of {", ".join(HOME_PERIODS)}')
+    baseline = usual_baseline(view.config.models)
+    found = _found(view, kept, asked) if baseline else None
+    # To count a million decisions costs more than to find one.
+    is_empty = not view.ledger.search(DecisionFilter(), limit=1).rows and view.ledger.count() == 0
+    shown: dict[Division, Sequence[SpendingRow]] = (
+        {by: spending_by(by, found.sums) for by in DIVISIONS} if found else {}
+    )
+    context = {
+        "found": found,
+        "baseline": baseline,
+        "period": found.period if found else _USUAL,
+        "periods": list(HOME_PERIODS),
+        "chart": money_bars(found.bars, "hour" if found.period == "24h" else "date") if found else None,
+        "spending": {by: rows[:_SHOWN] for by, rows in shown.items()},
+        "more": {by: len(rows) - _SHOWN for by, rows in shown.items()},
+        "here": visit.here,
+        "clients": client_lines(visit) if is_empty else [],
+        "unsummarized": view.ledger.unsummarized(),
+    }
+    rows = [
+        (by, each.key, each.name, each.money.turns, each.money.paid, each.money.expected, each.money.net)
+        for by, each_of in shown.items()
+        for each in each_of
+    ]
+    return Page("home.html", context, _plain(found, shown) if found else {}, TextTable.of(_COLUMNS, rows))
 
-    def page(self, visit: Visit) -> Page:
-        """Show the money of a period.
 
-        Raises:
-            Unusable: there is no such period.
-        """
-        view = visit.view
-        asked = visit.asked("last")
-        if asked and asked not in HOME_PERIODS:
-            raise Unusable(f'"last" must be one of {", ".join(HOME_PERIODS)}')
-        baseline = usual_baseline(view.config.models)
-        found = self._found(view, asked) if baseline else None
-        # To count a million decisions costs more than to find one.
-        is_empty = not view.ledger.search(DecisionFilter(), limit=1).rows and view.ledger.count() == 0
-        shown: dict[Division, Sequence[SpendingRow]] = (
-            {by: spending_by(by, found.sums) for by in DIVISIONS} if found else {}
-        )
-        context = {
-            "found": found,
-            "baseline": baseline,
-            "period": found.period if found else _USUAL,
-            "periods": list(HOME_PERIODS),
-            "chart": _chart(found) if found else None,
-            "spending": {by: rows[:_SHOWN] for by, rows in shown.items()},
-            "more": {by: len(rows) - _SHOWN for by, rows in shown.items()},
-            "here": {key: value for key, value in visit.query if value},
-            "clients": client_lines(visit) if is_empty else [],
-            "unsummarized": view.ledger.unsummarized(),
-        }
-        rows = [
-            (by, each.key, each.name, each.money.turns, each.money.paid, each.money.expected, each.money.net)
-            for by, each_of in shown.items()
-            for each in each_of
-        ]
-        return Page("home.html", context, _plain(found, shown) if found else {}, TextTable.of(_COLUMNS, rows))
+def _found(view: GatewayView, kept: Kept, asked: str) -> _Found:
+    at, money = time.time(), SavingsCalculator.of(view.engine.policy)
+    period = asked or _USUAL
+    found = _read_days(view, kept, money, period, at)
+    if not asked and sum(each.requests > 0 for each in found[1]) < 2:
+        period = "24h"  # the first day
+        found = _read_days(view, kept, money, period, at)
+    since, until = _bounds(period, at)
+    spent = read_spending(kept, view, money, _chunks(since, until, period), _PATIENCE)
+    total, bars = found
+    if period == "24h":
+        bars = _hours(spent, since)
+    first = 2 * since - until
+    before = kept.get(
+        ("before", first, since),
+        view.config,
+        lambda: money.total(view.ledger.totals(since=first, until=since)),
+        since,
+    )
+    return _Found(period, since, until, total, before, bars, merged(spent.parts), spent.missing)
 
-    def _found(self, view: GatewayView, asked: str) -> _Found:
-        at, money = time.time(), SavingsCalculator.of(view.engine.policy)
-        period = asked or _USUAL
-        found = self._days(view, money, period, at)
-        if not asked and sum(each.requests > 0 for each in found[1]) < 2:
-            period = "24h"  # the first day
-            found = self._days(view, money, period, at)
-        since, until = _bounds(period, at)
-        spent = read_spending(self._kept, view, money, _chunks(since, until, period), _PATIENCE)
-        total, bars = found
-        if period == "24h":
-            bars = _hours(spent, since)
-        first = 2 * since - until
-        before = self._kept.get(
-            ("before", first, since),
-            view.config,
-            lambda: money.total(view.ledger.totals(since=first, until=since)),
-            since,
-        )
-        return _Found(period, since, until, total, before, bars, merged(spent.parts), spent.missing)
 
-    def _days(
-        self, view: GatewayView, money: SavingsCalculator, period: str, at: float
-    ) -> tuple[Savings, tuple[Money, ...]]:
-        since, until = _bounds(period, at)
-        return self._kept.get(
-            ("days", since, until),
-            view.config,
-            lambda: _days(money, view.ledger.totals(since=since, until=until), since, until),
-        )
+def _read_days(
+    view: GatewayView, kept: Kept, money: SavingsCalculator, period: str, at: float
+) -> tuple[Savings, tuple[Money, ...]]:
+    since, until = _bounds(period, at)
+    return kept.get(
+        ("days", since, until),
+        view.config,
+        lambda: _days(money, view.ledger.totals(since=since, until=until), since, until),
+    )
 
 
 def _bounds(period: str, at: float) -> Chunk:
@@ -331,10 +320,6 @@ def _hours(spent: Spent, since: float) -> tuple[Money, ...]:
 
 def _money(at: float, of: Savings) -> Money:
     return Money(at, of.paid, of.net, of.turns)
-
-
-def _chart(found: _Found) -> MoneyBars:
-    return money_bars(found.bars, "hour" if found.period == "24h" else "date")
 
 
 def _plain(found: _Found, shown: Mapping[Division, Sequence[SpendingRow]]) -> dict[str, object]:

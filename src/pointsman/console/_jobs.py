@@ -30,6 +30,7 @@ from pointsman.errors import Overloaded, PointsmanError
 from pointsman.reports.labels import count_pairs
 from pointsman.reports.outcomes import prompts, scored
 from pointsman.reports.replay_period import ReplayDiff, replay_period
+from pointsman.reports.usage import answer_costs
 from pointsman.stores.ledger.port import Search
 from pointsman.stores.ledger.reading import DecisionFilter
 
@@ -220,7 +221,7 @@ class Fits(_Jobs[FitJob]):
     def begin(self, visit: Visit) -> Redirect:
         """Begin a fit on all labels of the ledger."""
         view = visit.view
-        file = _file(view.config)
+        file = visit.config_file("policy")
         with self._lock:
             self._check_free("wait for it; the page Label names it")
             job = FitJob(file, _share(visit.form.get("quality", "")))
@@ -249,7 +250,7 @@ class Fits(_Jobs[FitJob]):
 
     def take_back(self, visit: Visit) -> Redirect:
         """Write the configuration as it was before the fit in use, also of a gateway that ran before."""
-        file = _file(visit.view.config)
+        file = visit.config_file("policy")
         if not is_in_use(visit.view.config):
             before = _next_to(file, _BEFORE)
             hint = f"{before} is what it was before" if before.is_file() else "no fit is in use"
@@ -336,24 +337,12 @@ def _export(ledger: Search, config: Config, data: Path) -> tuple[tuple[str, str]
 
 
 def _by_price(config: Config, models: Sequence[str]) -> tuple[str, str]:
-    costs = {}
+    costs = answer_costs(config.models)
     for name in models:
-        spec = config.models.get(name)
-        cost = spec.cost(1_000, 0, 1_000) if spec is not None else None
-        if cost is None:
+        if name not in costs:
             raise _Refused(f'"{name}" has no price, or is not configured: a policy weighs quality with money')
-        costs[name] = cost
     weak, strong = sorted(models, key=lambda name: (costs[name], name))
     return weak, strong
-
-
-def _file(config: Config) -> Path:
-    if not config.source:
-        raise Unusable(
-            "this gateway has no configuration file to write a policy to",
-            hint="start it with --config; pointsman config init writes one",
-        )
-    return Path(config.source)
 
 
 def _share(text: str) -> float:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from pointsman.access import KeyRow, Limit, overview, store_kind
 from pointsman.config.edit import NewKey, new_key, write_key
 from pointsman.console._login import console_role
-from pointsman.console._view import GatewayView, Page, Unusable, Visit
+from pointsman.console._view import GatewayView, Page, Visit
 from pointsman.errors import PointsmanError, RoleForbids
 from pointsman.printable import TextTable
 
@@ -30,13 +29,8 @@ def make_key(visit: Visit) -> Page:
     _check_admin(visit)
     name, team = (visit.form.get(field, "").strip() for field in ("name", "team"))
     try:
-        if not visit.view.config.source:
-            raise Unusable(
-                "this gateway has no configuration file to write a key to",
-                hint="start it with --config; pointsman config init writes one",
-            )
-        made = new_key(name, team)
-        write_key(Path(visit.view.config.source), made)
+        file, made = visit.config_file("key"), new_key(name, team)
+        write_key(file, made)
     except PointsmanError as error:
         return keys_page(visit, error=error)
     log.info("the console made a key for %s, as %s asked", name, visit.session.caller or "this machine")

@@ -13,10 +13,11 @@ from pointsman.console._marks import marked
 from pointsman.console._view import GatewayView, Page, Redirect, Visit
 from pointsman.errors import PointsmanError
 from pointsman.printable import TextTable
+from pointsman.remembering import Bounded
 from pointsman.reports.labels import Labels as LabelState
 from pointsman.reports.labels import Queued, count_pairs, labels
 from pointsman.reports.outcomes import Scored, kept_answers, scored
-from pointsman.reports.usage import HASHED
+from pointsman.reports.usage import kept_words
 from pointsman.stores.ledger.export import record
 from pointsman.tiers import explain
 
@@ -56,7 +57,7 @@ class Labels:
         self._scored: dict[str, Scored] = {}  # of its decisions, and of those labelled since it was read
         self._given: set[str] = set()  # decisions labelled since it was read
         self._read_at = float("-inf")
-        self._done: dict[str, None] = {}  # labelled or put off, the latest last
+        self._done: Final = Bounded[str, None](_MOST_SKIPPED)  # labelled or put off, the latest last
 
     def label(self, visit: Visit) -> Page | Redirect:
         """Record a label, or put a decision off, and show the next one."""
@@ -70,9 +71,7 @@ class Labels:
             if any(not each.is_labelled for each in kept_answers(record_of(visit))):
                 return Redirect("/console/label")  # to the other answer
         with self._lock:
-            self._done[wanted] = None
-            while len(self._done) > _MOST_SKIPPED:
-                del self._done[next(iter(self._done))]
+            self._done.keep(wanted, None)
         return Redirect("/console/label")
 
     def note(self, view: GatewayView, wanted: str) -> None:
@@ -136,7 +135,7 @@ def _item(view: GatewayView, queued: Queued) -> dict[str, object]:
     if decision is None:  # removed since the queue was read
         return {"queued": None}
     found = record(view.ledger, decision)
-    words = found.text if found.text and not found.text.startswith(HASHED) else None
+    words = kept_words(found.text)
     pieces = None
     if words is not None:
         pieces = marked(

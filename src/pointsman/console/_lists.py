@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -11,9 +12,9 @@ from pointsman.console._filters import FILTERS, PERIODS, filter_of, page_after, 
 from pointsman.console._names import names_of
 from pointsman.console._view import GatewayView, Page, Unusable, Visit
 from pointsman.printable import TextTable
-from pointsman.reports.usage import priced
+from pointsman.reports.usage import priced, root_session
 from pointsman.stores.ledger.reading import FIRED, SELECTED, DecisionFilter, DecisionRow
-from pointsman.vocabulary import OF_SUBAGENT, AgentRole, Tier
+from pointsman.vocabulary import AgentRole, Tier
 
 _ROWS: Final = 100
 _MOST_ROWS: Final = 1_000
@@ -38,12 +39,11 @@ def decisions(visit: Visit) -> Page:
         error = mistake
     rows = found.rows if found else ()
     following = page_after(visit.query, found.next) if found and found.next else None
-    here = {key: value for key, value in visit.query if value}
     context = {
         "rows": rows,
         "names": names_of(visit.view.ledger, (row.session for row in rows)),
         "asked": dict(visit.query),
-        "here": here,
+        "here": visit.here,
         "following": following,
         "is_first": not visit.asked("before"),
         "error": error,
@@ -82,22 +82,11 @@ SESSION_FILTERS: Final = (*(each for each in FILTERS if each in {
 }), "before")  # fmt: skip
 
 
-class SessionRow(NamedTuple):
-    """One session with its sub-agents."""
-
-    session: str
-    began: float  # seconds since the epoch
-    ended: float
-    requests: int
-    is_cut: bool  # it has more: only the first were added up
-    project: str  # the name of its folder, else of the program whose project it is; empty: there is none
-    client: str
-    person: str
-    models: tuple[str, ...]
-    tiers: tuple[tuple[Tier, int], ...]  # requests by tier
-    stuck: int
-    downgraded: int
-    cost: float | None  # US dollars; None where none is known
+#: Columns of the table, which are fields of a row.
+_SESSION_COLUMNS: Final = (
+    "session", "began", "ended", "requests", "is_cut", "project", "client", "person", "models", "tiers",
+    "stuck", "downgraded", "cost",
+)  # fmt: skip
 
 
 def sessions(visit: Visit) -> Page:
@@ -112,7 +101,7 @@ def sessions(visit: Visit) -> Page:
     last: DecisionRow | None = None
     is_more = False
     for row in found.rows:
-        name = _root(row)
+        name = root_session(row.session, row.role)
         if name and name not in wanted and len(wanted) == _SHOWN:
             is_more = True
             break
@@ -120,51 +109,43 @@ def sessions(visit: Visit) -> Page:
         last = row
     rows = [_row(view, session) for session in wanted]
     place = (last.at, last.id) if last and (is_more or found.next) else None
-    here = {key: value for key, value in visit.query if value}
     context = {
         "rows": rows,
         "names": names_of(view.ledger, wanted),
         "following": page_after(visit.query, place) if place else None,
         "is_first": not visit.asked("before"),
         "asked": dict(visit.query),
-        "here": here,
+        "here": visit.here,
         "periods": list(PERIODS),
-        "is_filtered": any(name != "before" for name in here),
+        "is_filtered": any(name != "before" for name in visit.here),
     }
-    data = {"sessions": [_plain_session(row) for row in rows], "next": context["following"]}
-    cells = [[_cell(value) for value in _plain_session(row).values()] for row in rows]
-    return Page("sessions.html", context, data, TextTable.of(SessionRow._fields, cells))
+    data = {"sessions": rows, "next": context["following"]}
+    cells = [[_cell(row[name]) for name in _SESSION_COLUMNS] for row in rows]
+    return Page("sessions.html", context, data, TextTable.of(_SESSION_COLUMNS, cells))
 
 
-def _root(row: DecisionRow) -> str:
-    """The session that a row belongs to: a sub-agent's is named after the one that began it."""
-    return row.session.partition(OF_SUBAGENT)[0] if row.role == AgentRole.SUBAGENT else row.session
-
-
-def _row(view: GatewayView, session: str) -> SessionRow:
+def _row(view: GatewayView, session: str) -> dict[str, object]:
+    """One session with its sub-agents; it ``is_cut`` where only the first requests were added up."""
     found: Sequence[DecisionRow] = view.ledger.session(session)
     rows = priced(found[:_MOST], view.config.models)
     first, costs = rows[0], [row.cost for row in rows if row.cost is not None]
-    tiers = ((tier, sum(row.tier == tier for row in rows)) for tier in Tier)
-    return SessionRow(
-        session=session,
-        began=first.at,
-        ended=found[-1].at,
-        requests=len(found),
-        is_cut=len(found) > _MOST,
-        project=first.project_name or (first.client if first.project else ""),
-        client=first.client,
-        person=first.caller,
-        models=tuple(dict.fromkeys(row.model for row in rows if row.model)),
-        tiers=tuple((tier, count) for tier, count in tiers if count),
-        stuck=sum(row.stuck for row in rows),
-        downgraded=sum(row.downgraded for row in rows),
-        cost=sum(costs) if costs else None,
-    )
-
-
-def _plain_session(row: SessionRow) -> dict[str, object]:
-    return {**row._asdict(), "tiers": {str(tier): count for tier, count in row.tiers}}
+    tiers = Counter(row.tier for row in rows)
+    return {
+        "session": session,
+        "began": first.at,  # seconds since the epoch
+        "ended": found[-1].at,
+        "requests": len(found),
+        "is_cut": len(found) > _MOST,
+        # The name of its folder, else of the program whose project it is; empty: there is none.
+        "project": first.project_name or (first.client if first.project else ""),
+        "client": first.client,
+        "person": first.caller,
+        "models": tuple(dict.fromkeys(row.model for row in rows if row.model)),
+        "tiers": {str(tier): tiers[tier] for tier in Tier if tiers[tier]},  # requests
+        "stuck": sum(row.stuck for row in rows),
+        "downgraded": sum(row.downgraded for row in rows),
+        "cost": sum(costs) if costs else None,  # US dollars; None where none is known
+    }
 
 
 def _cell(value: object) -> object:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from pointsman.decision.decision import Decision
-from pointsman.reports.usage import HASHED
+from pointsman.reports.usage import kept_words
 from pointsman.stores.ledger import Search
 
 #: Characters of the first words.
@@ -35,8 +35,8 @@ def name_of(session: str, first: Decision, words: str | None) -> SessionName:
     """
     if not _MADE_UP.search(session):
         return SessionName(session)
-    if words and words.strip() and not words.startswith(HASHED):
-        line = " ".join(words[: 10 * _LONGEST].split())
+    if (kept := kept_words(words)) and kept.strip():
+        line = " ".join(kept[: 10 * _LONGEST].split())
         return SessionName(line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…")
     return SessionName(first.input.client or "session", first.input.arrived_at)
 

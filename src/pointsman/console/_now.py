@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Final
 
 import msgspec
 from starlette.responses import StreamingResponse
@@ -33,22 +33,6 @@ SHOWN: Final = 50
 _READ: Final = 500
 _MINUTE: Final = 60.0
 _HOUR: Final = 3_600.0
-
-
-class Figures(NamedTuple):
-    """The tiles above the list."""
-
-    active: int
-    requests: int  # in the last minute, as the next four
-    tokens: int
-    cost: float
-    unpriced: int  # answers without a known cost
-    stuck: int
-    p50: float | None  # milliseconds of overhead since the start
-    p99: float | None
-    open_circuits: Sequence[str]
-    faults: Mapping[str, str]
-    lost: int  # entries the ledger could not keep
 
 
 def now(visit: Visit) -> Page:
@@ -88,23 +72,25 @@ def _numbers(begin: float, at: float) -> range:
     return range(int(begin), int(at // _MINUTE) + 1)
 
 
-def figures(view: GatewayView) -> Figures:
-    """Return the figures of the last minute; of a shorter time, extrapolated, if there were very many."""
+def figures(view: GatewayView) -> dict[str, object]:
+    """Return the tiles above the list: the last minute, extrapolated where not all of it was read."""
     at = time.time()
     found = summarise(view.ledger, view.config.models, at, period=_MINUTE, most=_READ, sample=0)
     factor = 1.0 if found.is_all else _MINUTE / max(at - found.since, 0.001)
-    return Figures(
-        view.active,
-        round(factor * found.requests),
-        round(factor * sum(each.input + each.output for each in found.minutes)),
-        factor * sum(each.cost for each in found.minutes),
-        round(factor * sum(each.unpriced for each in found.minutes)),
-        round(factor * found.stuck),
-        *view.overhead,
-        sorted(view.open_circuits),
-        view.faults,
-        view.ledger.lost,
-    )
+    p50, p99 = view.overhead  # milliseconds, since the start
+    return {
+        "active": view.active,
+        "requests": round(factor * found.requests),
+        "tokens": round(factor * sum(each.input + each.output for each in found.minutes)),
+        "cost": factor * sum(each.cost for each in found.minutes),
+        "unpriced": round(factor * sum(each.unpriced for each in found.minutes)),  # answers
+        "stuck": round(factor * found.stuck),
+        "p50": p50,
+        "p99": p99,
+        "open_circuits": sorted(view.open_circuits),
+        "faults": view.faults,
+        "lost": view.ledger.lost,  # entries
+    }
 
 
 def client_lines(visit: Visit) -> list[dict[str, object]]:

@@ -18,9 +18,8 @@ from pointsman.console._jobs import Replays
 from pointsman.console._view import GatewayView, Missing, Page, Redirect, Unusable, Visit
 from pointsman.decision.engine import Engine
 from pointsman.errors import ConfigError, PointsmanError
-from pointsman.factory import policy_toml
+from pointsman.factory import build_engine, policy_toml, read_policy_text
 from pointsman.printable import TextTable
-from pointsman.reports import replay_period
 from pointsman.reports.replay import Replayed
 from pointsman.stores.ledger import PolicyUse
 from pointsman.tiers import BUILTIN_PROFILES
@@ -57,10 +56,11 @@ def engine_of(view: GatewayView, text: str, version: str = "") -> Engine:
         kept = view.ledger.policy(version)
         if kept is None:
             raise Unusable(f'the text of policy "{version[:40]}" is not kept')
-        return replay_period.engine_of(kept, place, view.engine.policy)  # what it names was configured once
+        # What it names was configured once.
+        return build_engine(read_policy_text(kept, place, view.engine.policy))
     _check_files(text, place)
     try:
-        return replay_period.engine_of(text, place, view.engine.policy)
+        return build_engine(read_policy_text(text, place, view.engine.policy))
     except ConfigError as error:
         raise _of_text(error, text, place) from None
 
@@ -128,77 +128,74 @@ _COLUMNS: Final = ("decision", "tier_then", "tier_now", "model_then", "model_now
 _VERSIONS: Final = PolicyUse.__struct_fields__
 
 
-class Policies:
-    """The pages about policies, and the replays of one gateway."""
+def replay(visit: Visit, replays: Replays) -> Page | Redirect:
+    """Begin a replay."""
+    text = visit.form.get("policy", "")
+    try:
+        since, until = period_of(replace(visit, query=tuple(visit.form.items())))
+        engine = engine_of(visit.view, text, visit.form.get("version", ""))
+        job = replays.begin(visit.view.ledger, engine, since, until)
+    except PointsmanError as error:
+        return policy(visit, replays, text, error)
+    return Redirect(f"/console/policy/replays/{job}")
 
-    def __init__(self, replays: Replays) -> None:
-        self._replays: Final = replays
 
-    def replay(self, visit: Visit) -> Page | Redirect:
-        """Begin a replay."""
-        text = visit.form.get("policy", "")
-        try:
-            since, until = period_of(replace(visit, query=tuple(visit.form.items())))
-            engine = engine_of(visit.view, text, visit.form.get("version", ""))
-            job = self._replays.begin(visit.view.ledger, engine, since, until)
-        except PointsmanError as error:
-            return self.page(visit, text, error)
-        return Redirect(f"/console/policy/replays/{job}")
+def progress(visit: Visit, replays: Replays) -> Page:
+    """Show the progress of a replay, and its result."""
+    job = replays.get(visit.parts["id"])
+    state = job.state  # before what it found, because the thread of the replay sets the state last
+    found = job.found
+    data = {
+        "state": state,
+        "done": job.done,
+        "total": job.total,
+        "error": job.error,
+        "summary": found.summary if found else None,
+        "changes": found.biggest if found else (),
+    }
+    rows = [_row(line) for line in found.biggest] if found else []
+    return Page(
+        "replay.html", {"job": job, "state": state, "found": found}, data, TextTable.of(_COLUMNS, rows)
+    )
 
-    def progress(self, visit: Visit) -> Page:
-        """Show the progress of a replay, and its result."""
-        job = self._replays.get(visit.parts["id"])
-        state = job.state  # before what it found, because the thread of the replay sets the state last
-        found = job.found
-        data = {
-            "state": state,
-            "done": job.done,
-            "total": job.total,
-            "error": job.error,
-            "summary": found.summary if found else None,
-            "changes": found.biggest if found else (),
-        }
-        rows = [_row(line) for line in found.biggest] if found else []
-        return Page(
-            "replay.html", {"job": job, "state": state, "found": found}, data, TextTable.of(_COLUMNS, rows)
-        )
 
-    def cancel(self, visit: Visit) -> Redirect:
-        """End a replay."""
-        self._replays.cancel(visit.parts["id"])
-        return Redirect(f"/console/policy/replays/{visit.parts['id']}")
+def cancel(visit: Visit, replays: Replays) -> Redirect:
+    """End a replay."""
+    replays.cancel(visit.parts["id"])
+    return Redirect(f"/console/policy/replays/{visit.parts['id']}")
 
-    def page(self, visit: Visit, text: str = "", error: PointsmanError | None = None) -> Page:
-        """Show the policy in force; after a form, its text and why it cannot be used."""
-        view = visit.view
-        written = policy_toml(view.config)
-        versions = view.ledger.policies()
-        asked = visit.asked("version")
-        shown = _text_of(view, asked, written)
-        context = {
-            "engine": view.engine,
-            "tiers": list(_tiers(view.config, view.engine)),
-            "config": view.config,
-            "written": written,
-            "versions": versions,
-            "asked": asked or view.engine.version,
-            "shown": shown,
-            "changes": list(_changes(shown, written)),
-            "periods": list(PERIODS),
-            "choices": version_choices(view),
-            "form": visit.form,
-            "policy_text": text or written,
-            "error": error,
-            "jobs": self._replays.all(),
-        }
-        data = {
-            "policy": asked or view.engine.version,
-            "in_force": view.engine.version,
-            "versions": versions,
-            "toml": shown,
-        }
-        table = TextTable.of(_VERSIONS, [msgspec.structs.astuple(each) for each in versions])
-        return Page("policy.html", context, data, table, 400 if error else 200)
+
+def policy(visit: Visit, replays: Replays, text: str = "", error: PointsmanError | None = None) -> Page:
+    """Show the policy in force; after a form, its text and why it cannot be used."""
+    view = visit.view
+    written = policy_toml(view.config)
+    versions = view.ledger.policies()
+    asked = visit.asked("version")
+    shown = _text_of(view, asked, written)
+    context = {
+        "engine": view.engine,
+        "tiers": list(_tiers(view.config, view.engine)),
+        "config": view.config,
+        "written": written,
+        "versions": versions,
+        "asked": asked or view.engine.version,
+        "shown": shown,
+        "changes": list(_changes(shown, written)),
+        "periods": list(PERIODS),
+        "choices": version_choices(view),
+        "form": visit.form,
+        "policy_text": text or written,
+        "error": error,
+        "jobs": replays.all(),
+    }
+    data = {
+        "policy": asked or view.engine.version,
+        "in_force": view.engine.version,
+        "versions": versions,
+        "toml": shown,
+    }
+    table = TextTable.of(_VERSIONS, [msgspec.structs.astuple(each) for each in versions])
+    return Page("policy.html", context, data, table, 400 if error else 200)
 
 
 def _text_of(view: GatewayView, version: str, written: str) -> str:

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from pointsman.console._filters import newest_records, search
 from pointsman.console._home import Kept
-from pointsman.console._svg import Chart, points_chart
+from pointsman.console._svg import points_chart
 from pointsman.console._view import GatewayView, Page, Visit
 from pointsman.errors import PointsmanError
 from pointsman.learning.picture import Picture, curve_svg
@@ -19,7 +19,6 @@ from pointsman.reports.quality import (
     Curve,
     Drift,
     Observed,
-    Point,
     drift,
     observed,
     read_curve,
@@ -129,11 +128,12 @@ def _drawn(curve: Curve) -> Markup:
     return Markup(curve_svg(picture))  # noqa: S704 - numbers alone
 
 
-def _chart(seen: Observed) -> Chart | None:
+def _chart(seen: Observed) -> Markup | None:
     """Draw the models and the working point where their costs are known."""
-    priced = [point for point in (seen.point, *seen.models) if point and point.cost is not None]
-    return points_chart([_placed(point) for point in priced]) if len(priced) > 1 else None
-
-
-def _placed(point: Point) -> tuple[str, float, float, float, float]:
-    return point.name, point.cost or 0.0, point.score, point.low, point.high
+    points = [
+        (each.name, each.cost, each.score, each.low, each.high)
+        for each in (seen.point, *seen.models)
+        if each and each.cost is not None
+    ]
+    label = "Mean label over the cost of 1,000 answers; the same is in the table below."
+    return points_chart(points, label, "cost of 1,000 answers") if len(points) > 1 else None

@@ -70,7 +70,7 @@ def savings_page(visit: Visit) -> Page:
         "priced": list(models),
         "period": visit.asked("last") or ("" if visit.asked("since") else _USUAL),
         "periods": list(PERIODS),
-        "here": {key: value for key, value in visit.query if value},
+        "here": visit.here,
         "error": error,
         "unsummarized": view.ledger.unsummarized(),
     }

@@ -14,7 +14,7 @@ from pointsman.printable import TextTable
 from pointsman.reports.outcomes import kept_answers
 from pointsman.reports.replay import Replay, Replayed
 from pointsman.reports.savings import usual_baseline
-from pointsman.reports.usage import HASHED, answered, cost, usage
+from pointsman.reports.usage import answered, cost, kept_words, usage
 from pointsman.stores.ledger import Record
 from pointsman.trajectory.step import Step
 from pointsman.vocabulary import ModelSpec, Tier
@@ -180,16 +180,16 @@ def _lines(records: Sequence[Record], view: GatewayView, replayed: Sequence[Repl
             switch = Switch(before, answer.model, lost, _lost(models.get(answer.model), lost))
         yield _Line(
             record,
-            record.text if is_new and record.text and not record.text.startswith(HASHED) else None,
+            kept_words(record.text) if is_new else None,
             next((each.text for each in kept_answers(record) if not each.model), None),
             _called(record, islice(records, number + 1, None)),
-            cost(compared, used) if used else None,
+            cost(compared, used),
             replayed[number] if replayed else None,
             model,
             last.status if last else 0,
             used.input if used else None,
             used.output if used else None,
-            cost(models.get(model), used) if used else None,
+            cost(models.get(model), used),
             switch,
             _follow_up(record.decision),
         )

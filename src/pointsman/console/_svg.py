@@ -1,35 +1,37 @@
-"""Pictures as values that templates turn into SVG: the bar of a score."""
+"""Pictures of the console as SVG: the bar of a score, points over two axes, bars of money."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from markupsafe import Markup, escape
+
+from pointsman.console._render import amount, clock, plural, visible
 from pointsman.vocabulary import Tier
 
-#: Width of a picture in its own units; the page scales it.
+#: Width of the bar of a score in its own units; the page scales it.
 WIDTH: Final = 1_000
+#: Width from which on a part of it has room for the name of its tier.
+_NAMED_FROM: Final = 110
 
 
-class Segment(NamedTuple):
-    """One tier's part of the bar."""
-
-    tier: Tier
-    x: float
-    width: float
+def _svg(kind: str, box: str, label: str, parts: Iterable[str], role: str = "img") -> Markup:
+    """Return a picture of parts in which each text is escaped."""
+    head = f'<svg class="{kind}" viewBox="{box}" role="{role}" aria-label="{escape(label)}">'
+    return Markup("\n".join([head, *parts, "</svg>\n"]))  # noqa: S704 - see above
 
 
-class Bar(NamedTuple):
-    """A score among the boundaries of the tiers."""
-
-    segments: tuple[Segment, ...]
-    marks: tuple[tuple[float, str], ...]  # place and value of each boundary
-    score: float  # place
-    label: str
-    anchor: str  # where the label begins, as SVG names it
+def _text(x: float, y: float, text: str, anchor: str = "middle", kind: str = "", more: str = "") -> str:
+    named = f'class="{kind}" ' if kind else ""
+    return f'<text {named}x="{x}" y="{y}" text-anchor="{anchor}"{more}>{escape(visible(text))}</text>'
 
 
-def score_bar(score: float, boundaries: Sequence[float]) -> Bar:
+def _rail(left: float, right: float, y: float) -> str:
+    return f'<line class="rail" x1="{left}" x2="{right}" y1="{y}" y2="{y}"></line>'
+
+
+def score_bar(score: float, boundaries: Sequence[float], name: str) -> Markup:
     """Place a score on a bar that shows all boundaries, with room on both sides."""
     ends = [*boundaries, score]
     room = max((max(ends) - min(ends)) * 0.15, 0.02)
@@ -39,68 +41,67 @@ def score_bar(score: float, boundaries: Sequence[float]) -> Bar:
         return round((value - low) / (high - low) * WIDTH, 1)
 
     edges = [0.0, *map(place, boundaries), float(WIDTH)]
-    segments = tuple(
-        Segment(tier, left, round(right - left, 1))
-        for tier, left, right in zip(Tier, edges, edges[1:], strict=False)
-    )
+    parts: list[str] = []
+    for tier, left, right in zip(Tier, edges, edges[1:], strict=False):
+        width = round(right - left, 1)
+        kind = f"fill t-{tier.lower()}"
+        parts.append(f'<rect class="{kind}" x="{left}" y="30" width="{width}" height="18"></rect>')
+        parts += [_text(left + width / 2, 86, tier, kind="name")] if width > _NAMED_FROM else []
+    for value in boundaries:
+        x = place(value)
+        line = f'<line class="edge" x1="{x}" x2="{x}" y1="26" y2="52"></line>'
+        parts.append(line + _text(x, 67, f"{value:g}"))
     at = place(score)
     anchor = "start" if at < WIDTH * 0.1 else "end" if at > WIDTH * 0.9 else "middle"
-    marks = tuple((place(value), f"{value:g}") for value in boundaries)
-    return Bar(segments, marks, at, f"{score:.3f}", anchor)
+    parts.append(f'<path class="needle" d="M{at} 52 V26 l-7 -8 h14 l-7 8"></path>')
+    parts.append(_text(at, 13, f"{score:.3f}", anchor, "score"))
+    told = ", ".join(f"{value:g}" for value in boundaries)
+    return _svg("bar", f"0 0 {WIDTH} 92", f"{name}: score {score:.3f}; boundaries {told}", parts)
 
 
-class Dot(NamedTuple):
-    """A point with its interval, in the units of the picture."""
-
-    name: str  # empty: the working point
-    x: float
-    y: float
-    top: float
-    bottom: float
-    label_y: float
-
-
-class Chart(NamedTuple):
-    """Points over two axes."""
-
-    dots: tuple[Dot, ...]
-    across: tuple[tuple[float, str], ...]  # ticks
-    up: tuple[tuple[float, str], ...]
-    left: float = 60.0
-    right: float = 700.0
-    above: float = 30.0
-    below: float = 260.0
-
-
+#: Edges of the points, in the units of their picture.
+_LEFT, _RIGHT, _ABOVE, _BELOW = 60.0, 700.0, 30.0, 260.0
 _TICKS: Final = 5
-#: Width of a name and height of its line, in the units of the picture.
+#: Width of a name and height of its line.
 _LABEL: Final = 90
 _LINE: Final = 22
 
 
-def points_chart(points: Sequence[tuple[str, float, float, float, float]]) -> Chart:
-    """Place points of a name, a cost and a score with its interval; scores go from 0 to 1."""
-    frame = Chart((), (), ())
+def points_chart(points: Sequence[tuple[str, float, float, float, float]], label: str, axis: str) -> Markup:
+    """Place points of a name, a cost and a score with its interval; scores go from 0 to 1.
+
+    The point without a name is the working point.
+    """
     most = max(cost for _, cost, _, _, _ in points) * 1.1 or 1.0
 
     def x(cost: float) -> float:
-        return round(frame.left + cost / most * (frame.right - frame.left), 1)
+        return round(_LEFT + cost / most * (_RIGHT - _LEFT), 1)
 
     def y(score: float) -> float:
-        return round(frame.below - score * (frame.below - frame.above), 1)
+        return round(_BELOW - score * (_BELOW - _ABOVE), 1)
 
-    dots: list[Dot] = []
-    for name, cost, score, low, high in points:
-        label = y(high) - 7
-        while any(abs(each.x - x(cost)) < _LABEL and abs(each.label_y - label) < _LINE for each in dots):
-            label -= _LINE  # above the name that is there
-        dots.append(Dot(name, x(cost), y(score), y(high), y(low), label))
     steps = [step / (_TICKS - 1) for step in range(_TICKS)]
-    return frame._replace(
-        dots=tuple(dots),
-        across=tuple((x(most * step), f"{most * step:.3g}") for step in steps),
-        up=tuple((y(step), f"{step:g}") for step in steps),
-    )
+    parts = [
+        *(
+            _rail(_LEFT, _RIGHT, y(step)) + _text(_LEFT - 8, y(step) + 4, f"{step:g}", "end")
+            for step in steps
+        ),
+        *(_text(x(most * step), _BELOW + 18, f"{most * step:.3g}") for step in steps),
+        _text((_LEFT + _RIGHT) / 2, _BELOW + 36, axis, kind="axis"),
+    ]
+    named: list[tuple[float, float]] = []
+    for name, cost, score, low, high in points:
+        across, up, height = x(cost), y(score), y(high) - 7
+        while any(abs(left - across) < _LABEL and abs(above - height) < _LINE for left, above in named):
+            height -= _LINE  # above the name that is there
+        named.append((across, height))
+        line = f'<line x1="{across}" x2="{across}" y1="{y(high)}" y2="{y(low)}"></line>'
+        dot = f'<circle cx="{across}" cy="{up}" r="5"></circle>'
+        diamond = f'<path d="M{across} {up - 8} l8 8 l-8 8 l-8 -8 Z"></path>'
+        mark = dot if name else diamond
+        kind = "dot" if name else "dot now"
+        parts.append(f'<g class="{kind}">{line}{mark}{_text(across, height, name or "working point")}</g>')
+    return _svg("chart", "0 0 760 300", label, parts)
 
 
 class Money(NamedTuple):
@@ -112,49 +113,48 @@ class Money(NamedTuple):
     requests: int
 
 
-class MoneyBar(NamedTuple):
-    """One hour or day, in the units of the picture."""
-
-    of: Money
-    x: float
-    paid_y: float
-    paid_height: float
-    saved_y: float
-    saved_height: float
-    is_named: bool  # its time is written below it
-
-
-class MoneyBars(NamedTuple):
-    """Bars of costs with the savings above: together the cost of the baseline."""
-
-    bars: tuple[MoneyBar, ...]
-    up: tuple[tuple[float, float], ...]  # ticks: place and US dollars
-    bar_width: float
-    form: str  # of the times: "hour", "date"
-    width: float = 760.0
-    left: float = 84.0
-    top: float = 12.0
-    below: float = 176.0
-
-
+#: Edges of the bars of money, in the units of their picture.
+_WIDE, _FROM, _TOP, _FLOOR = 760.0, 84.0, 12.0, 176.0
 #: Times below the bars at most.
 _NAMED: Final = 8
 
 
-def money_bars(periods: Sequence[Money], form: str) -> MoneyBars:
-    """Place hours or days side by side."""
-    frame = MoneyBars((), (), 0.0, form)
+def money_bars(periods: Sequence[Money], form: str) -> Markup:
+    """Draw costs with the savings above, together the cost of the baseline, side by side.
+
+    Args:
+        periods: Hours or days.
+        form: "hour" or "date". An hour is a link to why it cost more or less than the one before.
+    """
     most = max((each.paid + max(each.saved, 0.0) for each in periods), default=0.0) or 1.0
-    step = (frame.width - frame.left) / max(len(periods), 1)
-    tall = frame.below - frame.top
-    every = -(-len(periods) // _NAMED)
-    bars: list[MoneyBar] = []
+    step, tall = (_WIDE - _FROM) / max(len(periods), 1), _FLOOR - _TOP
+    width, every = round(max(step * 0.72, 1.0), 1), -(-len(periods) // _NAMED)
+    ticks = ((round(_FLOOR - tall * half / 2, 1), most * half / 2) for half in range(3))
+    parts = [_rail(_FROM, _WIDE, y) + _text(_FROM - 8, y + 4, amount(value), "end") for y, value in ticks]
     for number, of in enumerate(periods):
-        paid, saved = of.paid / most * tall, max(of.saved, 0.0) / most * tall
-        top = frame.below - paid
-        places = (frame.left + number * step, top, paid, top - saved, saved)
-        is_named = (len(periods) - 1 - number) % every == 0
-        x, paid_y, paid_height, saved_y, saved_height = (round(each, 1) for each in places)
-        bars.append(MoneyBar(of, x, paid_y, paid_height, saved_y, saved_height, is_named))
-    ticks = tuple((round(frame.below - tall * step / 2, 1), most * step / 2) for step in range(3))
-    return frame._replace(bars=tuple(bars), up=ticks, bar_width=round(max(step * 0.72, 1.0), 1))
+        x = round(_FROM + number * step, 1)
+        parts += _money_bar(of, form, x, width, tall / most)
+        if (len(periods) - 1 - number) % every == 0:
+            at = f' data-at="{of.at}"' if form == "hour" else ""
+            parts.append(_text(x + width / 2, 194, clock(of.at, form), kind="axis", more=at))
+    role, by = ("group", "by the hour") if form == "hour" else ("img", "by day")
+    label = f"Paid and saved, {by}; each bar has its figures as a title."
+    return _svg("chart money-bars", f"0 0 {_WIDE} 200", label, parts, role)
+
+
+def _money_bar(of: Money, form: str, x: float, width: float, unit: float) -> Iterator[str]:
+    paid, saved = of.paid * unit, max(of.saved, 0.0) * unit
+    shown = (
+        ("room", _TOP, _FLOOR - _TOP),
+        ("saved", round(_FLOOR - paid - saved, 1), round(saved, 1)),
+        ("paid", round(_FLOOR - paid, 1), round(paid, 1)),
+    )
+    bars = "".join(
+        f'<rect class="{kind}" x="{x}" y="{y}" width="{width}" height="{height}"></rect>'
+        for kind, y, height in shown
+    )
+    money = f"paid {amount(of.paid)}, saved {amount(of.saved)}"
+    said = f"{clock(of.at, form)}: {money}, {plural(of.requests, 'request')}"
+    group = f'<g class="bar-of"><title>{said}</title>\n{bars}</g>'
+    is_link = form == "hour" and of.requests
+    yield f'<a href="/console/change?to={int(of.at)}" aria-label="{said}">{group}</a>' if is_link else group

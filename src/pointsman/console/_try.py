@@ -74,7 +74,7 @@ def _shown(explained: Explained, text: str, wire: WireFormat) -> dict[str, objec
         "explained": explained,
         "decision": decision,
         "pieces": marked(explained.words.text, tier.contributions),
-        "bar": score_bar(decision.tier.score, tier.boundaries) if decision.tier else None,
+        "bar": score_bar(decision.tier.score, tier.boundaries, "Score") if decision.tier else None,
         "selection": list(describe_selection(decision.capabilities)) if decision.capabilities else [],
         "test_case": _test_case(explained, text, wire),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 from pointsman.access import Access
@@ -56,6 +57,24 @@ class Visit:
     parts: Mapping[str, str] = field(default_factory=dict)  # of the path, by name
     query: Sequence[tuple[str, str]] = ()
     form: Mapping[str, str] = field(default_factory=dict)  # empty unless posted
+
+    @property
+    def here(self) -> dict[str, str]:
+        """The query parameters that are set."""
+        return {key: value for key, value in self.query if value}
+
+    def config_file(self, what: str) -> Path:
+        """Return the file of the configuration, to write something to.
+
+        Raises:
+            Unusable: there is none, as in the demo.
+        """
+        if not self.view.config.source:
+            raise Unusable(
+                f"this gateway has no configuration file to write a {what} to",
+                hint="start it with --config; pointsman config init writes one",
+            )
+        return Path(self.view.config.source)
 
     def asked(self, name: str) -> str:
         """Return the first value of a query parameter, stripped; empty without one."""

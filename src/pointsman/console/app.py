@@ -18,9 +18,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from pointsman.console import _decision, _lists, _now, _quality, _savings, _session, _try
+from pointsman.console import _decision, _home, _lists, _now, _policy, _quality, _savings, _session, _try
 from pointsman.console._filters import FILTERS, PERIOD
-from pointsman.console._home import Changes, Home, Kept
+from pointsman.console._home import Kept
 from pointsman.console._jobs import Fits, Replays
 from pointsman.console._keys import keys_page, make_key
 from pointsman.console._label import Labels
@@ -35,7 +35,6 @@ from pointsman.console._login import (
     read_form,
 )
 from pointsman.console._now import Live
-from pointsman.console._policy import Policies
 from pointsman.console._render import STATIC, render
 from pointsman.console._view import GatewayView, Missing, Page, Redirect, Visit
 from pointsman.errors import Overloaded, PointsmanError, Unauthorized
@@ -111,20 +110,20 @@ class Console:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _routes(self) -> list[Route]:
-        labels, policies, fits = Labels(self._fits), Policies(self._replays), self._fits
-        home = Home().page
+        labels, fits, replays = Labels(self._fits), self._fits, self._replays
+        home = partial(_home.home, kept=Kept())
         pages: dict[str, Handler] = {
             "": home,
             "/now": _now.now,
-            "/change": Changes().page,
+            "/change": partial(_home.changes, kept=Kept()),
             "/decisions": _lists.decisions,
             "/decisions/{id}": _decision.decision,
             "/sessions": _lists.sessions,
             "/sessions/{id:path}": _session.session,
             "/savings": _savings.savings_page,
             "/quality": partial(_quality.quality, kept=Kept()),
-            "/policy": policies.page,
-            "/policy/replays/{id}": policies.progress,
+            "/policy": partial(_policy.policy, replays=replays),
+            "/policy/replays/{id}": partial(_policy.progress, replays=replays),
             "/label": labels.page,
             "/fits/{id}": fits.page,
             "/try": _try.try_it,
@@ -133,8 +132,8 @@ class Console:
         changes: dict[str, Handler] = {
             "/decisions/{id}/outcome": partial(_decision.set_outcome, note=labels.note),
             "/decisions/{id}/again": _decision.decide_again,
-            "/policy/replay": policies.replay,
-            "/policy/replays/{id}/cancel": policies.cancel,
+            "/policy/replay": partial(_policy.replay, replays=replays),
+            "/policy/replays/{id}/cancel": partial(_policy.cancel, replays=replays),
             "/label/{id}": labels.label,
             "/fits": fits.begin,
             "/keys": make_key,

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import sqrt
 from typing import Final
 
-__all__ = ["Z", "difference_of_shares", "margin_score", "paired_interval", "wilson"]
+__all__ = ["Interval", "Z", "difference_of_shares", "margin_score", "paired_interval", "wilson"]
 
 #: Two-sided 95 %.
 Z: Final = 1.959963984540054
 #: Halvings of an interval of width 2: to less than 1e-9.
 _HALVINGS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A value and its 95 % interval, as a rule the middle of its bootstrap; NaN where nothing is defined."""
+
+    value: float
+    low: float
+    high: float
 
 
 def difference_of_shares(hits: float, total: int, other_hits: float, other_total: int) -> tuple[float, float]:

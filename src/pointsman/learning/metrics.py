@@ -23,6 +23,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pointsman.learning.intervals import Interval
+
 __all__ = [
     "RESAMPLES",
     "Curve",
@@ -48,15 +50,6 @@ BINS: Final = 15
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A value and its 95 % interval, as a rule the middle of its bootstrap; NaN where nothing is defined."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)

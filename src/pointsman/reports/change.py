@@ -29,9 +29,6 @@ _FACTORS: Final[tuple[Factor, ...]] = (
 #: What is paid beside answers.
 _BESIDE: Final = "beside the answers"
 
-#: A figure of each factor from the one side or the other: whether it is that of the later one.
-_Choice = Mapping[Factor, bool]
-
 
 class ModelUse(NamedTuple):
     """Usage of one model in a period, and its prices."""

@@ -15,6 +15,7 @@ from pointsman.guidance import Arm, Mode
 from pointsman.guidance.memory import Followed
 from pointsman.learning.intervals import difference_of_shares
 from pointsman.printable import Block, Column, TextTable
+from pointsman.reports.outcomes import IMPLICIT
 from pointsman.stores.ledger import Outcome, Record
 
 __all__ = [
@@ -60,11 +61,10 @@ class Effect:
     high: float
     of_scores: bool  # a difference above zero is good; of streaks, one below zero is
 
-    @classmethod
-    def between(cls, treated: EffectSide, control: EffectSide, *, of_scores: bool) -> Effect:
-        """Compare two sides."""
-        low, high = difference_of_shares(treated.total, treated.counted, control.total, control.counted)
-        return cls(treated, control, treated.mean - control.mean, low, high, of_scores)
+    @property
+    def sides(self) -> dict[str, EffectSide]:
+        """Both sides as lines for a person name them."""
+        return {"guidance given": self.treated, "guidance withheld": self.control}
 
     @property
     def enough(self) -> bool:
@@ -92,11 +92,16 @@ def compare(rows: Iterable[Followed]) -> Effect:
     first: dict[str, Followed] = {}
     for row in rows:
         first.setdefault(row.session, row)
-    treated, control = (
-        EffectSide(len(side), len(side), sum(row.continued for row in side))
-        for side in ([row for row in first.values() if row.arm is arm] for arm in (Arm.TREATED, Arm.CONTROL))
-    )
-    return Effect.between(treated, control, of_scores=False)
+    return _between([(row.arm, row.continued) for row in first.values()], of_scores=False)
+
+
+def _between(counts: Sequence[tuple[Arm, float | None]], *, of_scores: bool) -> Effect:
+    """Compare what is counted of the sessions of two sides; None: it is not counted."""
+    sides = ([value for side, value in counts if side is arm] for arm in (Arm.TREATED, Arm.CONTROL))
+    known = [(len(side), [value for value in side if value is not None]) for side in sides]
+    treated, control = (EffectSide(sessions, len(values), sum(values)) for sessions, values in known)
+    low, high = difference_of_shares(treated.total, treated.counted, control.total, control.counted)
+    return Effect(treated, control, treated.mean - control.mean, low, high, of_scores)
 
 
 def followed_in(decisions: Iterable[Decision]) -> Iterator[Followed]:
@@ -135,19 +140,13 @@ def compare_endings(rows: Sequence[Ended]) -> Effect:
     A score between 0 and 1 varies at most as a yes-or-no of the same mean does: the interval of a difference
     of shares is wide enough for it.
     """
-    treated, control = (
-        EffectSide(len(side), len(scores), sum(scores))
-        for side in ([row for row in rows if row.arm is arm] for arm in (Arm.TREATED, Arm.CONTROL))
-        for scores in ([row.score for row in side if row.score is not None],)
-    )
-    return Effect.between(treated, control, of_scores=True)
+    return _between([(row.arm, row.score) for row in rows], of_scores=True)
 
 
 # How sessions ended in which a hint was due, from what a ledger holds of outcomes.
 
-_IMPLICIT: Final = "implicit:"
 #: Guidance itself may raise the tier, on one side only: that is no sign of how a session went.
-_OF_GUIDANCE: Final = "implicit:escalation"
+_OF_GUIDANCE: Final = f"{IMPLICIT}escalation"
 
 
 @dataclass(slots=True)
@@ -176,7 +175,7 @@ def endings(records: Iterable[Record]) -> Endings:
     derived = False
     for record in records:
         guidance, name = record.decision.guidance, record.decision.input.session
-        derived = derived or any(outcome.source.startswith(_IMPLICIT) for outcome in record.outcomes)
+        derived = derived or any(outcome.source.startswith(IMPLICIT) for outcome in record.outcomes)
         if name not in sessions and guidance and guidance.firings and guidance.mode is Mode.ON:
             sessions[name] = _Session(guidance.arm, record.decision.input.client)
         if name in sessions:
@@ -191,7 +190,7 @@ def endings(records: Iterable[Record]) -> Endings:
 
 def _add(session: _Session, outcomes: Iterable[Outcome]) -> None:
     for outcome in outcomes:
-        if outcome.source.startswith(_IMPLICIT):
+        if outcome.source.startswith(IMPLICIT):
             session.signs += outcome.source != _OF_GUIDANCE and outcome.score == 0.0
         elif outcome.score is not None and not outcome.model:
             session.scores.append(outcome.score)
@@ -282,20 +281,18 @@ def _classifier_table(rows: Iterable[Followed]) -> TextTable:
     for row in rows:
         sides = counts.setdefault(row.classifier, {Arm.TREATED: [], Arm.CONTROL: []})
         sides[row.arm].append(row.continued)
-    found = []
-    for classifier, sides in sorted(counts.items()):
-        given, control = sides[Arm.TREATED], sides[Arm.CONTROL]
-        numbers = (len(given), sum(given), len(control), sum(control))
-        found.append((classifier, *numbers))
+    found = [
+        (classifier, *(figure for side in sides.values() for figure in (len(side), sum(side))))
+        for classifier, sides in sorted(counts.items())
+    ]
     return TextTable(_FIRED, found)
 
 
 def _effect_lines(effect: Effect) -> list[str]:
     """The comparison, by each session's first intervention."""
-    sides = (("guidance given", effect.treated), ("guidance withheld", effect.control))
     lines = [
         f"{name}: {side.sessions} sessions, the streak went on in {side.total} ({side.mean:.0%})"
-        for name, side in sides
+        for name, side in effect.sides.items()
     ]
     if effect.enough:
         lines.append(
@@ -309,7 +306,7 @@ def _ending_lines(effects: Mapping[str, Effect]) -> Iterator[str]:
     for name, effect in effects.items():
         yield ""
         yield f"{_ENDED[name]}:"
-        for label, side in (("guidance given", effect.treated), ("guidance withheld", effect.control)):
+        for label, side in effect.sides.items():
             yield f"{label}: {side.mean:.2f} in {side.counted} of {side.sessions} sessions"
         if effect.enough:
             interval = f"95 % interval {effect.low:+.2f} to {effect.high:+.2f}"

@@ -19,7 +19,7 @@ from pointsman.errors import PointsmanError
 from pointsman.learning.intervals import wilson
 from pointsman.prices import dollars
 from pointsman.reports.outcomes import IMPLICIT, JUDGE
-from pointsman.reports.usage import HASHED, answered
+from pointsman.reports.usage import answered, kept_words
 from pointsman.stores.ledger import Outcome, Record, ShadowAnswer
 from pointsman.vocabulary import Prompt
 
@@ -157,9 +157,10 @@ def pairs_in(
         if served is None or any(outcome.source == JUDGE + judge for outcome in record.outcomes):
             continue
         for shadow in record.shadows:
-            if not isinstance(shadow, ShadowAnswer) or not _has_text(
-                record.text, shadow.text, shadow.beside_text
-            ):
+            if not isinstance(shadow, ShadowAnswer):
+                continue
+            task, answer, other = map(kept_words, (record.text, shadow.beside_text, shadow.text))
+            if not (task and answer and other):
                 continue
             if judge in {served.model, shadow.model}:
                 raise PointsmanError(
@@ -168,18 +169,14 @@ def pairs_in(
                 )
             yield Pair(
                 record.decision.id,
-                (record.text or "")[:_LONGEST],
-                (shadow.beside_text or "")[:_LONGEST],
-                (shadow.text or "")[:_LONGEST],
+                task[:_LONGEST],
+                answer[:_LONGEST],
+                other[:_LONGEST],
                 served.model,
                 shadow.model,
                 _preference(record.outcomes, shadow.model),
                 kind_of(record) if kind_of else "",
             )
-
-
-def _has_text(*texts: str | None) -> bool:
-    return all(text and not text.startswith(HASHED) for text in texts)
 
 
 def _preference(outcomes: Iterable[Outcome], shadow: str) -> float | None:

@@ -15,11 +15,11 @@ from pointsman.decision.decision import Decision
 from pointsman.learning.datasets import LEAST_FOR_POLICY, LEAST_FOR_TIERS
 from pointsman.learning.intervals import margin_score, paired_interval
 from pointsman.reports.outcomes import IMPLICIT, JUDGE, Scored, kept_answers, prompts, scored, scores_of
-from pointsman.reports.usage import answered
+from pointsman.reports.usage import answer_costs, answered, root_session
 from pointsman.stores.ledger import DecisionFilter, Record, Search
 from pointsman.stores.ledger.export import record
 from pointsman.tiers.ngrams import ngram_key
-from pointsman.vocabulary import OF_SUBAGENT, AgentRole, ModelSpec, Stage
+from pointsman.vocabulary import AgentRole, ModelSpec, Stage
 
 __all__ = [
     "LEVEL",
@@ -70,7 +70,7 @@ def queue(records: Iterable[Record]) -> list[Queued]:
     for each in records:
         asked = each.decision.input
         open_answers = [answer for answer in kept_answers(each) if not answer.is_labelled]
-        if not open_answers and any(not outcome.source.startswith("implicit:") for outcome in each.outcomes):
+        if not open_answers and any(not outcome.source.startswith(IMPLICIT) for outcome in each.outcomes):
             judged.add((asked.session, asked.user_message or each.decision.id))
         if (
             (each.outcomes and not open_answers)
@@ -239,13 +239,13 @@ def good_enough(records: Iterable[Record], models: Mapping[str, ModelSpec]) -> G
         records: Of which the outcomes are read; pairs scored at the same time in this order.
         models: With their prices.
     """
-    costs = {name: spec.cost(1_000, 0, 1_000) for name, spec in models.items() if spec.is_priced}
+    costs = answer_costs(models)
     found = [_Turn.of(record, costs) for record in records if len(record.outcomes) > 1]
     seen = Counter(pair for turn in found for pair in combinations(sorted(turn.said), 2))
     if not seen:
         return GoodEnough("not known yet", left_out=sum(len(turn.scored) > 1 for turn in found))
     (pair, _), *_ = sorted(seen.items(), key=lambda each: (-each[1], each[0]))
-    cheap, strong = sorted(pair, key=lambda name: (costs[name] or 0.0, name))
+    cheap, strong = sorted(pair, key=lambda name: (costs[name], name))
     both = [turn for turn in found if turn.said.keys() >= {cheap, strong}]
     first: dict[tuple[str, str], float] = {}
     for turn in sorted(both, key=lambda turn: turn.at):
@@ -275,10 +275,8 @@ class _Turn(NamedTuple):
             if each.score is not None:
                 first[each.model] = min(each.at, first.get(each.model, each.at))
         asked = record.decision.input
-        is_subagent = asked.role is AgentRole.SUBAGENT
-        session = asked.session.partition(OF_SUBAGENT)[0] if is_subagent else asked.session
         return cls(
-            (asked.caller, session or record.decision.id),
+            (asked.caller, root_session(asked.session, asked.role) or record.decision.id),
             {name: score for name, score in scores.items() if name in priced},
             frozenset(name for name, _ in scores_of(record) if name in priced),
             max(first.values(), default=0.0),

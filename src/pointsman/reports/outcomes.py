@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pointsman.model_choice.chains import chances_of
-from pointsman.reports.usage import HASHED, answered
+from pointsman.reports.usage import answered, kept_words
 from pointsman.sampling import draw
 from pointsman.stores.ledger import Outcome, Record, ShadowAnswer
 from pointsman.stores.ledger.outcome_reports import CALLER
@@ -133,7 +133,7 @@ class _Session:
         return longest >= STREAK
 
     def _against(self, record: Record, sign: str, at: float, *, score: float = 0.0) -> Iterator[Outcome]:
-        decision, source = record.decision.id, f"implicit:{sign}"
+        decision, source = record.decision.id, f"{IMPLICIT}{sign}"
         if (decision, source) not in self._said:
             self._said.add((decision, source))
             yield Outcome(decision=decision, score=score, label=sign, source=source, at=at)
@@ -205,11 +205,11 @@ def scored(record: Record, *, callers: bool = True) -> Scored | None:
         record: Of one turn.
         callers: Whether the outcomes count that ordinary callers posted, where keys have roles.
     """
-    text = record.text
     if not callers:
         kept = tuple(outcome for outcome in record.outcomes if not outcome.source.startswith(CALLER))
         record = msgspec.structs.replace(record, outcomes=kept)
-    scores = dict(scores_of(record)) if text and not text.startswith(HASHED) else {}
+    text = kept_words(record.text)
+    scores = dict(scores_of(record)) if text else {}
     if not text or not scores:
         return None
     seen = record.decision.domains
@@ -324,12 +324,12 @@ def kept_answers(record: Record) -> tuple[KeptAnswer, ...]:
     for shadow in record.shadows:
         if not isinstance(shadow, ShadowAnswer) or shadow.error or served is None:
             continue
-        texts = (shadow.beside_text, shadow.text)
-        if all(text and not text.startswith(HASHED) for text in texts):
+        answer, other = kept_words(shadow.beside_text), kept_words(shadow.text)
+        if answer and other:
             said = {outcome.model for outcome in record.outcomes if not outcome.source.startswith(IMPLICIT)}
             both = (
-                KeptAnswer("", texts[0] or "", bool(said & {"", served.model})),
-                KeptAnswer(shadow.model, texts[1] or "", shadow.model in said),
+                KeptAnswer("", answer, bool(said & {"", served.model})),
+                KeptAnswer(shadow.model, other, shadow.model in said),
             )
             return both if draw("kept answers", record.decision.id) < 0.5 else both[::-1]
     return ()

@@ -15,7 +15,7 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import PointsmanError
-from pointsman.learning.intervals import Z
+from pointsman.learning.intervals import Interval, Z
 from pointsman.prices import dollars
 from pointsman.printable import Block, Column, TextTable
 from pointsman.stores.ledger import Record
@@ -30,35 +30,12 @@ __all__ = [
     "Observed",
     "Point",
     "PolicySavings",
-    "RouterQuality",
     "Shift",
-    "WithInterval",
     "drift",
     "observed",
     "read_curve",
     "router_quality",
 ]
-
-
-class RouterQuality(msgspec.Struct, frozen=True):
-    """What held-out prompts showed of a learned router. Values are APGR, bounds 95 % intervals."""
-
-    rows: int  # prompts it was trained on
-    apgr: float
-    low: float
-    high: float
-    against: dict[str, tuple[float, float, float]]  # ranker -> learned router minus ranker, with interval
-    improves: bool
-    refused: str  # why no improvement is claimed; empty where one is
-    calibration: dict[str, float]  # expected calibration error: "weak", "strong"
-
-
-class WithInterval(msgspec.Struct, frozen=True):
-    """A value with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 class PolicySavings(msgspec.Struct, frozen=True):
@@ -68,9 +45,9 @@ class PolicySavings(msgspec.Struct, frozen=True):
     """
 
     prompts: int
-    success_minus_strong: WithInterval
-    cost: WithInterval
-    saved_beyond_coin: WithInterval
+    success_minus_strong: Interval
+    cost: Interval
+    saved_beyond_coin: Interval
 
     @property
     def missing(self) -> int | None:
@@ -110,7 +87,7 @@ class CurvePoint(msgspec.Struct, frozen=True):
     """Costs of 1,000 prompts, and the share of the best model's quality that is retained."""
 
     cost: float
-    kept: WithInterval
+    kept: Interval
     savings: PolicySavings | None = None  # of the working point; None in a file of an earlier version
 
 
@@ -125,8 +102,8 @@ class Curve(msgspec.Struct, frozen=True):
 _curve = msgspec.json.Decoder(Curve).decode
 
 
-def router_quality(router: LearnedRouter) -> RouterQuality:
-    """Return the shown results of a learned router, and the reason for no larger claim."""
+def router_quality(router: LearnedRouter) -> dict[str, object]:
+    """Return the claim of a learned router as plain values, why it is no larger, and calibration errors."""
     claim = router.claim
     unproven = [
         f"{name} {more:+.3f} ({low:+.3f} .. {high:+.3f})"
@@ -134,16 +111,11 @@ def router_quality(router: LearnedRouter) -> RouterQuality:
         if low <= 0
     ]
     refused = "" if claim.improves else f"an interval reaches below zero: {'; '.join(unproven)}"
-    return RouterQuality(
-        rows=claim.rows,
-        apgr=claim.apgr,
-        low=claim.low,
-        high=claim.high,
-        against=claim.against,
-        improves=claim.improves,
-        refused=refused,
-        calibration={"weak": router.weak_calibration.error, "strong": router.strong_calibration.error},
-    )
+    return {
+        **{name: getattr(claim, name) for name in ("rows", "apgr", "low", "high", "against", "improves")},
+        "refused": refused,
+        "calibration": {"weak": router.weak_calibration.error, "strong": router.strong_calibration.error},
+    }
 
 
 def read_curve(file: Path) -> Curve:

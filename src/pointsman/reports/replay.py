@@ -21,11 +21,22 @@ from pointsman.decision.memory import Memory
 from pointsman.drivers import drive
 from pointsman.errors import UnknownModel
 from pointsman.prices import dollars
-from pointsman.reports.usage import HASHED, PRICED, Usage, answered, cost, usage
+from pointsman.reports.usage import PRICED, Usage, answered, cost, kept_words, usage
 from pointsman.stores.ledger import Attempt, Record
 from pointsman.vocabulary import ModelSpec
 
-__all__ = ["Cache", "Replay", "Replayed", "SessionState", "Side", "Source", "Summary", "costs", "served"]
+__all__ = [
+    "Cache",
+    "Replay",
+    "Replayed",
+    "SessionState",
+    "Side",
+    "Source",
+    "Summary",
+    "costs",
+    "differences",
+    "served",
+]
 
 
 class Source(StrEnum):
@@ -130,9 +141,14 @@ class Replay:
         return _explained(line, then, now)
 
 
+def differences(then: Verdict, now: Verdict, parts: Iterable[str]) -> str:
+    """Say what both policies decided where they differ."""
+    return ", ".join(f"{part} {getattr(then, part) or '-'} -> {getattr(now, part) or '-'}" for part in parts)
+
+
 def _words(record: Record) -> tuple[str | None, Source]:
-    text = record.text
-    if not text or text.startswith(HASHED):
+    text = kept_words(record.text)
+    if text is None:
         return None, Source.SIGNALS
     whole = len(text) == record.decision.input.characters
     return text, Source.WORDS if whole else Source.ALTERED
@@ -163,7 +179,7 @@ def _cache(before: SessionState, served: str, would: str) -> Cache:
     return Cache.KEPT if stays else Cache.LOST
 
 
-def _cost(models: Mapping[str, ModelSpec], model: str, used: Usage) -> float | None:
+def _cost(models: Mapping[str, ModelSpec], model: str, used: Usage | None) -> float | None:
     paid = cost(models.get(model), used)
     return None if paid is None else round(paid, PRICED)
 
@@ -185,9 +201,7 @@ def _explained(line: Replayed, then: Decision, now: Decision) -> Replayed:
 def _refused(
     then: Decision, attempts: Sequence[Attempt], models: Mapping[str, ModelSpec], why: str
 ) -> Replayed:
-    answer = answered(attempts)
-    used = usage(answer)
-    spent = _cost(models, answer.model, used) if answer and used else None
+    spent = _cost(models, served(then, attempts), usage(answered(attempts)))
     return Replayed(
         id=then.id,
         session=then.input.session,

@@ -15,15 +15,13 @@ from typing import BinaryIO, Final
 import msgspec
 
 from pointsman.decision.engine import Engine
-from pointsman.decision.policy import Policy
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import PointsmanError, UnknownDecision
-from pointsman.factory import build_engine, read_policy_text
 from pointsman.reports.replay import Replay, Replayed, SessionState, Summary
 from pointsman.stores.ledger import Record, Search
 from pointsman.stores.ledger.export import record
 
-__all__ = ["Progress", "ReplayDiff", "ReplayFile", "decide_again", "engine_of", "replay_period"]
+__all__ = ["Progress", "ReplayDiff", "ReplayFile", "decide_again", "replay_period", "replayed_turns"]
 
 
 # A replay's output as JSON lines that survive an interruption: the file, and a checkpoint beside it.
@@ -159,21 +157,6 @@ class ReplayDiff(msgspec.Struct, frozen=True):
     biggest: tuple[Replayed, ...]  # changed turns, the greatest difference of money first
 
 
-def engine_of(text: str, file: Path, base: Policy) -> Engine:
-    """Build what decides by the policy of a text, as it is edited.
-
-    Args:
-        text: A configuration, or a tier profile.
-        file: From which relative paths in it count; it is shown in messages.
-        base: The policy with the profile to replace.
-
-    Raises:
-        ConfigError: it is wrong; ``place`` has file and line, the message the key.
-        MissingExtra: it names an encoder without its installed extra.
-    """
-    return build_engine(read_policy_text(text, file, base))
-
-
 def replay_period(
     ledger: Search,
     engine: Engine,
@@ -201,8 +184,8 @@ def replay_period(
     """
     about = sum(turn.turns for turn in ledger.totals(since=since, until=until).turns)
     records = _records(ledger, since, until)
-    replay, summary, biggest = Replay(engine), Summary(engine.version), _Biggest()
-    lines = _lines(replay, records, file, resume=resume)
+    summary, biggest = Summary(engine.version), _Biggest()
+    lines = replayed_turns(Replay(engine), records, file, resume=resume)
     is_complete = True
     with closing(lines):
         for line in lines:
@@ -254,10 +237,14 @@ def _records(ledger: Search, since: float, until: float) -> Iterator[Record]:
         yield each
 
 
-def _lines(
+def replayed_turns(
     replay: Replay, records: Iterable[Record], file: Path | None, *, resume: bool
 ) -> Generator[Replayed, None, None]:
-    """Every turn; closed where the job is ended, so that the file has the progress."""
+    """Yield every turn, written to a file if there is one: it has the progress once the generator is closed.
+
+    Raises:
+        PointsmanError: as ``ReplayFile.write``.
+    """
     yield from ReplayFile(file).write(replay, records, resume=resume) if file else replay.turns(records)
 
 

@@ -23,8 +23,6 @@ __all__ = ["KindRow", "Kinds", "RoleCost", "Roles", "kinds_of", "roles"]
 _OTHERS: Final = "(none)"
 #: Stages at which a helper call gets its tier because it is one.
 _BY_ROLE: Final = frozenset({Stage.ROLE, Stage.ALIAS})
-_MAIN: Final = AgentRole.MAIN
-_HELPER: Final = AgentRole.HELPER
 
 
 @dataclass(slots=True)
@@ -162,8 +160,8 @@ def _served(record: Record) -> _Served:
         asked.size,
         answer.model if answer else "",
         usage(answer),
-        is_main=asked.role is _MAIN,
-        by_role=asked.role is _HELPER and tier is not None and tier.stage in _BY_ROLE,
+        is_main=asked.role is AgentRole.MAIN,
+        by_role=asked.role is AgentRole.HELPER and tier is not None and tier.stage in _BY_ROLE,
     )
 
 

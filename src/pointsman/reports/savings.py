@@ -16,7 +16,7 @@ from pointsman.errors import PointsmanError
 from pointsman.model_calls import question_price
 from pointsman.prices import dollars
 from pointsman.printable import Block, Column, TextTable
-from pointsman.reports.usage import PRICED, Usage, cost, writing
+from pointsman.reports.usage import PRICED, Usage, answer_costs, cost, writing
 from pointsman.stores.ledger import Spender, Totals
 from pointsman.stores.ledger.reading import GAPS, PartTotals, TurnTotals
 from pointsman.vocabulary import ModelSpec
@@ -180,7 +180,7 @@ _AMOUNTS: Final = (Column("part", least=44), Column("amount", right=True, show=d
 
 def usual_baseline(models: Mapping[str, ModelSpec]) -> str:
     """The model with the dearest answers: the server of everything without a router; empty: none."""
-    costs = {name: model.cost(1_000, 0, 1_000) or 0.0 for name, model in models.items() if model.is_priced}
+    costs = answer_costs(models)
     return max(costs, key=lambda name: (costs[name], name)) if costs else ""
 
 

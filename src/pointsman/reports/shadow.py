@@ -11,7 +11,7 @@ from pointsman.agreement import COUNTED, AgreementPolicy, Result, result_of, ser
 from pointsman.decision.diff import verdict
 from pointsman.prices import dollars
 from pointsman.reports.replay import Replayed, SessionState, Side, Source, Summary, costs, served
-from pointsman.reports.usage import PRICED, Usage, answered, cost, usage
+from pointsman.reports.usage import PRICED, answered, cost, usage
 from pointsman.sampling import draw
 from pointsman.stores.ledger import Attempt, ComparedAnswers, Record, ShadowAnswer, ShadowDecision
 from pointsman.vocabulary import ModelSpec
@@ -48,7 +48,7 @@ class ModelTrial:
         """Count one answer with the attempt that answered the caller."""
         self.asked += 1
         used = usage(found)
-        paid = cost(models.get(found.model), used) if used else None
+        paid = cost(models.get(found.model), used)
         self.spent += paid or 0.0
         self.unpriced += used is not None and paid is None
         if found.error:
@@ -368,20 +368,16 @@ def _add_costs(
     used = usage(answer)
     if answer is None or used is None:
         return
-    paid = [_cost(models, attempt.model, usage(attempt)) for attempt in record.attempts]
+    paid = [cost(models.get(attempt.model), usage(attempt)) for attempt in record.attempts]
     if entry.result is Result.SKIPPED:
         rule.skipped += sum(filter(None, paid))
         return
-    alone = _cost(models, strong, used)
+    alone = cost(models.get(strong), used)
     if alone is None or None in paid:
         return
     rule.priced += 1
     rule.paid += sum(filter(None, paid))
     rule.alone += alone
-
-
-def _cost(models: Mapping[str, ModelSpec], model: str, used: Usage | None) -> float | None:
-    return None if used is None else cost(models.get(model), used)
 
 
 def _would(

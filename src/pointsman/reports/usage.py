@@ -11,10 +11,9 @@ import msgspec
 from pointsman.stores.ledger import DecisionFilter, DecisionRow, Search, Totals
 from pointsman.stores.ledger.reading import TurnTotals, totals_of
 from pointsman.stores.ledger.turns import Usage, answered, rows_of, usage
-from pointsman.vocabulary import ModelSpec
+from pointsman.vocabulary import OF_SUBAGENT, AgentRole, ModelSpec
 
 __all__ = [
-    "HASHED",
     "NOT_ASKED",
     "PRICED",
     "Minute",
@@ -22,10 +21,13 @@ __all__ = [
     "Usage",
     "UsageRow",
     "all_totals",
+    "answer_costs",
     "answered",
     "cost",
+    "kept_words",
     "now",
     "priced",
+    "root_session",
     "usage",
     "usage_by_model",
     "writing",
@@ -35,7 +37,7 @@ __all__ = [
 PRICED: Final = 6
 
 #: What the ledger keeps of words in text mode "hash" begins like this; people's words do not.
-HASHED: Final = "sha256:"
+_HASHED: Final = "sha256:"
 
 #: Why a model was not asked (``Attempt.error``).
 NOT_ASKED: Final = {
@@ -48,9 +50,24 @@ NOT_ASKED: Final = {
 }
 
 
-def cost(model: ModelSpec | None, used: Usage) -> float | None:
-    """Cost of tokens at a model's prices, in US dollars; None if a price is unknown."""
-    return model.cost(used.input, used.cached, used.output) if model else None
+def root_session(session: str, role: str | None) -> str:
+    """Return the session that a request belongs to: a sub-agent's is named after the one that began it."""
+    return session.partition(OF_SUBAGENT)[0] if role == AgentRole.SUBAGENT else session
+
+
+def kept_words(text: str | None) -> str | None:
+    """Return the stored words of a prompt or an answer; None where only their hash is kept, or nothing."""
+    return text if text and not text.startswith(_HASHED) else None
+
+
+def cost(model: ModelSpec | None, used: Usage | None) -> float | None:
+    """Cost of tokens at a model's prices, in US dollars; None if a price or the usage is unknown."""
+    return model.cost(used.input, used.cached, used.output) if model and used else None
+
+
+def answer_costs(models: Mapping[str, ModelSpec]) -> dict[str, float]:
+    """What an answer of each model with a price costs, for comparisons: 1,000 tokens in, and as many out."""
+    return {name: each.cost(1_000, 0, 1_000) or 0.0 for name, each in models.items() if each.is_priced}
 
 
 def writing(model: ModelSpec | None, used: Usage) -> float:
