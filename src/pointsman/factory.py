@@ -26,8 +26,8 @@ from pointsman.config import (
     LedgerSpec,
     ProjectsSpec,
     SessionsSpec,
-    examine,
     is_profile,
+    load,
     read,
 )
 from pointsman.config.applications import load_classes, load_registry, with_versions
@@ -216,10 +216,7 @@ def read_policy_text(text: str, file: Path, base: Policy) -> Policy:
     """
     if is_profile(text):
         return replace(base, profile=load_profile(text, str(file)))
-    loaded = examine(file, AnyKey(), text=text)
-    if loaded.config is None:
-        raise loaded.errors[0]
-    return build_policy(loaded.config)
+    return build_policy(load(file, AnyKey(), text=text))
 
 
 def build_shadow(config: Config) -> Engine | None:

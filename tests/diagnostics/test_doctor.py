@@ -48,7 +48,10 @@ def test_all_is_well_with_the_demo(file: Path) -> None:
 
 
 def test_the_engine_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    check = doctor_module._engine(Config())
+    def looked() -> Check:
+        return doctor_module._tried("engine", doctor_module._engine, Config())
+
+    check = looked()
     assert check.ok
     assert check.detail.endswith(" signals")
 
@@ -56,7 +59,7 @@ def test_the_engine_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
         raise LexiconError("a pattern is wrong")
 
     monkeypatch.setattr(doctor_module, "build_engine", refuse)
-    assert doctor_module._engine(Config()) == Check("engine", ok=False, detail="a pattern is wrong")
+    assert looked() == Check("engine", ok=False, detail="a pattern is wrong")
 
 
 def test_without_a_file_and_with_a_wrong_one_nothing_else_is_looked_at(file: Path) -> None:

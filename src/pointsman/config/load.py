@@ -99,13 +99,13 @@ def users_file(env: Mapping[str, str] = os.environ) -> Path:
     return Path(env.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pointsman" / FILE_NAME
 
 
-def load(file: Path, env: Mapping[str, str] = os.environ) -> Config:
-    """Return the configuration in a file.
+def load(file: Path, env: Mapping[str, str] = os.environ, *, text: str | None = None) -> Config:
+    """Return the configuration in a file, or in ``text`` in its place.
 
     Raises:
         ConfigError: the first mistake, with file, line and the nearest valid key.
     """
-    loaded = examine(file, env)
+    loaded = examine(file, env, text=text)
     if loaded.config is None:
         raise loaded.errors[0]
     return loaded.config

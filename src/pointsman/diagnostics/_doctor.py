@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,7 +29,7 @@ from pointsman.diagnostics.clients import (
     taken_ids,
 )
 from pointsman.diagnostics.explained import price_hint, unpriced
-from pointsman.errors import ConfigError, PointsmanError, did_you_mean
+from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable, did_you_mean
 from pointsman.evidence import engine_names
 from pointsman.factory import build_engine, build_policy, open_ledger, open_sessions
 from pointsman.model_choice.chains import shortfalls
@@ -123,7 +123,7 @@ def diagnose(file: Path | None, *, ask_upstreams: bool = True) -> Iterator[Check
     yield Check("configuration", ok=True, detail=str(file))
     yield _gateway()
     yield from map(_plugin, installed())
-    yield _engine(loaded.config)
+    yield _tried("engine", _engine, loaded.config)
     yield _ledger(loaded.config)
     yield _sessions(loaded.config)
     yield _prices(loaded.config)
@@ -176,17 +176,22 @@ def _plugin(plugin: Plugin) -> Check:
     return Check(name, ok=True, detail=detail)
 
 
-def _engine(config: Config) -> Check:
+def _tried(name: str, look: Callable[[Config], str], config: Config) -> Check:
+    """Return what a look at a part found, or why it failed."""
     try:
-        engine = build_engine(build_policy(config))
+        return Check(name, ok=True, detail=look(config))
     except PointsmanError as error:
-        return Check("engine", ok=False, detail=error.message, hint=error.hint)
-    return Check("engine", ok=True, detail=f"{engine_names()[0]}, {len(engine.scanner.table)} signals")
+        return Check(name, ok=False, detail=error.message, hint=error.hint)
+
+
+def _engine(config: Config) -> str:
+    engine = build_engine(build_policy(config))
+    return f"{engine_names()[0]}, {len(engine.scanner.table)} signals"
 
 
 def _ledger(config: Config) -> Check:
     if config.ledger.url is not None:
-        return _database(config)
+        return _tried("ledger", _entries, config)
     if config.ledger.is_output:
         return Check("ledger", ok=True, detail="JSON lines to standard output")
     path = config.ledger.jsonl or config.ledger.path
@@ -196,23 +201,17 @@ def _ledger(config: Config) -> Check:
         return Check("ledger", ok=False, detail=f"{path} cannot be written")
     if config.ledger.jsonl:
         return Check("ledger", ok=True, detail=f"JSON lines in {path}")
-    with closing(SqliteLedger(path)) as ledger:
-        try:
-            newest = next(ledger.decisions(limit=1), None)
-        except PointsmanError as error:
-            return Check("ledger", ok=False, detail=error.message, hint=error.hint)
-    return Check("ledger", ok=True, detail=f"{path}, {'in use' if newest else 'empty'}")
+    return _tried("ledger", _entries, config)
 
 
-def _database(config: Config) -> Check:
-    try:
-        with closing(open_ledger(config.ledger)) as ledger:
-            if isinstance(ledger, QueuedLedger):
-                ledger.check()
-            newest = next(ledger.decisions(limit=1), None)
-    except PointsmanError as error:
-        return Check("ledger", ok=False, detail=error.message, hint=error.hint)
-    return Check("ledger", ok=True, detail=f"{config.ledger.place}, {'in use' if newest else 'empty'}")
+def _entries(config: Config) -> str:
+    """Say whether a ledger is in use."""
+    spec = config.ledger
+    with closing(SqliteLedger(spec.path) if spec.url is None else open_ledger(spec)) as ledger:
+        if spec.url is not None and isinstance(ledger, QueuedLedger):
+            ledger.check()
+        newest = next(ledger.decisions(limit=1), None)
+    return f"{spec.place}, {'in use' if newest else 'empty'}"
 
 
 def _sessions(config: Config) -> Check:
@@ -221,13 +220,20 @@ def _sessions(config: Config) -> Check:
         return Check("sessions", ok=True, detail="in the memory of the gateway")
     if spec.store == "sqlite" and not spec.path.exists():
         return _can_be_made("sessions", spec.path)
-    try:
-        with closing(open_sessions(spec)) as store:
-            count = sum(1 for _ in store.sessions())
-            fault = store.fault
-    except PointsmanError as error:
-        return Check("sessions", ok=False, detail=error.message, hint=error.hint)
-    return Check("sessions", ok=not fault, detail=fault or f"{spec.store}, {count} kept")
+    return _tried("sessions", _kept_sessions, config)
+
+
+def _kept_sessions(config: Config) -> str:
+    """Count what a store of sessions keeps.
+
+    Raises:
+        StoreUnavailable: it has a fault.
+    """
+    with closing(open_sessions(config.sessions)) as store:
+        count = sum(1 for _ in store.sessions())
+        if store.fault:
+            raise StoreUnavailable(store.fault)
+    return f"{config.sessions.store}, {count} kept"
 
 
 def _can_be_made(name: str, path: Path) -> Check:

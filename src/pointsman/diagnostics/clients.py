@@ -107,7 +107,7 @@ def _judge(client: Client, config: Config) -> Verdict:
         )
     size = _AGENT_BYTES if client.is_agent else 0
     needed = Requirements.of(size, {"tools"} if client.is_agent else (), client.format)
-    tiers = _tier_models(config)
+    tiers = {tier: [config.models[each.model] for each in of] for tier, of in config.tiers.pools.items()}
     if not tiers:
         return Verdict(client, fits=False, detail=_NO_TIER, hint=_NO_TIER_HINT)
     able = {
@@ -117,17 +117,14 @@ def _judge(client: Client, config: Config) -> Verdict:
     if not served:
         models = [model for named in tiers.values() for model in named]
         reasons = [reason for model in models for reason in lacks(model, needed)]
-        return Verdict(client, fits=False, detail=_joined(reasons), hint=_hint(reasons, models, client))
+        detail = "; ".join(dict.fromkeys(reason.detail for reason in reasons))
+        hint = "; ".join(dict.fromkeys(_ways_out(reasons, models, client)))
+        return Verdict(client, fits=False, detail=detail, hint=hint)
     refused = _refused(client, config)
     asked = ", ".join(f'"{name}"' for name in refused)
     why = f"[aliases] refuses {asked}, which it asks for by itself" if refused else ""
     warning = "; ".join(filter(None, (_lower(able), why, _cut_off(client, served, config))))
     return Verdict(client, fits=True, detail=_how(client, served), warning=warning, refused=refused)
-
-
-def _tier_models(config: Config) -> dict[Tier, Sequence[ModelSpec]]:
-    """The models of each tier that has any."""
-    return {tier: [config.models[entry.model] for entry in pool] for tier, pool in config.tiers.pools.items()}
 
 
 def _how(client: Client, served: Sequence[ModelSpec]) -> str:
@@ -154,14 +151,6 @@ def _cut_off(client: Client, served: Sequence[ModelSpec], config: Config) -> str
 def _lower(able: Mapping[Tier, Sequence[ModelSpec]]) -> str:
     without = [tier for tier, models in able.items() if not models]
     return f"no model of {', '.join(without)} can serve it, so another tier does" if without else ""
-
-
-def _joined(reasons: Sequence[Reason]) -> str:
-    return "; ".join(dict.fromkeys(reason.detail for reason in reasons))
-
-
-def _hint(reasons: Iterable[Reason], models: Sequence[ModelSpec], client: Client) -> str:
-    return "; ".join(dict.fromkeys(_ways_out(reasons, models, client)))
 
 
 def _ways_out(reasons: Iterable[Reason], models: Sequence[ModelSpec], client: Client) -> Iterator[str]:
@@ -244,13 +233,9 @@ def split_line(line: str, env: Mapping[str, str]) -> Command:
         line: Of an agent, which begins with the variables that it sets.
         env: Holds the variables to which the line refers.
     """
-    words = [_expanded(word, env) for word in shlex.split(line)]
+    words = [_VARIABLE.sub(lambda name: env.get(name[1], name[0]), word) for word in shlex.split(line)]
     first = next(place for place, word in enumerate(words) if not _ASSIGNMENT.match(word))
     return Command(words[first:], dict(word.split("=", 1) for word in words[:first]))
-
-
-def _expanded(word: str, env: Mapping[str, str]) -> str:
-    return _VARIABLE.sub(lambda found: env.get(found[1], found[0]), word)
 
 
 def _forwarded_formats(config: Config) -> frozenset[WireFormat]:

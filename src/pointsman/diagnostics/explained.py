@@ -112,6 +112,9 @@ def describe_selection(decided: CapabilityDecision) -> Iterator[str]:
 
 #: Names of keys that a warning shows.
 _SHOWN: Final = 5
+#: Prices that every cost needs, and all.
+_NEEDED: Final = ("input_per_million", "output_per_million")
+_PRICES: Final = (*_NEEDED, "cached_input_per_million", "cache_write_per_million")
 _SET: Final = "set input_per_million and output_per_million; 0 for a model that is free"
 
 
@@ -123,10 +126,10 @@ def unpriced(models: Iterable[ModelSpec]) -> list[str]:
 def half_priced(models: Iterable[ModelSpec]) -> list[str]:
     """Return a warning for each model of which a price is set and one that a cost needs is missing."""
     return [
-        f'model "{model.name}" has no {missing}, so its costs are unknown'
+        f'model "{model.name}" has no '
+        f"{' and '.join(name for name in _NEEDED if getattr(model, name) is None)}, so its costs are unknown"
         for model in models
-        if any(price is not None for price in _prices(model)) and not model.is_priced
-        for missing in (_missing(model),)
+        if not model.is_priced and any(getattr(model, name) is not None for name in _PRICES)
     ]
 
 
@@ -142,20 +145,6 @@ def refused_by_price(config: Config) -> list[str]:
             shown = ", ".join(keys[:_SHOWN]) + (", …" if len(keys) > _SHOWN else "")
             found.append(f'the price of "{model}" is unknown: it is refused for keys with a budget ({shown})')
     return found
-
-
-def _prices(model: ModelSpec) -> tuple[float | None, ...]:
-    return (
-        model.input_per_million,
-        model.output_per_million,
-        model.cached_input_per_million,
-        model.cache_write_per_million,
-    )
-
-
-def _missing(model: ModelSpec) -> str:
-    needed = ("input_per_million", "output_per_million")
-    return " and ".join(name for name in needed if getattr(model, name) is None)
 
 
 def price_hint(config: Config) -> str:
@@ -251,17 +240,13 @@ def served_by(config: Config, decision: Decision) -> Served:
         chain=chain,
         tokens_in=tokens,
         tokens_out=ANSWER,
-        price=_price(model, tokens),
+        price=model.cost(tokens, 0, ANSWER) if model else None,
         injections=tuple(injection.source for injection in decision.injections),
         reasons=decision.reasons,
         refused=decision.refused,
         parameters=decision.parameters.get(chain[0]) if chain else None,
         verified_by=config.tiers.verify.model if asks and config.tiers.verify else "",
     )
-
-
-def _price(model: ModelSpec | None, tokens: int) -> float | None:
-    return model.cost(tokens, 0, ANSWER) if model else None
 
 
 def headline(served: Served) -> str:
