@@ -21,7 +21,7 @@ import uvloop
 from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
-from pointsman.cli.ledgers import open_file
+from pointsman.cli.ledger import open_file
 from pointsman.errors import PointsmanError
 from pointsman.gateway.serve import Server
 from pointsman.stores.ledger import Record

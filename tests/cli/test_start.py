@@ -10,9 +10,8 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from pointsman.cli import app
+from pointsman.cli import COMMANDS, HEADINGS, app
 from pointsman.cli.output import first_paragraph
-from pointsman.cli.summaries import COMMANDS, HEADINGS
 
 #: Each costs tens to hundreds of milliseconds; loaded only by what uses it.
 HEAVY = frozenset(
@@ -70,7 +69,6 @@ def test_the_help_of_all_commands_loads_none() -> None:
         "pointsman",
         "pointsman.cli",
         "pointsman.cli.output",
-        "pointsman.cli.summaries",
         "pointsman.cli.terminal",
         "pointsman.errors",
         "pointsman.printable",

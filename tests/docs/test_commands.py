@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import typer
 
-from pointsman.cli import app
-from pointsman.cli.summaries import COMMANDS
+from pointsman.cli import COMMANDS, app
 
 pytestmark = pytest.mark.slow
 

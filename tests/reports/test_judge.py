@@ -241,6 +241,9 @@ def test_labels_say_who_judged_and_what_it_cost_and_give_way_to_people() -> None
 class Store:
     """A ledger in memory, of pairs in which people prefer the caller's answer."""
 
+    fault = ""
+    lost = 0
+
     def __init__(self, count: int) -> None:
         said = (Outcome(decision="d", score=1.0), Outcome(decision="d", score=0.0, model="small"))
         self.kept = [record(*said) for _ in range(count)]

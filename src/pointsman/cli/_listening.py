@@ -155,7 +155,7 @@ def has_other_clients(since: float) -> bool:
         since: Seconds since the epoch; earlier requests do not count.
     """
     from pointsman.cli.demo_traffic import CLIENT
-    from pointsman.cli.ledgers import opened
+    from pointsman.cli.ledger import opened
 
     try:
         with opened(None, None, demo=True) as ledger:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from typing import Final, NamedTuple, TextIO
+from typing import Final, TextIO
 
 from pointsman.cli._listening import REQUESTS, LogFormat
 from pointsman.cli.output import echo
@@ -19,7 +19,7 @@ from pointsman.gateway.build import Builder
 from pointsman.gateway.parts import Metrics
 from pointsman.gateway.request_feed import RequestFeed
 from pointsman.prices import dollars
-from pointsman.printable import printable
+from pointsman.printable import Column, printable
 from pointsman.stores.ledger.port import Search
 from pointsman.stores.ledger.reading import MOST_ROWS, DecisionFilter, DecisionRow, Position, totals_of
 from pointsman.stores.ledger.reading import Totals as LedgerTotals
@@ -34,29 +34,24 @@ _REFUSED: Final = 400
 _WIDE: Final = 180
 
 
-class _Column(NamedTuple):
-    heading: str
-    width: int
-    right: bool = False
-    is_short: bool = True  # it is on the line of a narrow terminal too
-
-
 _COLUMNS: Final = (
-    _Column("time", 8),
-    _Column("level", 7, is_short=False),
-    _Column("decision", 22, is_short=False),
-    _Column("session", 16, is_short=False),
-    _Column("tier", 9),
-    _Column("model", 20),
-    _Column("status", 6),
-    _Column("attempts", 8, right=True, is_short=False),
-    _Column("first ms", 8, right=True, is_short=False),
-    _Column("total ms", 8, right=True),
-    _Column("in", 8, right=True),
-    _Column("out", 7, right=True),
-    _Column("cost", 9, right=True),
-    _Column("added", 0),
+    Column("time", least=8),
+    Column("level", least=7),
+    Column("decision", least=22),
+    Column("session", least=16),
+    Column("tier", least=9),
+    Column("model", least=20),
+    Column("status", least=6),
+    Column("attempts", least=8, right=True),
+    Column("first ms", least=8, right=True),
+    Column("total ms", least=8, right=True),
+    Column("in", least=8, right=True),
+    Column("out", least=7, right=True),
+    Column("cost", least=9, right=True),
+    Column("added"),
 )
+#: Columns that the line of a narrow terminal does not have.
+_LONG: Final = frozenset({"level", "decision", "session", "attempts", "first ms"})
 _TIER, _STATUS, _ADDED = 4, 6, 13  # of the columns
 
 
@@ -94,13 +89,13 @@ def heading(*, wide: bool = True) -> str:
 
 
 def _shown(cells: Sequence[str], *, wide: bool) -> Iterator[str]:
-    return (cell for cell, column in zip(cells, _COLUMNS, strict=True) if wide or column.is_short)
+    return (cell for cell, column in zip(cells, _COLUMNS, strict=True) if wide or column.heading not in _LONG)
 
 
-def _cell(text: str, column: _Column) -> str:
-    if column.width and len(text) > column.width and not column.right:
-        text = text[: column.width - 1] + "…"
-    return text.rjust(column.width) if column.right else text.ljust(column.width)
+def _cell(text: str, column: Column) -> str:
+    if column.least and len(text) > column.least and not column.right:
+        text = text[: column.least - 1] + "…"
+    return text.rjust(column.least) if column.right else text.ljust(column.least)
 
 
 def _count(tokens: int | None) -> str:
@@ -286,7 +281,7 @@ def print_summary(
 
 def _saved(config: Config, since: float, sessions: Collection[str] | None, *, demo: bool) -> Iterator[str]:
     """The saving by the ledger, which knows the baseline's cache too. A database is not asked."""
-    from pointsman.cli.ledgers import open_file
+    from pointsman.cli.ledger import open_file
     from pointsman.factory import build_policy
     from pointsman.reports.savings import SavingsCalculator
 

@@ -24,7 +24,7 @@ from pointsman.audit.report import AuditReport, labelled, read_labels
 from pointsman.audit.tables import dearest
 from pointsman.cli.output import JsonOption, echo, needs_extra, print_report, save, writable
 from pointsman.cli.terminal import progress
-from pointsman.config import AnyKey, Config, LedgerSpec, examine
+from pointsman.config import AnyKey, Config, LedgerSpec, load
 from pointsman.config.draft import draft
 from pointsman.decision.policy import Policy
 from pointsman.errors import PointsmanError
@@ -316,10 +316,8 @@ def _configuration(report: AuditReport) -> tuple[Config, dict[tuple[str, str], s
         models = logged_models(report.sessions, report.pricing)
     except PointsmanError:
         return Config(), {}
-    loaded = examine(Path("pointsman.toml"), AnyKey(), text=draft(models.found, tiers=models.tiers))
-    if loaded.config is None:
-        raise loaded.errors[0]
-    return loaded.config, dict(models.names)
+    text = draft(models.found, tiers=models.tiers)
+    return load(Path("pointsman.toml"), AnyKey(), text=text), dict(models.names)
 
 
 def open_console(config: Config, file: Path, *, temporary: bool) -> None:

@@ -27,6 +27,7 @@ from pointsman.cli._batch import (
 from pointsman.cli.output import (
     FAILED,
     LearnedRouterOption,
+    check_profile,
     config_file,
     echo,
     json_line,
@@ -115,8 +116,7 @@ def _policy(profile: str | None, config: Path | None, whole: Path | None) -> Pol
 
     No model is asked: a line is marked if its score is uncertain.
     """
-    if profile is not None and config is not None:
-        raise PointsmanError("--profile and --config exclude each other", hint="profile is a key of [tiers]")
+    check_profile(profile, config)
     policy = replace(default_policy(), profile=read_profile(profile or "default"))
     if whole:
         policy = read_policy(whole, policy)
@@ -242,13 +242,10 @@ def _turn(line: Line) -> AgentRequest:
     if line.text is not None:
         turn = request_from_text(line.text, system=line.system, session=line.session)
     else:
-        turn = read_request(line.format, _body(line), session=line.session)
+        # Each format has another place for the system prompt.
+        body = FORMATS[line.format].body(line.messages or [], line.system)
+        turn = read_request(line.format, body, session=line.session)
     return turn if line.turn is None else msgspec.structs.replace(turn, message_id=str(line.turn))
-
-
-def _body(line: Line) -> dict[str, object]:
-    """The request body for these messages; each format has another place for the system prompt."""
-    return FORMATS[line.format].body(line.messages or [], line.system)
 
 
 def _answer(line: Line, decided: Decided, elapsed: float) -> dict[str, object]:

@@ -418,7 +418,7 @@ def _uses(loaded: Config, limits: Sequence[Limit], config: Path | None, now: flo
         with closing(budgets):
             totals = budgets.store.totals([limit.counter(now) for limit in limits])
         return dict(zip(limits, totals, strict=True))
-    from pointsman.cli.ledgers import opened
+    from pointsman.cli.ledger import opened
 
     try:
         with opened(None, config) as ledger:

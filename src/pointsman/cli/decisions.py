@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
-from pointsman.cli.ledgers import is_demo_newer, opened
+from pointsman.cli.ledger import is_demo_newer, opened
 from pointsman.cli.output import (
     ConfigOption,
     DemoOption,
@@ -23,11 +23,11 @@ from pointsman.cli.output import (
     json_line,
     print_json,
     print_table,
+    read_config,
     utc_time,
 )
 from pointsman.cli.sessions import explained_run, run_cells, run_json, run_line
 from pointsman.cli.terminal import is_terminal
-from pointsman.config import AnyKey, find, load
 from pointsman.config.shapes import demo_ledger
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import verdict
@@ -36,6 +36,7 @@ from pointsman.errors import ConfigError, PointsmanError
 from pointsman.guidance import Arm, Firing
 from pointsman.prices import dollars
 from pointsman.printable import Column, printable
+from pointsman.reports.replay import differences
 from pointsman.reports.usage import NOT_ASKED, answered, cost, usage, writing
 from pointsman.stores.ledger import (
     Attempt,
@@ -232,9 +233,8 @@ def _models(config: Path | None) -> Mapping[str, ModelSpec]:
     Raises:
         ConfigError: the file that is named is wrong.
     """
-    file = config or find()
     try:
-        return load(file, AnyKey()).models if file else {}
+        return read_config(config).models
     except ConfigError as error:
         if config:
             raise
@@ -288,15 +288,19 @@ def _hint(firing: Firing, arm: Arm) -> str:
 
 
 def _attempt(attempt: Attempt) -> str:
-    how = f"status {attempt.status}" if attempt.status else "no response"
     if attempt.error in NOT_ASKED:
-        where = f"{attempt.model} at {attempt.upstream}"
-        return f"left out: {where}: {NOT_ASKED[attempt.error]}"
-    cause = f" ({attempt.error})" if attempt.error else ""
-    used = _used(attempt.input_tokens, attempt.output_tokens) + (" (estimated)" if attempt.estimated else "")
-    where = f"{attempt.model} at {attempt.upstream}"
+        return f"left out: {attempt.model} at {attempt.upstream}: {NOT_ASKED[attempt.error]}"
     translated = f", translated {attempt.translated}" if attempt.translated else ""
-    return f"attempt {attempt.number}: {where}: {how}{cause}, {attempt.total_ms:.0f} ms{used}{translated}"
+    return f"attempt {attempt.number}: {_call(attempt)}{' (estimated)' * attempt.estimated}{translated}"
+
+
+def _call(made: Attempt | ShadowAnswer) -> str:
+    """The call of a model, with its status, time and tokens."""
+    how = f"status {made.status}" if made.status else "no response"
+    cause = f" ({made.error})" if made.error else ""
+    is_known = made.input_tokens is not None and made.output_tokens is not None
+    used = f", {made.input_tokens} tokens in and {made.output_tokens} out" if is_known else ""
+    return f"{made.model} at {made.upstream}: {how}{cause}, {made.total_ms:.0f} ms{used}"
 
 
 def _cost(attempt: Attempt, models: Mapping[str, ModelSpec]) -> str:
@@ -325,24 +329,15 @@ def _shadow(shadow: Shadow, found: Record) -> Iterator[str]:
     if shadow.error:
         yield f"{name}: could not decide this request ({shadow.error})"
         return
-    then, now = verdict(found.decision), shadow.verdict
-    parts = [f"{part} {getattr(then, part) or '-'} -> {getattr(now, part) or '-'}" for part in shadow.changed]
-    yield f"{name}: {', '.join(parts) or 'the same'}"
+    changed = differences(verdict(found.decision), shadow.verdict, shadow.changed)
+    yield f"{name}: {changed or 'the same'}"
     yield from (f"  {reason}" for reason in shadow.why)
 
 
 def _shadow_answer(answer: ShadowAnswer) -> str:
-    how = f"status {answer.status}" if answer.status else "no response"
-    cause = f" ({answer.error})" if answer.error else ""
     calls = f", calls {', '.join(answer.said.tools)}" if answer.said.tools else ""
     finish = f", ended with {answer.said.finish}" if answer.said.finish else ""
-    where = f"{answer.model} at {answer.upstream}"
-    used = _used(answer.input_tokens, answer.output_tokens)
-    return f"shadow model {where}: {how}{cause}, {answer.total_ms:.0f} ms{used}{finish}{calls}"
-
-
-def _used(tokens_in: int | None, tokens_out: int | None) -> str:
-    return "" if tokens_in is None or tokens_out is None else f", {tokens_in} tokens in and {tokens_out} out"
+    return f"shadow model {_call(answer)}{finish}{calls}"
 
 
 def _outcome(outcome: Outcome) -> str:

@@ -22,7 +22,7 @@ from pointsman.cli._batch import (
     say_unreadable,
     work_of,
 )
-from pointsman.cli.eval_savings import DECIMALS, INSTRUCTIONS, prices_in_folder, savings, spread
+from pointsman.cli.eval_savings import DECIMALS, FLATTERS, INSTRUCTIONS, prices_in_folder, savings, spread
 from pointsman.cli.output import (
     FAILED,
     JsonOption,
@@ -36,10 +36,10 @@ from pointsman.cli.output import (
     read_lines,
     report_error,
 )
-from pointsman.cli.patterns import DomainsFile, load_domains, reports_on, table_lines
+from pointsman.cli.patterns import DomainsFile, load_domains, reports_on, tables
 from pointsman.cli.select import EncoderName
 from pointsman.cli.watch import read_run
-from pointsman.cli.watch import table_lines as guidance_lines
+from pointsman.cli.watch import tables as guidance_tables
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.encoders import load_encoder
 from pointsman.encoders.learned_routers import load_kinds, load_scorer, open_kinds
@@ -47,7 +47,7 @@ from pointsman.errors import CallerError, ConfigError, PointsmanError
 from pointsman.guidance import GuidancePolicy, Guide, Mode
 from pointsman.learning.datasets import read_outcomes
 from pointsman.learning.guidance import Summary, replay
-from pointsman.printable import Column, TextTable
+from pointsman.printable import Block, Column, TextTable
 from pointsman.tiers.kinds import Kinds
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def domains(
         from pointsman.learning.metrics import ratio_interval
 
     reports = reports_on(file, load_domains(domains), encoder, spread=partial(ratio_interval, seed=seed))
-    print_either({"rows": reports}, *table_lines(reports), as_json=as_json)
+    print_either({"rows": reports}, *tables(reports), as_json=as_json)
 
 
 def capabilities(
@@ -113,7 +113,7 @@ def capabilities(
         encoder=load_encoder(encoder),
         seed=seed,
     )
-    print_either(found, *_selection_lines(found), as_json=as_json)
+    print_either(found, *_selection(found), as_json=as_json)
 
 
 def guidance(file: JsonLines, as_json: JsonOption = False) -> None:
@@ -130,7 +130,7 @@ def guidance(file: JsonLines, as_json: JsonOption = False) -> None:
         except CallerError as error:
             failed = True
             report_error(ConfigError(str(error), place=f"{file}:{number}"))
-    print_either({"rows": counts.rows()}, *guidance_lines(counts.rows()), as_json=as_json)
+    print_either({"rows": counts.rows()}, *guidance_tables(counts.rows()), as_json=as_json)
     if failed:
         raise typer.Exit(FAILED)
 
@@ -144,12 +144,15 @@ def _descriptions(file: Path) -> dict[str, str]:
         raise ConfigError(f"not descriptions by name: {why_unreadable(error)}", place=str(file)) from error
 
 
-def _selection_lines(found: Selections) -> list[str]:
-    lines = [f"{'':12}{'n':>6}  {'the likeliest is needed':>26}  {'all needed in the first five':>28}"]
-    lines += [
-        f"{row.selector:12}{row.n:>6}  {_shown(row.first):>26}  {_shown(row.first_five):>28}"
-        for row in found.rows
-    ]
+_SELECTORS: Final = (
+    Column("", least=12),
+    Column("n", right=True, least=4),
+    Column("the likeliest is needed", right=True, least=26),
+    Column("all needed in the first five", right=True),
+)
+
+
+def _selection(found: Selections) -> tuple[Block, ...]:
     chosen = found.selected
     parts = {
         "exactly right": chosen.exact,
@@ -158,11 +161,12 @@ def _selection_lines(found: Selections) -> list[str]:
         "calibration error": chosen.error,
     }
     shown = ", ".join(f"{name} {value:.3f}" for name, value in parts.items() if value is not None)
-    return [
-        *lines,
+    rows = [(row.selector, row.n, _shown(row.first), _shown(row.first_five)) for row in found.rows]
+    return (
+        TextTable(_SELECTORS, rows),
         f"{found.capabilities} capabilities, up to {found.examples} examples each",
         f"pointsman at its threshold of {found.threshold}, {chosen.tasks} tasks: {shown}",
-    ]
+    )
 
 
 def _shown(found: Interval) -> str:
@@ -292,11 +296,6 @@ def _plain(row: AgreementRow) -> Mapping[str, object]:
     return found
 
 
-_FLATTERS: Final = (
-    "pointsman: the learned router was fitted on these very prompts: its figures flatter;"
-    " pointsman fit tiers measured it on held-out ones"
-)
-
 evaluate = typer.Typer(
     cls=SlowGroup, no_args_is_help=True, help="Evaluate routers and classifiers on labelled data."
 )
@@ -366,7 +365,7 @@ def _scored_lines(
     outcomes = read_outcomes(data, weak=weak, strong=strong)
     scorer = load_scorer(learned_router) if learned_router else None
     if scorer and was_fitted_on(scorer.learned_router, outcomes):
-        echo(_FLATTERS, err=True)
+        echo(f"{FLATTERS}; pointsman fit tiers measured it on held-out ones", err=True)
     return score_prompts(outcomes, scorer, kinds=_kinds(kinds, data))
 
 
@@ -381,7 +380,7 @@ def _scored_parquet(
     done = run_rows(job, work)
     scored, characters = scored_in(job, done)
     if learned_router and has_fitted_lengths(load_learned_router(learned_router), characters):
-        echo(_FLATTERS, err=True)
+        echo(f"{FLATTERS}; pointsman fit tiers measured it on held-out ones", err=True)
     return scored, done
 
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 _BESIDE: Final = "prices.json"
 #: Tokens of instructions that go with a question, where nothing else is said.
 INSTRUCTIONS: Final = 250
+FLATTERS: Final = "pointsman: the learned router was fitted on these very prompts: its figures flatter"
 #: Decimals of a printed fraction.
 DECIMALS: Final = 4
 
@@ -352,6 +353,6 @@ def _scores(outcomes: Sequence[PromptOutcome], learned_router: Path | None) -> d
         return {}
     scorer = load_scorer(learned_router)
     if was_fitted_on(scorer.learned_router, outcomes):
-        echo("pointsman: the learned router was fitted on these very prompts: its figures flatter", err=True)
+        echo(FLATTERS, err=True)
     found = [each.score for each in by_learned_router(outcomes, scorer)]
     return {learned_router.name: np.array(found)}

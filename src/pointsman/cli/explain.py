@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from pointsman.cli.output import JsonOption, echo, print_json, standard_input
+from pointsman.cli.output import JsonOption, check_profile, echo, print_json, standard_input
 from pointsman.config import AnyKey, Config, find, load
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.diagnostics.explained import (
+    STAGES,
     Explained,
     describe_selection,
     describe_served,
@@ -26,7 +27,6 @@ from pointsman.factory import build_engine, build_policy, open_sessions, read_pr
 from pointsman.printable import printable
 from pointsman.runtime import decode_memory
 from pointsman.tiers import Explanation
-from pointsman.vocabulary import Stage
 from pointsman.wire.request import request_from_text
 
 if TYPE_CHECKING:
@@ -37,12 +37,6 @@ if TYPE_CHECKING:
 
 #: Characters of a prompt that are printed; the decision is made on all of it.
 _SHOWN = 2_000
-
-_STAGES = {
-    Stage.OVERRIDE: "an override",
-    Stage.RULES: "the weighted score",
-    Stage.LEARNED: "the learned router",
-}
 
 
 def explain_text(
@@ -87,8 +81,7 @@ def explain_text(
 
 
 def _configuration(profile: str | None, file: Path | None) -> Config | None:
-    if profile is not None and file is not None:
-        raise PointsmanError("--profile and --config exclude each other", hint="profile is a key of [tiers]")
+    check_profile(profile, file)
     file = file or (find() if profile is None else None)
     return load(file, AnyKey()) if file else None
 
@@ -129,8 +122,7 @@ def _show(explained: Explained) -> None:
     by_rules = "" if explained.served is None else "by the rules: "
     console.print(f"{by_rules}[bold]{decision.tier}[/]  {sure}")
     unsure = "; confidence is low" if decision.needs_verification else ""
-    stage = _STAGES.get(decision.stage, decision.stage)
-    _say(console, f"decided by {stage}, profile {explanation.profile}{unsure}")
+    _say(console, f"{STAGES[decision.stage]}, profile {explanation.profile}{unsure}")
     for reason in decision.reasons:
         _say(console, f"  {reason.detail}")
     if words.text:

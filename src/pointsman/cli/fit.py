@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
 
 from pointsman.cli.fit_policy import policy
-from pointsman.cli.ledgers import opened
+from pointsman.cli.ledger import opened
 from pointsman.cli.output import (
     ConfigOption,
     JsonOption,
@@ -33,10 +33,10 @@ from pointsman.errors import PointsmanError
 from pointsman.learning.capabilities import CalibrationReport, fit_capabilities, read_tasks
 from pointsman.learning.datasets import Features, read_difficulties, read_served
 from pointsman.orchestrator import load_capabilities
+from pointsman.printable import Column, TextTable
 
 if TYPE_CHECKING:
     from pointsman.learning.fit import Fit, Power
-    from pointsman.learning.metrics import Interval
     from pointsman.learning.one_sided import Sides
 
 
@@ -201,19 +201,25 @@ def capabilities(
     save(out, msgspec.json.format(msgspec.json.encode(fitted.calibration.to_json()), indent=2))
     print_either(
         {"calibration": str(out), "before": fitted.before, "after": fitted.after},
-        f"{'':24}{'exact':>8}{'recall':>8}{'rejected':>10}{'error':>8}",
-        _line("guides' own", fitted.before),
-        _line("fitted, unseen tasks", fitted.after),
+        TextTable(
+            _CALIBRATED,
+            [_shares("guides' own", fitted.before), _shares("fitted, unseen tasks", fitted.after)],
+        ),
         f"{fitted.after.tasks} tasks; calibration written to {out}",
         as_json=as_json,
     )
 
 
-def _line(name: str, report: CalibrationReport) -> str:
-    shares = [report.exact, report.recall, report.rejected, report.error]
-    cells = ["–" if share is None else f"{share:.3f}" for share in shares]
-    widths = (8, 8, 10, 8)
-    return name.ljust(24) + "".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+_SHARES: Final = ("exact", "recall", "rejected", "error")
+_CALIBRATED: Final = (
+    Column("", least=24),
+    *(Column(name, right=True, least=max(len(name), 6), show="{:.3f}".format) for name in _SHARES),
+)
+
+
+def _shares(name: str, report: CalibrationReport) -> list[object]:
+    shares = (getattr(report, each) for each in _SHARES)
+    return [name, *("–" if share is None else share for share in shares)]
 
 
 fit = typer.Typer(cls=SlowGroup, no_args_is_help=True, help="Train on your own outcomes.")
@@ -250,7 +256,8 @@ def tiers(
     outcomes = read_served(data, weak=weak, strong=strong)
     fitted = fit_tiers(outcomes, features=features, weak_model=weak, strong_model=strong, seed=seed)
     save(out, msgspec.json.encode(fitted.learned_router))
-    claim, errors, offsets = fitted.learned_router.claim, _errors(fitted), fitted.learned_router.offsets
+    claim, offsets = fitted.learned_router.claim, fitted.learned_router.offsets
+    errors = dict(zip(("weak", "strong"), fitted.calibration_errors, strict=True))
     shown = (f"{name} {each.value:.3f} ({each.low:.3f} .. {each.high:.3f})" for name, each in errors.items())
     sides = _sides(fitted.sides)
     print_either(
@@ -300,11 +307,6 @@ def _power(power: Power, rows: int) -> str:
     if power.labels <= rows:
         return f"{smallest}; the measured one is {power.difference:+.3f}"
     return f"{smallest}; for the measured {power.difference:+.3f} about {power.labels:,} labels are needed"
-
-
-def _errors(fitted: Fit) -> dict[str, Interval]:
-    weak, strong = fitted.calibration_errors
-    return {"weak": weak, "strong": strong}
 
 
 def _verdict(fitted: Fit) -> str:

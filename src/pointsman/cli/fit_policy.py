@@ -46,60 +46,42 @@ if TYPE_CHECKING:
 _PROFILE: Final = "default"
 
 
-_LearnedCut = Annotated[
-    Path | None,
-    typer.Option(
-        "--learned-router",
-        help="Choose boundaries for this learned router's score; default: for the profile's.",
-    ),
-]
-_Base = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", help="Configuration to change; its [tiers] names the models, with their prices."
-    ),
-]
-_Profile = Annotated[str, typer.Option("--profile", help="Without --config: seed, default, or a file.")]
-_Quality = Annotated[
-    float | None,
-    typer.Option(
-        "--quality", min=0, max=1, help="Quality target: reach this share of the best tier's quality."
-    ),
-]
-_Budget = Annotated[
-    float | None, typer.Option("--budget", min=0, help="Cost target: spend at most this on 1,000 prompts.")
-]
-_WeakPrice = Annotated[
-    float | None, typer.Option("--price-weak", min=0, help="Price of a call of the weak model.")
-]
-_StrongPrice = Annotated[
-    float | None, typer.Option("--price-strong", min=0, help="Price of a call of the strong model.")
-]
-_Models = Annotated[
-    list[str] | None,
-    typer.Option("--model", help="NAME=PRICE of a call, once for each of four tiers, SIMPLE first."),
-]
-_AnswerTokens = Annotated[
-    int, typer.Option("--answer-tokens", min=0, help="With --config: tokens of an answer, for its cost.")
-]
-
-
 def policy(
     *,
     data: OutcomesOption,
     out: Annotated[Path, typer.Option(help="Output file of the policy (TOML).")],
-    learned_router: _LearnedCut = None,
-    config: _Base = None,
-    profile: _Profile = _PROFILE,
+    learned_router: Annotated[
+        Path | None,
+        typer.Option(help="Choose boundaries for this learned router's score; default: for the profile's."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Configuration to change; its [tiers] names the models, with their prices."),
+    ] = None,
+    profile: Annotated[str, typer.Option(help="Without --config: seed, default, or a file.")] = _PROFILE,
     tiers: Annotated[int, typer.Option(help="Number of tiers: 2 or 4.")] = 2,
-    quality: _Quality = None,
-    budget: _Budget = None,
+    quality: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Quality target: reach this share of the best tier's quality."),
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0, help="Cost target: spend at most this on 1,000 prompts.")
+    ] = None,
     weak: WeakOption = "",
     strong: StrongOption = "",
-    price_weak: _WeakPrice = None,
-    price_strong: _StrongPrice = None,
-    model: _Models = None,
-    answer_tokens: _AnswerTokens = ANSWER,
+    price_weak: Annotated[
+        float | None, typer.Option(min=0, help="Price of a call of the weak model.")
+    ] = None,
+    price_strong: Annotated[
+        float | None, typer.Option(min=0, help="Price of a call of the strong model.")
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=PRICE of a call, once for each of four tiers, SIMPLE first."),
+    ] = None,
+    answer_tokens: Annotated[
+        int, typer.Option(min=0, help="With --config: tokens of an answer, for its cost.")
+    ] = ANSWER,
     curve: Annotated[Path | None, typer.Option(help="Write the cost-quality curve as JSON.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the curve: .svg, or .png (extra plot).")] = None,
     seed: Annotated[int, typer.Option(help="Random seed of the folds and the bootstrap.")] = 0,
@@ -219,8 +201,7 @@ def _savings(report: PolicyReport) -> PolicySavings | None:
     found = report.savings
     if found is None:
         return None
-    row = {"prompts": report.prompts, **msgspec.to_builtins(found)}
-    return msgspec.convert(row, PolicySavings)
+    return PolicySavings(report.prompts, found.success_minus_strong, found.cost, found.saved_beyond_coin)
 
 
 def _print(fitted: Fitted, out: Path, *, as_json: bool) -> None:

@@ -1,17 +1,18 @@
-"""``pointsman ledger``: copy a ledger to another place, in another form; migrate its schema."""
+"""``pointsman ledger``: copy a ledger to another place, in another form; migrate its schema.
+
+Also the ledger that any command reads or adds to: the one named, the demo's, or the configured one.
+"""
 
 from __future__ import annotations
 
-import gzip
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import IO, Annotated, Final
+from typing import IO, TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from pointsman.cli.ledgers import open_address, open_file, opened
 from pointsman.cli.output import (
     ConfigOption,
     Group,
@@ -21,20 +22,117 @@ from pointsman.cli.output import (
     needs_extra,
     print_either,
     print_json,
+    read_config,
     writable,
 )
 from pointsman.cli.terminal import progress
+from pointsman.config.shapes import LedgerSpec, demo_ledger
 from pointsman.decision.decision import Decision
-from pointsman.errors import PointsmanError
-from pointsman.jsonl import decoded, numbered_lines
-from pointsman.stores.ledger import Ledger, Retention, SqliteLedger, is_postgres
-from pointsman.stores.ledger.copying import Copied, CopyTarget, copy_into, entries_of
-from pointsman.stores.ledger.lines import entry_in, line_of, put_aside
+from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
+from pointsman.stores.ledger import Ledger, Retention, SqliteLedger, is_postgres, open_postgres
 from pointsman.stores.ledger.port import Entry
+
+if TYPE_CHECKING:
+    import gzip
+
+    from pointsman.stores.ledger.copying import CopyTarget
+    from pointsman.stores.ledger.postgres import PostgresLedger
+
+    AnyLedger = SqliteLedger | PostgresLedger
 
 _PARQUET: Final = ".parquet"
 _LINES: Final = (".jsonl", ".jsonl.gz")
 _PLACES: Final = "a SQLite file, FILE.jsonl, FILE.jsonl.gz, FILE.parquet, or postgresql://user@host/name"
+
+
+# The ledger of a command.
+
+#: No bounds: looking at a ledger, or adding to it, never removes what the gateway keeps.
+_ALL = Retention(None, None)
+
+
+@contextmanager
+def opened(ledger: str | Path | None, config: Path | None, *, demo: bool = False) -> Iterator[AnyLedger]:
+    """Open the ledger named, else the demo's if it is asked for or the configured one; close it after use.
+
+    Raises:
+        StoreUnavailable: there is no such file, or it cannot be read.
+    """
+    store = _found(ledger, config, demo=demo)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _found(ledger: str | Path | None, config: Path | None, *, demo: bool) -> AnyLedger:
+    if isinstance(ledger, str) and is_postgres(ledger):
+        return open_address(ledger, config)
+    if ledger:
+        return open_file(Path(ledger))
+    if demo:
+        return open_file(demo_ledger())
+    spec = read_config(config).ledger
+    if spec.url is not None:
+        return open_address(spec.url, config)
+    if spec.jsonl is not None:
+        raise StoreUnavailable(
+            f"decisions are written as JSON lines to {spec.place}, which no command reads",
+            hint="pointsman ledger copy FILE.jsonl FILE.sqlite makes one that they read",
+        )
+    return open_file(spec.path)
+
+
+def open_file(path: Path) -> SqliteLedger:
+    """Open a SQLite ledger that is there.
+
+    Raises:
+        StoreUnavailable: there is no such file.
+    """
+    if not path.is_file():
+        raise StoreUnavailable(f"there is no ledger at {path}", hint=_where_else(path))
+    return SqliteLedger(path, text="full", retention=_ALL)
+
+
+def open_address(url: str, config: Path | None) -> PostgresLedger:
+    """Open the ledger in a database, with the configured password if it is the configured one.
+
+    Raises:
+        MissingExtra: its client is not installed.
+        ConfigError: it is no address.
+    """
+    try:
+        spec = read_config(config).ledger
+    except ConfigError:  # a wrong configuration is nothing to who names a ledger
+        spec = LedgerSpec()
+    password = spec.password.reveal() if spec.password and spec.url == url else None
+    return open_postgres(url, password=password, text="full", retention=_ALL)
+
+
+def has_ledger(spec: LedgerSpec) -> bool:
+    """Whether there is something to read."""
+    return spec.url is not None or (spec.jsonl is None and spec.path.is_file())
+
+
+def is_demo_newer(config: Path | None) -> bool:
+    """Whether the ledger of the demo was written after the configured one."""
+    spec = read_config(config).ledger
+    return spec.url is None and _written(demo_ledger()) > _written(spec.path)
+
+
+def _written(path: Path) -> float:
+    """When a ledger was last written to, in seconds since the epoch; 0 if there is no file."""
+    files = (path, path.with_name(path.name + "-wal"))  # to which SQLite writes first
+    return max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
+
+
+def _where_else(path: Path) -> str:
+    demo = demo_ledger()
+    if path == demo:
+        return "pointsman serve --demo writes it with its first decision: send a request"
+    if demo.is_file():
+        return f"that of pointsman serve --demo is {demo}: pointsman decisions list --demo"
+    return "pointsman serve writes one with its first decision; use --ledger FILE for another file"
 
 
 ledger: Final = typer.Typer(
@@ -60,6 +158,8 @@ def copy(
     Copying again resumes an interrupted copy. Nothing is removed from FROM.
 
     """
+    from pointsman.stores.ledger.copying import Copied, copy_into
+
     if source == target:
         raise PointsmanError(f"{source} cannot be copied to itself")
     ledger = _opened(source, config)
@@ -141,12 +241,17 @@ def _in_file(source: str) -> Iterator[Entry]:
 
 
 def _read(ledger: Ledger) -> Iterator[Entry]:
+    from pointsman.stores.ledger.copying import entries_of
+
     with closing(ledger):
         yield from entries_of(ledger)
 
 
 def _read_lines(file: Path) -> Iterator[Entry]:
     """A file of JSON lines, after those that were put aside when it began anew."""
+    from pointsman.jsonl import decoded, numbered_lines
+    from pointsman.stores.ledger.lines import entry_in, put_aside
+
     aside = [] if file.suffix == ".gz" else put_aside(file)
     for each in [*aside, file]:
         for _, entry in decoded(numbered_lines(each), entry_in, each):
@@ -161,6 +266,8 @@ def _counted(entries: Iterator[Entry], told: Callable[[int], object]) -> Iterato
 
 def _write(target: str, entries: Iterator[Entry], *, overwrite: bool) -> int:
     """Write a file, which is there when it is whole."""
+    import gzip
+
     file = Path(target)
     if target == "-":
         return _write_lines(sys.stdout.buffer, entries)
@@ -182,6 +289,8 @@ def _write(target: str, entries: Iterator[Entry], *, overwrite: bool) -> int:
 
 
 def _write_lines(out: IO[bytes] | gzip.GzipFile, entries: Iterator[Entry]) -> int:
+    from pointsman.stores.ledger.lines import line_of
+
     written = 0
     for entry in entries:
         out.write(line_of(entry) + b"\n")
@@ -193,4 +302,4 @@ def _write_lines(out: IO[bytes] | gzip.GzipFile, entries: Iterator[Entry]) -> in
 def _opened_to_write(target: str, config: Path | None) -> CopyTarget:
     if is_postgres(target):
         return open_address(target, config)
-    return SqliteLedger(Path(target), text="full", retention=Retention(None, None))
+    return SqliteLedger(Path(target), text="full", retention=_ALL)

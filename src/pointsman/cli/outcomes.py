@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from pointsman.cli.ledgers import opened
+from pointsman.cli.ledger import opened
 from pointsman.cli.output import (
     FAILED,
     ConfigOption,
@@ -21,6 +21,7 @@ from pointsman.cli.output import (
     json_line,
     needs_extra,
     read_lines,
+    require_model,
 )
 from pointsman.config import Config, load
 from pointsman.errors import CallerError, ConfigError, PointsmanError, StoreUnavailable, UpstreamError
@@ -94,8 +95,7 @@ def judge_outcomes(
     from asyncio import run  # most commands do without
 
     loaded = load(config_file(config))
-    if judge not in loaded.models:
-        raise ConfigError(f'no model "{judge}"', hint=f"configured: {', '.join(loaded.models) or 'none'}")
+    require_model(loaded, judge)
     with opened(ledger, config) as store:
         found = list(pairs_in(store.records(), judge))
         known = [pair for pair in found if pair.preference]
@@ -114,19 +114,14 @@ def judge_outcomes(
             echo(line)
         now = time.time()
         if not summary.counts:
-            for pair, judgement in said:
-                store.append(refusal(pair, judgement, judge, at=now))
-            store.flush()
+            _append(store, (refusal(*each, judge, at=now) for each in said))
             low, high = summary.interval
             raise PointsmanError(
                 f'"{judge}" agrees with people in {summary.agreement:.0%} of {summary.compared} pairs '
                 f"({low:.0%} to {high:.0%}): not better than always the same side; no label was written",
                 hint="--judge names another model",
             )
-        for pair, judgement in said:
-            for outcome in labels(pair, judgement, judge, at=now):
-                store.append(outcome)
-        store.flush()
+        _append(store, (outcome for each in said for outcome in labels(*each, judge, at=now)))
     echo(f"added {2 * len(said):,} outcomes of {judge}")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, Protocol, cast
 
 import msgspec
 import typer
@@ -16,6 +16,9 @@ from typer.core import TyperGroup
 from pointsman.cli.terminal import end_progress, is_terminal, progress, show_table
 from pointsman.errors import ConfigError, MissingExtra, PointsmanError
 from pointsman.printable import Block, Column, TextTable, csv_text, plain_rows, printable, printable_json
+
+if TYPE_CHECKING:
+    from pointsman.config import Config
 
 FAILED: Final = 1  # done, but some lines or checks failed
 USAGE: Final = 2  # wrong usage or configuration
@@ -136,6 +139,38 @@ def json_line(value: object) -> str:
 def print_json(value: object) -> None:
     """Indented JSON on standard output."""
     echo(printable_json(msgspec.json.format(_encoder.encode(value), indent=2).decode()))
+
+
+def read_config(named: Path | None) -> Config:
+    """Return the configuration that is named, or found; the defaults without one. Its keys need not be set.
+
+    Raises:
+        ConfigError: the file is wrong.
+    """
+    from pointsman.config import AnyKey, Config, find, load
+
+    file = named or find()
+    return load(file, AnyKey()) if file else Config()
+
+
+def check_profile(profile: str | None, config: Path | None) -> None:
+    """Refuse --profile beside --config.
+
+    Raises:
+        PointsmanError: both are given.
+    """
+    if profile is not None and config is not None:
+        raise PointsmanError("--profile and --config exclude each other", hint="profile is a key of [tiers]")
+
+
+def require_model(config: Config, name: str) -> None:
+    """Refuse a model that is not configured.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if name not in config.models:
+        raise ConfigError(f'no model "{name}"', hint=f"configured: {', '.join(config.models) or 'none'}")
 
 
 def config_file(named: Path | None) -> Path:

@@ -130,7 +130,7 @@ def evaluate_file(
     text and domain, and may have speaker (only "user" is read) and switch.
     """
     reports = reports_on(file, load_domains(domains), encoder)
-    print_either(reports, *table_lines(reports), as_json=as_json)
+    print_either(reports, *tables(reports), as_json=as_json)
 
 
 @domains.command("check")
@@ -181,28 +181,21 @@ def _turns(file: Path) -> list[LabelledTurn]:
 
 
 #: Heading and field of each column; the last two are turns, the others shares.
-_MEASURES: Final = (
-    ("accuracy", "accuracy"),
-    ("on the switch", "switch_accuracy"),
-    ("changes in a stretch", "changes"),
-    ("coverage", "coverage"),
-    ("missed switches", "missed"),
-    ("delay in turns", "delay"),
-)
+_MEASURES: Final = {
+    "accuracy": "accuracy",
+    "on the switch": "switch_accuracy",
+    "changes in a stretch": "changes",
+    "coverage": "coverage",
+    "missed switches": "missed",
+    "delay in turns": "delay",
+}
 
 
-def table_lines(reports: list[DomainReport]) -> list[str]:
-    """The reports as aligned text."""
-    cells = [[_cell(report, field) for _, field in _MEASURES] for report in reports]
-    rows = [[heading for heading, _ in _MEASURES], *cells]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    width = max(len(report.strategy) for report in reports)
-    names = ["", *(report.strategy for report in reports)]
-    lines = [
-        "  ".join([name.ljust(width), *(cell.rjust(each) for cell, each in zip(row, widths, strict=True))])
-        for name, row in zip(names, rows, strict=True)
-    ]
-    return [*lines, f"{reports[0].turns} user turns"]
+def tables(reports: list[DomainReport]) -> tuple[TextTable, str]:
+    """The reports, a row each, and the number of turns."""
+    columns = (Column(""), *(Column(heading, right=True) for heading in _MEASURES))
+    rows = [[each.strategy, *(_cell(each, field) for field in _MEASURES.values())] for each in reports]
+    return TextTable(columns, rows), f"{reports[0].turns} user turns"
 
 
 def _cell(report: DomainReport, field: str) -> str:

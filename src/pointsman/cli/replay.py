@@ -18,14 +18,14 @@ from pointsman.cli._batch import (
     say_unreadable,
     work_of,
 )
-from pointsman.cli.ledgers import opened
+from pointsman.cli.ledger import opened
 from pointsman.cli.output import JsonOption, echo, json_line
 from pointsman.cli.terminal import progress
 from pointsman.decision.engine import Engine
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, default_policy, read_policy, read_policy_text
-from pointsman.reports.replay import Replay, Replayed, Summary
-from pointsman.reports.replay_period import ReplayFile
+from pointsman.reports.replay import Replay, Replayed, Summary, differences
+from pointsman.reports.replay_period import replayed_turns
 from pointsman.stores.ledger import Record, Search
 
 
@@ -70,7 +70,7 @@ def replay(
         decides = _engine(policy, store)
         summary = Summary(decides.version)
         records = _watched(store.records(), store.count())
-        for line in _turns(decides, records, out, resume=resume):
+        for line in replayed_turns(Replay(decides), records, out, resume=resume):
             summary.add(line)
             if out is None and (as_json or line.changed):
                 echo(json_line(line) if as_json else _readable(line))
@@ -106,13 +106,6 @@ def _engine(policy: Path, ledger: Search) -> Engine:
     return engine
 
 
-def _turns(
-    engine: Engine, records: Iterable[Record], out: Path | None, *, resume: bool
-) -> Iterator[Replayed]:
-    replay = Replay(engine)
-    return ReplayFile(out).write(replay, records, resume=resume) if out else replay.turns(records)
-
-
 def _watched(records: Iterable[Record], count: int) -> Iterator[Record]:
     """Pass records on, showing on a terminal how far they have come."""
     with progress("replaying", count) as shown:
@@ -124,9 +117,5 @@ def _watched(records: Iterable[Record], count: int) -> Iterator[Record]:
 
 def _readable(line: Replayed) -> str:
     """One changed decision for a person."""
-    parts = [
-        f"{part} {getattr(line.then, part) or '-'} -> {getattr(line.now, part) or '-'}"
-        for part in line.changed
-    ]
     why = f"  ({'; '.join(line.why)})" if line.why else ""
-    return f"{line.id}  {', '.join(parts)}{why}"
+    return f"{line.id}  {differences(line.then, line.now, line.changed)}{why}"

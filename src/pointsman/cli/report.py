@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import datetime
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Final
@@ -20,7 +19,7 @@ from typing import Annotated, Final
 import typer
 
 from pointsman.cli.fit import KeepOption, TargetOption, tiers_of
-from pointsman.cli.ledgers import opened
+from pointsman.cli.ledger import opened
 from pointsman.cli.output import (
     ConfigOption,
     CsvOption,
@@ -33,7 +32,7 @@ from pointsman.cli.output import (
     needs_extra,
     print_report,
 )
-from pointsman.config import AnyKey, Config, examine, find, load
+from pointsman.config import AnyKey, Config, find, load
 from pointsman.encoders.learned_routers import load_learned_router
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.factory import build_policy
@@ -46,7 +45,7 @@ from pointsman.reports.quality import Drift
 from pointsman.reports.quality import drift as drift_of
 from pointsman.reports.roles import Kinds, Roles, kinds_of
 from pointsman.reports.roles import roles as roles_of
-from pointsman.reports.savings import SavingsCalculator, SavingsReport, spending_by
+from pointsman.reports.savings import Division, SavingsCalculator, SavingsReport, spending_by
 from pointsman.reports.shadow import AgreementReport, ShadowReport, agreement_report, shadow_report
 from pointsman.reports.usage import all_totals
 from pointsman.stores.ledger import Ledger, Record
@@ -96,10 +95,7 @@ class _Source:
         text = self.store.policy(max(uses, key=lambda use: use.last).version) if uses else None
         if text is None:
             config_file(None)  # raises: there is neither
-        loaded = examine(Path("pointsman.toml"), AnyKey(), text=text or "")
-        if loaded.config is None:
-            raise loaded.errors[0]
-        return loaded.config
+        return load(Path("pointsman.toml"), AnyKey(), text=text or "")
 
 
 report: Final = typer.Typer(
@@ -281,15 +277,6 @@ def roles(source: _Source) -> Roles:
     return roles_of(source.store.records(), source.settings.models)
 
 
-class SavingsDivision(StrEnum):
-    """By what savings are divided: ``reports.savings.Division``."""
-
-    PROJECT = "project"
-    CLIENT = "client"
-    PERSON = "person"
-    ROLE = "role"
-
-
 @_command
 def savings(
     source: _Source,
@@ -302,7 +289,7 @@ def savings(
         ),
     ] = "",
     by: Annotated[
-        SavingsDivision | None, typer.Option(help="Divide by this, the one that spent most first.")
+        Division | None, typer.Option(help="Divide by this, the one that spent most first.")
     ] = None,
     prices_as_of: Annotated[
         datetime | None,
@@ -323,9 +310,9 @@ def savings(
         if model.is_priced
     }
     spent = source.store.spenders(since=-math.inf, until=math.inf) if by else {}
-    rows = spending_by(by.value, {each: money.total(found) for each, found in spent.items()}) if by else ()
+    rows = spending_by(by, {each: money.total(found) for each, found in spent.items()}) if by else ()
     total = money.total(all_totals(source.store))
-    return SavingsReport(total, dates, str(source.file or ""), by.value if by else None, rows)
+    return SavingsReport(total, dates, str(source.file or ""), by, rows)
 
 
 def _configured_name(asked: str, config: Config) -> str:

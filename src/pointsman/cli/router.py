@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,7 +20,9 @@ from pointsman.cli.output import (
     needs_extra,
     print_either,
     print_json,
+    print_table,
 )
+from pointsman.cli.terminal import progress
 from pointsman.config import Config, load
 from pointsman.diagnostics import (
     Check,
@@ -33,11 +34,11 @@ from pointsman.diagnostics import (
     taken_ids,
 )
 from pointsman.errors import ConfigError
-from pointsman.printable import printable
+from pointsman.printable import Column, printable
 from pointsman.vocabulary import Tier
 
 if TYPE_CHECKING:
-    from pointsman.gateway.live import Feature, LiveRequest, LiveResult
+    from pointsman.gateway.live import Feature, LiveResult
 
 
 router: Final = typer.Typer(
@@ -121,11 +122,8 @@ def _is_readable(checks: list[Check]) -> bool:
 def _send_live(config: Path | None, model: str, *, as_json: bool) -> list[LiveResult]:
     results = live_results(load(config_file(config)), model)
     if not as_json:
-        print_table(results)
+        print_results(results)
     return results
-
-
-_CLEAR_LINE: Final = "\r\x1b[K"
 
 
 def live_results(config: Config, model: str) -> list[LiveResult]:
@@ -155,43 +153,30 @@ def live_results(config: Config, model: str) -> list[LiveResult]:
     log = logging.getLogger("pointsman")
     level = log.level
     log.setLevel(logging.CRITICAL)  # each failure is in the table
-    try:
-        return asyncio.run(send_all(config, requests, _Progress(requests)))
-    finally:
-        log.setLevel(level)
+    with progress("router doctor --live", len(requests)) as shown:
+
+        def done(_: LiveResult) -> None:
+            if shown is not None:
+                shown.advance()
+
+        try:
+            return asyncio.run(send_all(config, requests, done))
+        finally:
+            log.setLevel(level)
 
 
-class _Progress:
-    """Counts on a terminal; silent elsewhere."""
-
-    def __init__(self, requests: Sequence[LiveRequest]) -> None:
-        self._left = len(requests)
-
-    def __call__(self, _: LiveResult) -> None:
-        self._left -= 1
-        if sys.stderr.isatty():
-            sys.stderr.write(f"{_CLEAR_LINE}{self._left} left " if self._left else _CLEAR_LINE)
-            sys.stderr.flush()
-
-
-def print_table(results: Sequence[LiveResult]) -> None:
+def print_results(results: Sequence[LiveResult]) -> None:
     """Print a row for each model and format, and under the table each different failure."""
-    from rich.console import Console
-    from rich.table import Table
-
     from pointsman.gateway.live import Feature
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("model", "upstream", "format", *Feature):
-        table.add_column(str(heading), no_wrap=True)
     rows: dict[tuple[str, str, str], dict[Feature, str]] = defaultdict(dict)
     for each in results:
         way = str(each.format) if each.native else f"{each.format} (translated)"
         rows[each.model, each.upstream, way][each.feature] = _cell(each)
-    for names, cells in rows.items():
-        words = (*names, *(cells.get(feature, "-") for feature in Feature))
-        table.add_row(*(printable(word).replace("[", r"\[") for word in words))
-    Console(highlight=False).print(table)
+    print_table(
+        [Column(str(name), whole=True) for name in ("model", "upstream", "format", *Feature)],
+        [(*names, *(cells.get(each, "-") for each in Feature)) for names, cells in rows.items()],
+    )
     for line in _failures(results):
         echo(line)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pointsman.cli.output import FAILED, ConfigOption, echo, json_line, needs_extra, print_json
+from pointsman.cli.output import FAILED, ConfigOption, echo, json_line, needs_extra, print_json, read_config
 
 if TYPE_CHECKING:
     from pointsman.api import Pointsman
@@ -61,7 +61,7 @@ def _application(file: Path | None, config: Path | None) -> Iterator[Application
     from pointsman.orchestrator import load_application
     from pointsman.orchestrator.default_application import OfflineModel, default_application
 
-    named = str(file) if file else _configured(config)
+    named = str(file) if file else read_config(config).capabilities.application
     chosen = load_application(named) if named else default_application()
     with _pointsman(config) as pointsman:
         application = pointsman.application(chosen)
@@ -69,14 +69,6 @@ def _application(file: Path | None, config: Path | None) -> Iterator[Application
             echo("no model can be asked: results are repeated as they are; pointsman config init", err=True)
             application = replace(application, model=OfflineModel())
         yield application
-
-
-def _configured(config: Path | None) -> str:
-    """The application that the configuration names; empty if it names none."""
-    from pointsman.config import AnyKey, find, load
-
-    found = config or find()
-    return load(found, AnyKey()).capabilities.application if found else ""
 
 
 def _pointsman(config: Path | None) -> Pointsman:

@@ -22,8 +22,18 @@ from pointsman.capabilities import (
     parse_commands,
     take_switch,
 )
-from pointsman.cli.output import FAILED, ConfigOption, config_file, echo, json_line, needs_extra, read_lines
-from pointsman.config import AnyKey, CapabilitiesSpec, find, load
+from pointsman.cli.output import (
+    FAILED,
+    ConfigOption,
+    config_file,
+    echo,
+    json_line,
+    needs_extra,
+    read_config,
+    read_lines,
+    require_model,
+)
+from pointsman.config import CapabilitiesSpec, load
 from pointsman.config.applications import load_registry
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.encoders import load_encoder
@@ -77,9 +87,8 @@ def select(
     """
     import asyncio
 
-    place = config or find()
-    configured = load(place, AnyKey()) if place else None
-    table = configured.capabilities if configured else CapabilitiesSpec()
+    configured = read_config(config)
+    table = configured.capabilities
     source = capabilities or table.file
     if source is None and not table.application:
         raise ConfigError(
@@ -95,7 +104,7 @@ def select(
     fitted = read_calibration(calibration or table.calibration)
     scorer = LocalScorer(registry, load_encoder(encoder or table.encoder), fitted)
     ask = _ask(policy.model, config) if policy.model else ask_nobody
-    commands = configured is not None and configured.server.router_command
+    commands = bool(configured.source) and configured.server.router_command
     if not asyncio.run(answer_lines(file, Selector(registry, scorer, policy), ask, commands=commands)):
         raise typer.Exit(FAILED)
 
@@ -126,8 +135,7 @@ def _ask(model: str, config: Path | None) -> Ask:
         from pointsman.upstreams.chat_model import chat_models
         from pointsman.upstreams.connections import Connections
     loaded = load(config_file(config))
-    if model not in loaded.models:
-        raise ConfigError(f'no model "{model}"', hint=f"configured: {', '.join(loaded.models) or 'none'}")
+    require_model(loaded, model)
     return ask_models(chat_models(loaded.models, loaded.upstreams, Connections()), default=model)
 
 

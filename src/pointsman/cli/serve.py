@@ -14,8 +14,8 @@ import typer
 
 from pointsman.catalogue import user_file
 from pointsman.cli._listening import LogFormat, announce, demo_traffic, listening_on, log_to_stderr
-from pointsman.cli.output import ConfigOption, config_file, echo, needs_extra
-from pointsman.config import AnyKey, Config, find, find_named, load
+from pointsman.cli.output import ConfigOption, config_file, echo, needs_extra, read_config
+from pointsman.config import Config, find_named, load
 from pointsman.config.files import record_of
 from pointsman.errors import ConfigError, PointsmanError
 
@@ -39,9 +39,7 @@ def serve(
             "Default: on a terminal, and in a log in JSON.",
         ),
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="Configuration; default: pointsman.toml here, then the user's.")
-    ] = None,
+    config: ConfigOption = None,
     host: Annotated[
         str | None,
         typer.Option(help="Address to bind, instead of the configured one. Other than loopback needs keys."),
@@ -106,9 +104,7 @@ log = logging.getLogger("pointsman.ext_proc")
 def ext_proc(
     *,
     demo: Annotated[bool, typer.Option("--demo", help="Decide with the configuration of the demo.")] = False,
-    config: Annotated[
-        Path | None, typer.Option(help="Configuration; default: pointsman.toml here, then the user's.")
-    ] = None,
+    config: ConfigOption = None,
     host: Annotated[
         str | None, typer.Option(help="Address to listen on, instead of that of [ext_proc].")
     ] = None,
@@ -206,10 +202,7 @@ def open_page(
 
 def _configured_url(config: Path | None) -> str:
     """Return where the configured gateway listens; without a file, where the demo does."""
-    from pointsman.upstreams.port import ServerSpec
-
-    file = config or find()
-    server = load(file, AnyKey()).server if file else ServerSpec()
+    server = read_config(config).server
     host = _ANY.get(server.host, server.host)
     if not server.port:
         raise PointsmanError(

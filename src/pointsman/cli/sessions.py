@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
-from pointsman.cli.ledgers import has_ledger, opened
+from pointsman.cli.ledger import has_ledger, opened
 from pointsman.cli.output import (
     ConfigOption,
     Group,

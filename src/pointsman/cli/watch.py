@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
 import typer
 
-from pointsman.cli.guidance_policy import GuidanceOption, asking, own_classes, policy_of
+from pointsman.cli.hook import asking, own_classes, policy_of
 from pointsman.cli.output import FAILED, echo, json_line, print_either, read_lines
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.drivers import no_model
 from pointsman.errors import CallerError, MalformedRequest
 from pointsman.guidance import Guide, Mode
 from pointsman.learning.guidance import GuidanceRow, Replayed, Run, Summary, replay
+from pointsman.printable import Block, Column, TextTable
 from pointsman.vocabulary import ModelQuery, ModelReply
 
 _decode: Final = msgspec.json.Decoder(Run).decode
@@ -38,7 +40,10 @@ def watch(
         ),
     ] = 0.0,
     seed: Annotated[int, typer.Option(help="Random seed of the control group.")] = 0,
-    config: GuidanceOption = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="File with a [guidance] table; default: the built-in policy, switched on."),
+    ] = None,
     ask_models: Annotated[
         bool,
         typer.Option(
@@ -57,7 +62,7 @@ def watch(
     with _asking(config if ask_models else None) as ask:
         good = _watch(file, guide, ask, counts if summary else None)
     if summary:
-        print_either(counts.rows(), *table_lines(counts.rows()), as_json=as_json)
+        print_either(counts.rows(), *tables(counts.rows()), as_json=as_json)
     if not good:
         raise typer.Exit(FAILED)
 
@@ -123,17 +128,28 @@ def _print_firings(run: Run, replayed: Replayed) -> None:
 _OUTCOMES: Final = {True: "succeeded", False: "failed", None: "unknown outcome"}
 
 
-def table_lines(rows: Iterable[GuidanceRow]) -> list[str]:
-    """The rows as aligned text, one block per source and outcome."""
-    lines: list[str] = []
-    heading = ""
-    for row in rows:
-        block = f"{row.source or 'no source'}, {_OUTCOMES[row.success]}: {row.runs} runs"
-        if block != heading:
-            heading = block
-            lines += ["", heading, f"  {'rule':32}{'fired':>30}{'first call':>12}{'streak goes on':>18}"]
-        fired = f"{row.fired} ({row.share:.1%}, {row.low:.1%} .. {row.high:.1%})"
-        first = "–" if row.first is None else f"{row.first:g}"
-        goes_on = f"{row.continued} of {row.followed}" if row.followed else "–"
-        lines.append(f"  {row.rule:32}{fired:>30}{first:>12}{goes_on:>18}")
-    return lines[1:]
+_RULES: Final = (
+    Column("  rule", least=34),
+    *(Column(name, right=True, least=least) for name, least in (("fired", 28), ("first call", 10))),
+    Column("streak goes on", right=True, least=16),
+)
+
+
+def tables(rows: Iterable[GuidanceRow]) -> Iterator[Block]:
+    """A table per source and outcome, under its heading."""
+    for number, (heading, found) in enumerate(groupby(rows, _heading)):
+        if number:
+            yield ""
+        yield heading
+        yield TextTable(_RULES, [_cells(row) for row in found])
+
+
+def _heading(row: GuidanceRow) -> str:
+    return f"{row.source or 'no source'}, {_OUTCOMES[row.success]}: {row.runs} runs"
+
+
+def _cells(row: GuidanceRow) -> tuple[str, ...]:
+    fired = f"{row.fired} ({row.share:.1%}, {row.low:.1%} .. {row.high:.1%})"
+    first = "–" if row.first is None else f"{row.first:g}"
+    goes_on = f"{row.continued} of {row.followed}" if row.followed else "–"
+    return f"  {row.rule}", fired, first, goes_on
