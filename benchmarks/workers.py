@@ -5,8 +5,8 @@
 The upstream is the built-in demo, inside the gateway, so that no other process takes part but the generator,
 whose share of the machine is printed. The ledger is SQLite in both; sessions are in memory with one worker,
 and in the file of the run with two. What the machine allows is printed beside it: how many times as much two
-processes that only count do as one. By CPU: what two cores would serve, 2 / (CPU of a request + that of the
-generator), over what one would.
+processes that only count do as one. By CPU: twice what a request takes with one worker over what it takes
+with two; and what two cores would serve that also run the generator, over what one would.
 """
 
 import argparse
@@ -124,8 +124,9 @@ def show(kind: str, runs: dict[int, list[Run]]) -> None:
             f"generator {found.generator * 1e6:.0f} µs ({found.share:.0%} of the machine)"
         )
     one, two = middle[1], middle[2]
-    by_cpu = 2 * one.cpu / (two.cpu + two.generator)
-    print(f"{kind}: two serve {two.rate / one.rate:.2f} times what one serves; by CPU {by_cpu:.2f}\n")
+    by_cpu, beside = 2 * one.cpu / two.cpu, 2 * one.cpu / (two.cpu + two.generator)
+    served = f"two serve {two.rate / one.rate:.2f} times what one serves"
+    print(f"{kind}: {served}; by CPU {by_cpu:.2f}, with the generator beside them {beside:.2f}\n")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import socket
 import sys
@@ -28,8 +27,6 @@ from pointsman.gateway.serve import Server, check_bind
 from pointsman.gateway.workers import Peers, Supervisor, WorkerLink
 from pointsman.stores.workers import Worker
 
-#: Random bytes of what tells requests of workers from those of callers.
-_TOKEN_BYTES: Final = 32
 #: Where Linux keeps files in memory, and the bytes that the files of a run take at most.
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - the folder in it is of this user alone
 _ROOM: Final = 8 << 20
@@ -78,7 +75,7 @@ def serve_with_workers(count: int, config: Config, options: WorkerOptions, *, tr
         if wants_lines(options.requests, options.log_format) and options.log_format is LogFormat.TEXT:
             stack.callback(lambda: print_summary(config, totals, began, demo=demo))
         announce(sockets[0], config, demo=demo, log_format=options.log_format)
-        first = Worker(1, count, folder, secrets.token_hex(_TOKEN_BYTES))
+        first = Worker(1, count, folder)
         draining = server.drain_notice + server.drain
         supervisor = Supervisor(run_worker, given, first, sockets, draining=draining, ended=totals.add_all)
         with demo_traffic(sockets[0], options.log_format) if traffic else nullcontext():

@@ -131,7 +131,7 @@ class Builder:
             runtime = build_runtime(config, self._worker)
             if isinstance(runtime.ledger, QueuedLedger):
                 if self._flush_others is not None:
-                    runtime.ledger.share(self._flush_others)
+                    runtime.ledger.share(self._flush_others, self._worker.of)
                 runtime.ledger.start()
             self._runtime, self._at_start = runtime, _opened_once(config)
             return runtime, runtime.engine, runtime.questions

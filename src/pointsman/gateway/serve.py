@@ -13,8 +13,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import uvicorn
 
@@ -165,15 +164,18 @@ class Server(uvicorn.Server):
         self._files = _open_files() // 2
         await super().startup(sockets)
         if self._worker is not None:
-            await self._listen_to_workers(self._worker.socket)
+            await self._listen_to_workers(self._worker)
             self._worker.serving()
 
-    async def _listen_to_workers(self, path: Path) -> None:
+    async def _listen_to_workers(self, worker: WorkerApp) -> None:
         def create_protocol() -> asyncio.Protocol:
-            return self.config.http_protocol_class(  # type: ignore[call-arg]  # as uvicorn's ``startup`` does
+            protocol: Any = self.config.http_protocol_class(  # type: ignore[call-arg]  # as uvicorn's ``startup`` does
                 config=self.config, server_state=self.server_state, app_state=self.lifespan.state
             )
+            protocol.app = worker.of_worker  # only this user can connect: the folder is theirs alone
+            return cast("asyncio.Protocol", protocol)
 
+        path = worker.socket
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)  # noqa: PTH108 - of the worker before; blocks for no longer than a socket does
         loop = asyncio.get_running_loop()

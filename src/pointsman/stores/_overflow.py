@@ -25,7 +25,6 @@ class Limits(NamedTuple):
 
     name: str  # of the thread, and of the store in the log
     size: int  # entries that may wait in the queue
-    linger: float  # seconds for which entries gather into a batch
     retry: float  # seconds between attempts while the store fails
 
 

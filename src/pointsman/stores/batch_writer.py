@@ -51,7 +51,8 @@ class BatchWriter(Generic[T]):
         spill: Spill[T] | None = None,
     ) -> None:
         self._write: Final = write
-        self._limits: Final = Limits(name, size, linger, retry)
+        self._limits: Final = Limits(name, size, retry)
+        self.linger = linger
         self._upkeep: Final = upkeep
         self._queue: Final[deque[T | threading.Event]] = deque()
         self._batch: Final[list[T]] = []
@@ -171,7 +172,7 @@ class BatchWriter(Generic[T]):
             self._overflow.open_leftover()
         while self._await_work():
             if not self._closed:
-                self._hurry.wait(self._limits.linger)
+                self._hurry.wait(self.linger)
                 self._hurry.clear()
             self._drain()
             while self._upkeep() and not (self._queue or self._closed):

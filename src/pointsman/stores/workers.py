@@ -14,7 +14,6 @@ class Worker(NamedTuple):
     number: int = 1  # from 1
     of: int = 1  # how many there are
     folder: Path = Path()  # of this run alone, for this user alone; nothing where there is one process
-    token: str = ""  # tells requests of other workers from those of callers
 
     @property
     def is_alone(self) -> bool:

@@ -20,7 +20,7 @@ from pointsman.gateway.app import Gateway
 from pointsman.gateway.serve import Server
 from pointsman.gateway.workers import Peers, WorkerLink
 from pointsman.gateway.workers._figures import Published, added_up, families_of, lasting, publish, read
-from pointsman.gateway.workers._forward import TOKEN
+from pointsman.gateway.workers._forward import FORWARDED
 from pointsman.gateway.workers._peers import Keepers
 from pointsman.runtime import Runtime, decode_memory
 from pointsman.shadow_policy import ShadowPolicy
@@ -60,7 +60,7 @@ def two(folder: Path) -> Iterator[tuple[list[Running], list[Link], ScriptedUpstr
     upstream, links = ScriptedUpstream(well), [Link(), Link()]
     with upstream.running() as url:
         servers = [
-            Server(Gateway(state_for(f"{url}/v1")), peers=Peers(Worker(number, 2, folder, "token"), link))
+            Server(Gateway(state_for(f"{url}/v1")), peers=Peers(Worker(number, 2, folder), link))
             for number, link in enumerate(links, 1)
         ]
         with Running(servers[0]) as one, Running(servers[1]) as other:
@@ -128,7 +128,7 @@ def test_a_session_goes_on_with_its_memory_in_whichever_worker_is_asked(tmp_path
             state = build_live_state(
                 runtime, models, {"up": upstream}, ServerSpec(port=0), shadow_policy=trial
             )
-            peers = Peers(Worker(number, 2, tmp_path, "token"), Link())
+            peers = Peers(Worker(number, 2, tmp_path), Link())
             servers.append(opened.enter_context(Running(Server(Gateway(state), peers=peers))))
             stores += [runtime.sessions, trial.sessions]
             trials.append(trial)
@@ -192,8 +192,9 @@ def refused(port: int, key: str) -> bytes:
 def test_no_caller_can_pose_as_a_worker(tmp_path: Path) -> None:
     with two(tmp_path) as (servers, _, _upstream):
         for path in ("/-/flush", "/-/publish"):
-            posed = httpx.post(servers[0].url + path, headers={TOKEN.decode(): "wrong"}, trust_env=False)
-            known = httpx.post(servers[0].url + path, headers={TOKEN.decode(): "token"}, trust_env=False)
+            posed = httpx.post(servers[0].url + path, headers={FORWARDED.decode(): "1"}, trust_env=False)
+            with httpx.Client(transport=httpx.HTTPTransport(uds=str(tmp_path / "1.sock"))) as worker:
+                known = worker.post("http://worker" + path)
             assert (posed.status_code, known.status_code) == (404, 204)
 
 

@@ -32,7 +32,7 @@ class Run:
             each.listen()
         self.totals: list[Any] = []
         (folder / "run").mkdir()
-        first = Worker(1, 2, folder / "run", "token")
+        first = Worker(1, 2, folder / "run")
         self.supervisor = Supervisor(
             run, folder, first, self.sockets, draining=draining, ended=self.totals.append
         )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from prometheus_client.core import Metric
 
@@ -19,8 +18,8 @@ from pointsman.gateway._relay import Send
 from pointsman.gateway._routes import Readiness
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.workers._figures import Family, Published, added_up, families_of, lasting, read
-from pointsman.gateway.workers._forward import TOKEN, Head, WorkerGone
-from pointsman.gateway.workers._peers import FORWARDED, Peers, memories_of, socket_of
+from pointsman.gateway.workers._forward import Head, WorkerGone
+from pointsman.gateway.workers._peers import Peers, memories_of, socket_of
 from pointsman.stores.ledger.port import Ledger
 from pointsman.wire import guess_wire
 
@@ -32,7 +31,7 @@ _CONSOLE: Final = b"/console"
 #: Seconds between two looks at what a worker counts: so much a killed one loses of it.
 _PUBLISHED_EVERY: Final = 1.0
 
-_App = Callable[[Scope, Receive, Send], Any]
+_App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class WorkerApp:
@@ -48,27 +47,16 @@ class WorkerApp:
         self._gateway: Final = gateway
         self._app: Final = app
         self._peers: Final = peers
-        self._token: Final = peers.worker.token.encode()
         before = read(peers.worker.folder, peers.worker.number)
         self._before: Final[Sequence[Family]] = lasting(before.metrics) if before else ()
         gateway.share(peers, self._all_metrics)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http":
-            return
-        key, is_of_worker = b"", False
-        for name, value in scope["headers"]:
-            if name == TOKEN:
-                is_of_worker = hmac.compare_digest(value, self._token)
-            elif name == IDEMPOTENCY_KEY:
-                key = value
-        if is_of_worker:
-            await self._of_worker(scope, receive, send)
-        elif (number := self._place_of(scope, key)) not in {0, self._peers.worker.number}:
-            await self._pass_on(number, scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Serve a caller's request. No coroutine itself: every event of a stream would go through it."""
+        number = self._place_of(scope)
+        if number and number != self._peers.worker.number:
+            return self._pass_on(number, scope, receive, send)
+        return self._app(scope, receive, send)
 
     @property
     def socket(self) -> Path:
@@ -114,11 +102,13 @@ class WorkerApp:
             )
         )
 
-    def _place_of(self, scope: Scope, key: bytes) -> int:
+    def _place_of(self, scope: Scope) -> int:
         """Return the number of the worker that a request belongs to; 0 where any will do."""
         if scope["raw_path"].startswith(_CONSOLE) and self._gateway.serves_console(scope["raw_path"]):
             return CONSOLE
-        if not key or scope["method"] != "POST" or self._is_refused(dict(scope["headers"])):
+        headers = dict(scope["headers"])
+        key = headers.get(IDEMPOTENCY_KEY)
+        if not key or scope["method"] != "POST" or self._is_refused(headers):
             return 0
         return hashlib.blake2b(key, digest_size=8).digest()[0] % self._peers.worker.of + 1
 
@@ -142,8 +132,8 @@ class WorkerApp:
             error = Overloaded("the process that serves this is being replaced", hint="send it again")
             await send_refusal(guess_wire(headers), error, headers, send, scope)
 
-    async def _of_worker(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve what another worker sends: a request of a caller's, or one of its own."""
+    async def of_worker(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve what another worker sends: a request of a caller's, or one of its own (ASGI)."""
         found = b""
         match scope["raw_path"]:
             case b"/-/flush":
@@ -153,9 +143,6 @@ class WorkerApp:
             case b"/-/publish":
                 self.publish()
             case _:
-                scope["headers"] = [
-                    (name, FORWARDED if name == TOKEN else value) for name, value in scope["headers"]
-                ]
                 await self._app(scope, receive, send)
                 return
         await send({"type": "http.response.start", "status": 200 if found else 204, "headers": []})

@@ -15,17 +15,17 @@ from pointsman.gateway._inbound import DisconnectWatch, Receive, Scope
 from pointsman.gateway._relay import Send
 from pointsman.upstreams.port import HOP_BY_HOP, Headers
 
-__all__ = ["TOKEN", "Head", "WorkerGone", "ask", "forward"]
+__all__ = ["FORWARDED", "Head", "WorkerGone", "ask", "forward"]
 
-#: Header of requests between workers.
-TOKEN: Final = b"x-pointsman-worker"
+#: Header of a request that another worker has passed on: it is passed on no further.
+FORWARDED: Final = b"x-pointsman-worker"
 #: Bytes read of an answer at a time.
 _PART: Final = 64 << 10
 #: Seconds to reach another worker: it is on this machine, or it is being replaced.
 _CONNECT: Final = 5.0
 #: Headers that are made anew on either side, of answers and of requests.
 _OWN: Final = HOP_BY_HOP | {b"x-content-type-options"}
-_MADE_ANEW: Final = HOP_BY_HOP | {b"content-length", b"expect", TOKEN}
+_MADE_ANEW: Final = HOP_BY_HOP | {b"content-length", b"expect", FORWARDED}
 
 
 class WorkerGone(Exception):
@@ -54,7 +54,7 @@ class _Answer:
         self.is_whole = True
 
 
-def ask(path: Path, token: str, target: str, timeout: float) -> None:
+def ask(path: Path, target: str, timeout: float) -> None:
     """Ask another worker to do something, and wait until it has; for threads.
 
     Raises:
@@ -65,7 +65,7 @@ def ask(path: Path, token: str, target: str, timeout: float) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection.sock:
         connection.sock.settimeout(timeout)
         connection.sock.connect(str(path))
-        connection.request("POST", target, headers={TOKEN.decode(): token})
+        connection.request("POST", target)
         connection.getresponse().read()
 
 
@@ -83,12 +83,11 @@ class Head(NamedTuple):
         return cls(scope["method"], scope["raw_path"] + (b"?" + query if query else b""), scope["headers"])
 
 
-async def forward(path: Path, token: str, head: Head, body: bytes | Receive, send: Send) -> int:
+async def forward(path: Path, head: Head, body: bytes | Receive, send: Send) -> int:
     """Let another worker answer a request, and return the status sent.
 
     Args:
         path: The worker's socket.
-        token: Proves that a worker sends this.
         head: Of the request.
         body: Its body; or where to read it, and that the caller has left.
         send: To the caller.
@@ -104,7 +103,7 @@ async def forward(path: Path, token: str, head: Head, body: bytes | Receive, sen
         raise WorkerGone(str(error)) from error
     watch = None if isinstance(body, bytes) else DisconnectWatch(body)
     try:
-        await _send_request(writer, token, head, body)
+        await _send_request(writer, head, body)
         if watch is not None:
             watch.start()
         return await _relay(reader, send)
@@ -118,10 +117,10 @@ async def forward(path: Path, token: str, head: Head, body: bytes | Receive, sen
         writer.close()
 
 
-async def _send_request(writer: asyncio.StreamWriter, token: str, head: Head, body: bytes | Receive) -> None:
+async def _send_request(writer: asyncio.StreamWriter, head: Head, body: bytes | Receive) -> None:
     given = dict(head.headers)
     headers = [pair for pair in head.headers if pair[0] not in _MADE_ANEW]
-    headers += [(TOKEN, token.encode()), (b"connection", b"close")]
+    headers += [(FORWARDED, b"1"), (b"connection", b"close")]
     length = b"%d" % len(body) if isinstance(body, bytes) else given.get(b"content-length", b"")
     is_chunked = not length and b"transfer-encoding" in given
     if length:

@@ -23,18 +23,16 @@ from pointsman.gateway._inbound import InboundRequest, Receive
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._relay import Send
 from pointsman.gateway.workers._figures import Published, publish, read
-from pointsman.gateway.workers._forward import TOKEN, Head, WorkerGone, ask, forward
+from pointsman.gateway.workers._forward import FORWARDED, Head, WorkerGone, ask, forward
 from pointsman.gateway.workers._supervisor import WorkerLink
 from pointsman.runtime import Runtime
 from pointsman.stores.sessions import MemorySessions
 from pointsman.stores.workers import Worker
 
-__all__ = ["FORWARDED", "Keepers", "Peers", "memories_of", "socket_of"]
+__all__ = ["Keepers", "Peers", "memories_of", "socket_of"]
 
 log = logging.getLogger(__name__)
 
-#: Stands in the place of the token in a request that another worker has passed on.
-FORWARDED: Final = b"forwarded"
 #: Seconds for another worker to write its ledger, or what it has counted.
 _PATIENCE: Final = 2.0
 #: Entries of the table, of 8 bytes each, and those among which one displaces another if all are taken: the
@@ -72,10 +70,14 @@ class Keepers:
             digest & ~_NUMBER | self._number
         )
 
+    def keeper(self, name: str) -> int:
+        """Return the number of the worker that holds state under a name; 0 if none does."""
+        found = self._find(_digest(name))
+        return 0 if found is None else self._entries[found] & _NUMBER
+
     def elsewhere(self, name: str) -> int:
         """Return the number of the other worker that holds state under a name; 0 if none does."""
-        found = self._find(_digest(name))
-        number = 0 if found is None else self._entries[found] & _NUMBER
+        number = self.keeper(name)
         return 0 if number == self._number else number
 
     def close(self) -> None:
@@ -154,12 +156,11 @@ class Peers:
         Raises:
             WorkerGone: it cannot, and nothing was sent.
         """
-        worker = self.worker
-        return await forward(socket_of(worker.folder, number), worker.token, head, body, send)
+        return await forward(socket_of(self.worker.folder, number), head, body, send)
 
     async def answer_kept(self, inbound: InboundRequest, names: Sequence[str], send: Send) -> bool:
         """Let the worker that holds state under one of these names answer; False if there is none."""
-        if inbound.headers.get(TOKEN) == FORWARDED:
+        if FORWARDED in inbound.headers:
             return False
         number = next(filter(None, (self._keepers.elsewhere(name) for name in names if name)), 0)
         if not number:
@@ -181,7 +182,10 @@ class Peers:
         name = of_session(session)
         if not name:
             return
-        if number := self._keepers.elsewhere(name):
+        number = self._keepers.keeper(name)
+        if number == self.worker.number:
+            return
+        if number:
             for store, memory in zip(_stores(state), await self._fetch(number, session), strict=False):
                 if memory is not None:
                     store.put(session, memory)
@@ -205,7 +209,7 @@ class Peers:
 
     def _ask(self, number: int, target: str) -> None:
         with contextlib.suppress(OSError, http.client.HTTPException):
-            ask(socket_of(self.worker.folder, number), self.worker.token, target, _PATIENCE)
+            ask(socket_of(self.worker.folder, number), target, _PATIENCE)
 
 
 def memories_of(state: LiveState, session: bytes) -> bytes:

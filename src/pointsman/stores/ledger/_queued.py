@@ -203,13 +203,17 @@ class QueuedLedger(ABC):
                     "the outcome cannot be stored: the ledger's queue is full, or it is closed"
                 )
 
-    def share(self, flush_others: Callable[[], None]) -> None:
+    def share(self, flush_others: Callable[[], None], writers: int = 1) -> None:
         """Write the same store as other processes do.
 
         Args:
             flush_others: Asks the others to write what waits. Must not raise.
+            writers: How many there are: entries gather for longer, so that all together begin as many
+                transactions as one would.
         """
         self._flush_others = flush_others
+        if isinstance(self._writer, BatchWriter):
+            self._writer.linger *= writers
 
     def flush(self) -> None:
         """Write everything queued, here and in other processes that write the same store."""

@@ -142,9 +142,9 @@ class SqliteLedger(StoredLedger):
         state = self._summary_rows(STATE, ())
         return int(self._summary_rows(EARLIER_LEFT, state[0])[0][0]) if state else 0
 
-    def share(self, flush_others: Callable[[], None]) -> None:
+    def share(self, flush_others: Callable[[], None], writers: int = 1) -> None:
         """Write the same file as other processes do. Call it before the first entry."""
-        super().share(flush_others)
+        super().share(flush_others, writers)
         self._summarizer.is_shared = True
 
     def close(self) -> None:
