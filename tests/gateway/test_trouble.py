@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from pointsman.gateway._trouble import Trouble
+from pointsman.gateway._circuit_breaker import Trouble
 
 OPENED = 'the circuit breaker of upstream "main" opened: {}; the last: answered with status 500'
 AGAIN = 'upstream "main" works again'

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
 from pointsman.access import Spending
 from pointsman.decision.decision import Decision
+from pointsman.decision.permission import FORBIDDEN
+from pointsman.errors import ModelNotAllowed, NoCapableModel
 from pointsman.gateway._capability_commands import answer_switch, may_hold_command, take_commands
 from pointsman.gateway._conversation_memory import Continuation, ConversationMemory, Kept
 from pointsman.gateway._idempotency import HEADER as IDEMPOTENCY_KEY
@@ -25,8 +27,7 @@ from pointsman.gateway._limits import (
 )
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import answer_command, send_text
-from pointsman.gateway._metrics import Metrics
-from pointsman.gateway._no_capable_model import LowerTiers, refusal
+from pointsman.gateway._metrics import LowerTiers, Metrics
 from pointsman.gateway._owned import check_continued, check_model_request
 from pointsman.gateway._reading import AnswerKeeper, read_turn
 from pointsman.gateway._relay import Send
@@ -34,13 +35,22 @@ from pointsman.gateway._request import DecidedRequest, Site
 from pointsman.gateway._response_headers import own_headers
 from pointsman.gateway.upstream import Target
 from pointsman.offload import offload
-from pointsman.vocabulary import LARGE, AgentRequest
+from pointsman.vocabulary import LARGE, AgentRequest, Stage
 from pointsman.wire import Body
 from pointsman.wire.reasoning import own_reasoning
 from pointsman.wire.request import of_caller
 from pointsman.wire.responses.stored_conversation import continues
 
 __all__ = ["AgentEndpoint", "AnsweredElsewhere", "KeptBeside"]
+
+_ANY: Final = 'the model "auto" lets the gateway choose among all tiers'
+#: Where it is configured what the reasons against a model say, by the end of their codes.
+_CONFIGURED: Final = {
+    "context_window": "context_window of [models]",
+    "feature": "features of [models]",
+    "format": "formats and translate of [upstreams]",
+    "no-model": "the models of [tiers]",
+}
 
 
 class AnsweredElsewhere(Exception):
@@ -116,7 +126,7 @@ class AgentEndpoint:
             decision = await decide_paid(state, agent_request, spending, metrics)
         metrics.seen(decision)
         if decision.refused:
-            raise refusal(decision)
+            raise _refusal(decision)
         targets = state.candidates(decision.chain)
         keeper = None
         if wire.is_stateful:
@@ -268,3 +278,28 @@ def _ids_in(inbound: InboundRequest) -> list[str]:
 async def _beside_the_loop(size: int, work: Callable[[], Body]) -> Body:
     """Insert stored bytes into a body; many of them in another thread."""
     return work() if size <= LARGE else await offload(size, work)
+
+
+def _refusal(decision: Decision) -> NoCapableModel | ModelNotAllowed:
+    """Return the error for a request that was refused."""
+    if any(reason.code.startswith(FORBIDDEN) for reason in decision.refused):
+        return _not_allowed(decision)
+    why = "; ".join(reason.detail for reason in decision.refused)
+    by_caller = decision.tier is None or decision.tier.stage is Stage.FORCED
+    hint = _ANY if by_caller else _configured(decision)
+    message = f"no model can serve this request: {why}"
+    return NoCapableModel(message, hint=hint, param="model", decision=decision.id)
+
+
+def _not_allowed(decision: Decision) -> ModelNotAllowed:
+    """Say which models the caller's key may not use, each by its name."""
+    why = "; ".join(reason.detail for reason in decision.refused)
+    message = f'key "{decision.input.caller}" may use no model for this request: {why}'
+    hint = "what a key may use is configured in [keys] and [teams]"
+    return ModelNotAllowed(message, hint=hint, param="model", decision=decision.id)
+
+
+def _configured(decision: Decision) -> str:
+    codes = dict.fromkeys(reason.code.rpartition(".")[2] for reason in decision.refused)
+    settings = " and ".join(_CONFIGURED[code] for code in codes if code in _CONFIGURED)
+    return f"what a model can serve is configured: {settings or 'see [models] and [upstreams]'}"

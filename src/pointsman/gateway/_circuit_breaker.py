@@ -1,19 +1,23 @@
-"""A circuit breaker: opens when most requests to an upstream fail, then probes it with one request.
+"""A circuit breaker, and what the log says of its upstream.
 
-It looks at the share of failed requests, not at failures in a row, so that an upstream which fails now and
-then is still used; in the order in which they were sent, so that neither quick answers nor quick failures
-count alone; and it counts failures that a request may have caused once per request, a few per session, and a
-few per caller if there are several, so that no caller can take an upstream away from others. If requests of
-one session fail one after the other, that session alone is sent elsewhere (docs/decisions/0146).
+It opens when most requests to an upstream fail, then probes it with one request. It looks at the share of
+failed requests, not at failures in a row, so that an upstream which fails now and then is still used; in the
+order in which they were sent, so that neither quick answers nor quick failures count alone; and it counts
+failures that a request may have caused once per request, a few per session, and a few per caller if there are
+several, so that no caller can take an upstream away from others. If requests of one session fail one after
+the other, that session alone is sent elsewhere (docs/decisions/0146).
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from math import inf
 from typing import Final, NamedTuple
 
-__all__ = ["CircuitBreaker"]
+__all__ = ["CircuitBreaker", "Trouble"]
+
+log = logging.getLogger(__name__)
 
 #: The latest requests that are looked at, how old they may be in seconds, and how few are not judged. Where
 #: three in ten fail by chance, eight of ten do once in 600 times, sixteen of twenty once in 200,000.
@@ -34,6 +38,8 @@ _TIMES_AS_LONG: Final = 4.0
 _LONGEST_AFTER_TIMEOUT: Final = 600.0
 #: Sessions whose failures are known at a time.
 _SESSIONS: Final = 1_000
+#: Seconds between two warnings that one upstream began to fail: it may fail and work in turn.
+_EVERY: Final = 60.0
 
 
 class _Failed(NamedTuple):
@@ -193,3 +199,44 @@ class CircuitBreaker:
         self._failed = [each for each in failed if each.sent >= oldest][-_REQUESTS:]
         self.failures = len(self._failed)
         self.requests = min(len(sent), _REQUESTS) if failed else 0
+
+
+class Trouble:
+    """Warns once of an upstream's failures in a row, not at each. Time is given in seconds of any clock."""
+
+    def __init__(self, name: str) -> None:
+        self.is_told = False  # that it fails; nothing to be said of one that works
+        self._name = name
+        self._is_open = False
+        self._next = float("-inf")
+
+    def failed(self, why: str, now: float) -> None:
+        """It failed: ``why``, which may name it."""
+        if self.is_told or now < self._next:
+            return
+        self.is_told, self._next = True, now + _EVERY
+        log.warning('upstream "%s" began to fail: %s', self._name, self._bare(why))
+
+    def opened(self, why: str, failures: int, requests: int, seconds: float) -> None:
+        """It is not asked for some seconds after this many failures among its latest requests."""
+        if self._is_open:
+            return
+        self.is_told = self._is_open = True
+        log.warning(
+            'the circuit breaker of upstream "%s" opened: '
+            "%d of the last %d requests failed, next try in %.0f s; the last: %s",
+            self._name,
+            failures,
+            requests,
+            seconds,
+            self._bare(why),
+        )
+
+    def worked(self) -> None:
+        """Note a success after logged failures."""
+        self.is_told = self._is_open = False
+        log.warning('upstream "%s" works again', self._name)
+
+    def _bare(self, why: str) -> str:
+        name = f'upstream "{self._name}"'
+        return why.removesuffix(f" ({name})").removeprefix(f"{name} ")

@@ -6,6 +6,7 @@ cached child of a ``prometheus_client`` counter 0.6, and every request makes sev
 
 from __future__ import annotations
 
+import logging
 import platform
 import time
 from bisect import bisect_left
@@ -24,13 +25,18 @@ from prometheus_client.samples import Exemplar
 
 from pointsman import __version__
 from pointsman.decision.decision import Decision
+from pointsman.gateway._failures import Failure
 from pointsman.gateway.metric_table import METRICS, OF_MODELS
+from pointsman.gateway.upstream import Target
 from pointsman.guidance import GuidanceDecision
+from pointsman.model_choice.chains import LOWER_TIER, Pool
 from pointsman.stores.ledger.port import Attempt
-from pointsman.vocabulary import ModelSpec
+from pointsman.vocabulary import ModelSpec, Tier
 from pointsman.wire.project import traceparent_of
 
-__all__ = ["Metrics"]
+__all__ = ["LowerTiers", "Metrics"]
+
+log = logging.getLogger(__name__)
 
 #: Failures of an attempt after which its tokens may have been used.
 _MAYBE_PAID: Final = frozenset({"timeout", "cut", "malformed", "too_large", "disconnect"})
@@ -49,6 +55,9 @@ _SWITCHES: Final = {"routing.up": "up", "routing.down": "down", "routing.unable"
 
 #: Families of such codes that have a metric of their own: ``projects.observe``, ``escalation.long``.
 _FAMILIES: Final = {"projects": "projects", "escalation": "escalations"}
+
+#: Seconds until a kind of request that a lower tier answers is told again.
+_AGAIN: Final = 600.0
 
 #: One value, or values by the only label of the metric.
 Reading: TypeAlias = Callable[[], float | Mapping[str, float]]
@@ -346,3 +355,69 @@ class Metrics(Collector):
             yield from (((label,), value) for label, value in values.items())
         else:
             yield (), values
+
+
+class LowerTiers:
+    """Counts the requests that a model of a lower tier answered, and logs each kind of them once in a while.
+
+    A kind is a tier, a format, features, the model that answered, and why others did not.
+    """
+
+    def __init__(self, metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._next: dict[tuple[object, ...], float] = {}
+
+    def note(
+        self,
+        pools: Mapping[Tier, Pool],
+        decision: Decision,
+        target: Target,
+        left_out: Sequence[tuple[Target, Failure]],
+    ) -> None:
+        """Note the model that answered a request.
+
+        Args:
+            pools: The models of each tier.
+            decision: Of the request.
+            target: The model that answered.
+            left_out: The models due before it, and why they did not answer.
+        """
+        planned = next((reason for reason in decision.reasons if reason.code == LOWER_TIER), None)
+        if decision.tier is None or (planned is None and not left_out):
+            return
+        tier, served = decision.tier.tier, _highest(pools, target.model.name)
+        if served is None or served.rank >= tier.rank:
+            return
+        self._metrics.count("lower_tier", tier, served)
+        asked = decision.input
+        kinds = ((other.model.name, failure.kind) for other, failure in left_out)
+        kind = (tier, asked.format, target.model.name, *sorted(asked.features), *kinds)
+        now = self._clock()
+        if now < self._next.get(kind, now):
+            return
+        self._next[kind] = now + _AGAIN
+        why = [planned.detail] if planned else []
+        why += [
+            f'"{other.model.name}" did not answer: {failure.fault.message}' for other, failure in left_out
+        ]
+        needs = f" with {', '.join(asked.features)}" if asked.features else ""
+        log.warning(
+            'a request of tier %s in format %s%s was answered by "%s" of tier %s: %s (decision %s)',
+            tier,
+            asked.format,
+            needs,
+            target.model.name,
+            served,
+            "; ".join(why),
+            decision.id,
+        )
+
+
+def _highest(pools: Mapping[Tier, Pool], model: str) -> Tier | None:
+    """The highest tier that has a model."""
+    return max(
+        (tier for tier, pool in pools.items() if any(entry.model == model for entry in pool)),
+        key=lambda tier: tier.rank,
+        default=None,
+    )

@@ -18,8 +18,7 @@ from pointsman.gateway._conversation_memory import ConversationMemory, Watch
 from pointsman.gateway._failures import Failure
 from pointsman.gateway._inbound import BodyReservation, InboundRequest, caller_credentials
 from pointsman.gateway._injections import injections, kept_tools
-from pointsman.gateway._metrics import Metrics
-from pointsman.gateway._no_capable_model import LowerTiers
+from pointsman.gateway._metrics import LowerTiers, Metrics
 from pointsman.gateway._reading import AnswerKeeper
 from pointsman.gateway.upstream import Target, Upstream, upstream_headers, without_providers
 from pointsman.model_choice.chains import Pool

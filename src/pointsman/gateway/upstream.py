@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.gateway._circuit_breaker import CircuitBreaker
-from pointsman.gateway._trouble import Trouble
+from pointsman.gateway._circuit_breaker import CircuitBreaker, Trouble
 from pointsman.upstreams.port import Headers, UpstreamClient, UpstreamSpec
 from pointsman.upstreams.relayed_headers import HeaderNames, credentials, goes_up
 from pointsman.vocabulary import ModelSpec, WireFormat
