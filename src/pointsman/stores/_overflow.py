@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from itertools import repeat, starmap
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 __all__ = ["BATCH", "Limits", "Overflow", "Spill", "Tally", "fill"]
@@ -66,12 +67,12 @@ class Spill(Protocol[T]):
 def fill(queue: deque[T | threading.Event], batch: list[T]) -> list[threading.Event]:
     """Move the oldest entries of a queue into a batch; return the events of those that wait for them."""
     flushing: list[threading.Event] = []
-    while queue and len(batch) < BATCH:
-        entry = queue.popleft()  # one at a time: ``waiting`` counts it in one place or the other
-        if isinstance(entry, threading.Event):
-            flushing.append(entry)
-        else:
-            batch.append(entry)
+    # One at a time, so that ``waiting`` counts each in one place or the other; no line of Python runs for it.
+    moved = starmap(queue.popleft, repeat((), min(len(queue), BATCH - len(batch))))
+    batch.extend(moved)  # type: ignore[arg-type]  # events go below
+    if threading.Event in set(map(type, batch)):
+        flushing = [entry for entry in batch if isinstance(entry, threading.Event)]
+        batch[:] = [entry for entry in batch if not isinstance(entry, threading.Event)]
     return flushing
 
 

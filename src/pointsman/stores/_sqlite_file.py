@@ -6,18 +6,21 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pointsman.errors import StoreUnavailable
 from pointsman.stores.schema_version import Schema, SchemaState, meta_of
 
-__all__ = ["BUSY", "MemoryFile", "SqliteFile", "insert"]
+__all__ = ["BUSY", "MemoryFile", "SqliteFile", "Values", "insert"]
 
 log = logging.getLogger(__name__)
+
+Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
 
 #: Seconds to wait for another process that writes; a store's thread waits, no request does.
 BUSY: Final = 5.0
@@ -116,12 +119,12 @@ class SqliteFile:
             if connection is not None:
                 connection.close()
 
-    def read(self, query: str, *values: object, seconds: float | None = None) -> list[tuple[Any, ...]]:
+    def read(self, query: str, values: Values = (), *, seconds: float | None = None) -> list[tuple[Any, ...]]:
         """Return the rows of a query, over a connection that cannot write.
 
         Args:
             query: The statement.
-            values: Of its places.
+            values: Of its places, or by their names.
             seconds: After which it is ended; None for never.
 
         Raises:
@@ -313,15 +316,22 @@ def insert(connection: sqlite3.Connection, statement: str, rows: Sequence[Sequen
     an event loop: that costs a request 30 µs. The numbers of rows are powers of two, so that eight prepared
     statements serve all.
     """
-    done = 0
-    most = min(_ROWS, 1 << ((_VALUES // len(rows[0])).bit_length() - 1)) if rows else 0
-    while left := len(rows) - done:
-        count = min(most, 1 << (left.bit_length() - 1))
-        chunk = rows[done : done + count]
-        places = f"({', '.join('?' * len(chunk[0]))})"
-        values = list(chain.from_iterable(chunk))
-        connection.execute(statement.replace("{rows}", ", ".join([places] * count)), values)
+    if not rows:
+        return
+    width, done, left = len(rows[0]), 0, len(rows)
+    most = 1 << ((_VALUES // width).bit_length() - 1)
+    while left:
+        count = min(_ROWS, most, 1 << (left.bit_length() - 1))
+        values = list(chain.from_iterable(rows[done : done + count]))
+        connection.execute(_with_places(statement, width, count), values)
         done += count
+        left -= count
+
+
+@cache
+def _with_places(statement: str, width: int, count: int) -> str:
+    places = f"({', '.join('?' * width)})"
+    return statement.replace("{rows}", ", ".join([places] * count))
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from pointsman.stores.ledger import _retention as retention
 from pointsman.stores.ledger._schema import MIGRATIONS, ledger_file
 from pointsman.stores.ledger._summaries import MIGRATION, SEARCH
 from pointsman.stores.ledger._summarizer import STEP
-from pointsman.stores.ledger.reading import totals_of
+from pointsman.stores.ledger.reading import HOUR, totals_of
 from pointsman.stores.ledger.turns import rows_of
 from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer
@@ -206,19 +206,29 @@ def seal(path: Path) -> None:
     assert dirty(path) == 0
 
 
-def test_sums_follow_what_is_written_without_being_added_up_again(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.sqlite"
-    ledger = opened(path, text="full")
+def test_sums_follow_what_is_written_while_an_hour_lasts_and_when_it_is_over(tmp_path: Path) -> None:
+    path, now = tmp_path / "ledger.sqlite", 0.0
+    ledger = SqliteLedger(path, text="full", retention=FOREVER, clock=lambda: now)
     for entry in entries(200):
         ledger.append(entry)
     ledger.flush()
+    hours = {int(row.at // HOUR) for row in found(ledger)}
+    assert dirty(path) == len(hours) > 5
+    check_sums(ledger)
+    ledger.close()
+    now = 1e9
+    seal(path)
+    ledger = SqliteLedger(path, text="full", retention=FOREVER, clock=lambda: 0.0)
     check_sums(ledger)
     ledger.append(an_answer("d0000", number=9, model="huge"))
     ledger.append(Outcome(decision="d0199", score=1.0, label="late"))
     ledger.flush()
-    assert dirty(path) == 0
+    assert dirty(path) == 2
     check_sums(ledger)
     assert any(each.model == "huge" for each in ledger.totals().turns)
+    ledger.close()
+    seal(path)
+    check_sums(ledger := opened(path))
     ledger.close()
 
 
@@ -317,16 +327,18 @@ def test_sums_are_of_all_that_was_written_whatever_was_removed(
     tmp_path_factory: pytest.TempPathFactory, seed: int, batch: int
 ) -> None:
     path = tmp_path_factory.mktemp("ledger")
-    now = 0.0
+    now = arrived = 0.0
     bounds = Retention(keep_days=1 / 24, max_mb=None)
     removing = SqliteLedger(path / "removing.sqlite", retention=bounds, clock=lambda: now)
     whole = opened(path / "whole.sqlite")
     for number, entry in enumerate(entries(80, seed)):
-        now = entry.input.arrived_at if isinstance(entry, Decision) else now
+        arrived = entry.input.arrived_at if isinstance(entry, Decision) else arrived
         for ledger in (removing, whole):
             ledger.append(entry)
             if number % batch == 0:
                 ledger.flush()
+        if number % batch == 0:
+            now = arrived  # no decision is removed while its answer waits to be written
     removing.close()
     whole.close()
     assert sums(path / "removing.sqlite") == sums(path / "whole.sqlite")

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from pointsman.stores.ledger._sums import keeping
 from pointsman.stores.ledger.reading import Reason
 from pointsman.vocabulary import DAY
 
@@ -135,13 +136,13 @@ class Retention:
             now: Seconds since the epoch.
             removed: Where removed decisions, and entries that belong to none, are counted.
             where: The file, for the log.
-            summarizer: Adds up the decisions to remove.
+            summarizer: Of decisions of an earlier version, which are to be removed.
         """
         before = dict(removed)
         try:
             while summarizer.summarize_some(connection):
                 yield  # decisions of an earlier version go into the sums before they go
-            yield from self._pieces(connection, now, removed, summarizer)
+            yield from self._pieces(connection, now, removed)
             self._forget_sums(connection, now, where)
         finally:
             for reason, count in removed.items():
@@ -168,20 +169,18 @@ class Retention:
         connection.execute(_FORGET_SUMS, (oldest + 24,))
         log.warning("the ledger %s: removed the sums of a day: %s", where, why)
 
-    def _pieces(
-        self, connection: sqlite3.Connection, now: float, removed: Removed, summarizer: Summarizer
-    ) -> Iterator[None]:
+    def _pieces(self, connection: sqlite3.Connection, now: float, removed: Removed) -> Iterator[None]:
         until = -math.inf
         if self.keep_days is not None:
             until = _old(connection, now, self.keep_days * DAY)
-            yield from _forget(connection, until, removed, "age", summarizer)
+            yield from _forget(connection, until, removed, "age")
             yield from _forget_apart(connection, until, removed, "age")
         if _outcome_bytes(connection) > self._bytes * OUTCOMES:
             yield from _forget_outcomes(connection, self._bytes * OUTCOMES * ROOM, removed)
         # Decisions differ in size: the oldest tenth of them may hold less than a tenth of the bytes.
         while (oldest := _oldest(connection, _excess(connection, self._bytes))) is not None:
             until = max(until, oldest)
-            yield from _forget(connection, oldest, removed, "size", summarizer)
+            yield from _forget(connection, oldest, removed, "size")
             yield from _forget_apart(connection, until, removed, "size")
         while _excess(connection, self._bytes) and _forget_oldest_apart(connection, removed):
             yield  # where no decision is left that could go
@@ -220,13 +219,11 @@ def _delete(
     return count
 
 
-def _forget(
-    connection: sqlite3.Connection, until: float, removed: Removed, reason: Reason, summarizer: Summarizer
-) -> Iterator[None]:
+def _forget(connection: sqlite3.Connection, until: float, removed: Removed, reason: Reason) -> Iterator[None]:
     """Remove decisions that arrived until then, the oldest first, and preserve their sums."""
     while (last := connection.execute(_LAST, (until, STEP)).fetchone()[0]) is not None:
         connection.execute("BEGIN IMMEDIATE")
-        with connection, summarizer.keeping(connection, float(last)):
+        with connection, keeping(connection, float(last)):
             count = _delete(connection, _FORGET, (last, STEP), removed, reason)
         if count == STEP:
             yield

@@ -6,22 +6,10 @@ import math
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pointsman.decision.decision import Decision
 from pointsman.stores._sqlite_file import MemoryFile, SqliteFile
 from pointsman.stores.ledger._summaries import MIGRATION
 from pointsman.stores.ledger._sums import MIGRATION as SUMS
-from pointsman.stores.ledger.port import (
-    Attempt,
-    ComparedAnswers,
-    Outcome,
-    Owner,
-    PassedRequest,
-    PolicyText,
-    PromptText,
-    RunEntry,
-    ShadowAnswer,
-    ShadowDecision,
-)
+from pointsman.stores.ledger._sums import REMOVED
 
 #: SQLite's field that identifies the program of a file: "Ptsm".
 APPLICATION: Final = 0x5074736D
@@ -134,6 +122,8 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     ),
     # A break: bodies of decisions are compressed (`_bodies`). The rows there are stay as they are.
     (),
+    # Sums of removed rows stand apart, so that the hour in which these were can be added up again.
+    REMOVED,
 )
 
 
@@ -167,25 +157,6 @@ POLICY_USED: Final = (
     "last = CASE WHEN policies.last > excluded.last THEN policies.last ELSE excluded.last END, "
     "decisions = policies.decisions + excluded.decisions"
 )
-
-_INSERT_SHADOW: Final = "INSERT INTO shadows (decision, at, body) VALUES {rows}"
-
-INSERT: Final[dict[type, str]] = {
-    Decision: "INSERT INTO decisions (id, session, arrived_at, body, shape, caller) VALUES {rows} "
-    "ON CONFLICT (id) DO UPDATE SET session = excluded.session, arrived_at = excluded.arrived_at, "
-    "body = excluded.body, shape = excluded.shape, caller = excluded.caller",
-    Attempt: "INSERT INTO attempts (decision, number, at, body) VALUES {rows}",
-    Outcome: "INSERT INTO outcomes (decision, at, body) VALUES {rows}",
-    ShadowDecision: _INSERT_SHADOW,
-    ShadowAnswer: _INSERT_SHADOW,
-    ComparedAnswers: _INSERT_SHADOW,
-    Owner: KEEP_OWNER,
-    PassedRequest: "INSERT INTO passed (id, at, body) VALUES {rows}",
-    RunEntry: "INSERT INTO runs (run, number, session, at, body) VALUES {rows} ON CONFLICT (run, number) "
-    "DO UPDATE SET session = excluded.session, at = excluded.at, body = excluded.body",
-    PromptText: "INSERT OR REPLACE INTO texts (decision, at, text) VALUES {rows}",
-    PolicyText: KEEP_POLICY,
-}
 
 
 class Dialect(NamedTuple):

@@ -6,21 +6,21 @@ import logging
 import math
 import sqlite3
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
 from pointsman.stores._sqlite_file import SqliteFile, insert
 from pointsman.stores.ledger._bodies import SHAPE, encode, packed
-from pointsman.stores.ledger._queued import HeldEntries, policies_used
+from pointsman.stores.ledger._queued import DECISIONS, HeldEntries, of_types, policies_used
 from pointsman.stores.ledger._reader import Rows, StoredLedger
 from pointsman.stores.ledger._retention import NONE_REMOVED, SWEEP, Removed, Retention
 from pointsman.stores.ledger._schema import (
-    INSERT,
+    KEEP_OWNER,
+    KEEP_POLICY,
     POLICY_USED,
     SQLITE,
     Statements,
@@ -30,10 +30,9 @@ from pointsman.stores.ledger._schema import (
 from pointsman.stores.ledger._spill import SpillFile
 from pointsman.stores.ledger._summaries import EARLIER_LEFT, SEARCH, STATE, totals_in
 from pointsman.stores.ledger._summarizer import Summarizer
-from pointsman.stores.ledger._sums import hour_of, hours_of, totals_of_period
+from pointsman.stores.ledger._sums import GONE, gone_in, hour_of, hours_of, totals_of_period
 from pointsman.stores.ledger.port import (
     Attempt,
-    ComparedAnswers,
     Entry,
     Outcome,
     Owner,
@@ -41,11 +40,11 @@ from pointsman.stores.ledger.port import (
     PolicyText,
     PromptText,
     RunEntry,
-    ShadowAnswer,
-    ShadowDecision,
+    Shadow,
 )
 from pointsman.stores.ledger.reading import HOUR, DecisionFilter, Position, Reason, Totals
 from pointsman.stores.ledger.redact import kept_decision, kept_step, kept_text
+from pointsman.stores.ledger.turns import Belonging
 from pointsman.stores.schema_version import Schema, SchemaState
 
 log = logging.getLogger(__name__)
@@ -56,6 +55,78 @@ SECONDS: Final = 5.0
 #: Share of the bound of size by which the data may exceed it while a piece is removed with each batch. Beyond
 #: it nothing is written until enough is removed: new entries wait in the queue.
 SLACK: Final = 0.05
+
+
+Row: TypeAlias = tuple[object, ...]
+
+
+class _Table(NamedTuple):
+    """How entries become rows."""
+
+    types: frozenset[type]
+    statement: str
+    row: Callable[[Any, TextMode, float], Row]  # of an entry, by the stored form of texts and the time
+
+
+def _decision(entry: Decision, mode: TextMode, _: float) -> Row:
+    asked = entry.input
+    body = packed(encode(kept_decision(entry, mode) if entry.injections else entry))
+    return entry.id, asked.session, asked.arrived_at, body, SHAPE, asked.caller
+
+
+def _step(entry: RunEntry, mode: TextMode, _: float) -> Row:
+    return entry.run, entry.number, entry.session, entry.at, encode(kept_step(entry, mode))
+
+
+def _of_decision(entry: Outcome | Shadow, _: TextMode, __: float) -> Row:
+    return entry.decision, entry.at, encode(entry)
+
+
+_INTO_DECISIONS: Final = (
+    "INSERT INTO decisions (id, session, arrived_at, body, shape, caller) VALUES {rows} "
+    "ON CONFLICT (id) DO UPDATE SET session = excluded.session, arrived_at = excluded.arrived_at, "
+    "body = excluded.body, shape = excluded.shape, caller = excluded.caller"
+)
+_INTO_RUNS: Final = (
+    "INSERT INTO runs (run, number, session, at, body) VALUES {rows} ON CONFLICT (run, number) "
+    "DO UPDATE SET session = excluded.session, at = excluded.at, body = excluded.body"
+)
+_TABLES: Final = (
+    _Table(DECISIONS, _INTO_DECISIONS, _decision),
+    _Table(
+        frozenset({Attempt}),
+        "INSERT INTO attempts (decision, number, at, body) VALUES {rows}",
+        lambda entry, *_: (entry.decision, entry.number, entry.started_at, encode(entry)),
+    ),
+    _Table(frozenset({Outcome}), "INSERT INTO outcomes (decision, at, body) VALUES {rows}", _of_decision),
+    _Table(
+        frozenset(get_args(Shadow)), "INSERT INTO shadows (decision, at, body) VALUES {rows}", _of_decision
+    ),
+    _Table(frozenset({Owner}), KEEP_OWNER, lambda entry, *_: (entry.object, entry.caller, entry.at)),
+    _Table(
+        frozenset({PassedRequest}),
+        "INSERT INTO passed (id, at, body) VALUES {rows}",
+        lambda entry, *_: (entry.id, entry.at, encode(entry)),
+    ),
+    _Table(frozenset({RunEntry}), _INTO_RUNS, _step),
+    _Table(
+        frozenset({PromptText}),
+        "INSERT OR REPLACE INTO texts (decision, at, text) VALUES {rows}",
+        lambda entry, mode, now: (entry.decision, now, kept_text(entry.text, mode)),
+    ),
+    _Table(frozenset({PolicyText}), KEEP_POLICY, lambda entry, *_: (entry.version, entry.text)),
+)
+_SUMMARISED: Final = DECISIONS | frozenset(get_args(Belonging))
+#: Raised for an entry of which there is no row.
+_NO_ROW: Final = (TypeError, ValueError, RecursionError)
+
+
+def _has_row(row: Callable[[Any, TextMode, float], Row], entry: Entry, mode: TextMode) -> bool:
+    try:
+        row(entry, mode, 0.0)
+    except _NO_ROW:  # it is counted
+        return False
+    return True
 
 
 class SqliteLedger(StoredLedger):
@@ -134,8 +205,10 @@ class SqliteLedger(StoredLedger):
 
     def totals(self, *, since: float = -math.inf, until: float = math.inf, zone: int = 0) -> Totals:
         """Return the sums of a period, by days of a zone."""
-        period = totals_of_period(hour_of(since), hour_of(until, math.ceil), zone)
-        return totals_in(self._summary_rows(*period))
+        gone = gone_in(self._summary_rows(GONE, ()))
+        return totals_in(
+            self._summary_rows(*totals_of_period(hour_of(since), hour_of(until, math.ceil), zone, gone))
+        )
 
     def unsummarized(self) -> int:
         """Return how many decisions of an earlier version have no summary yet."""
@@ -161,7 +234,7 @@ class SqliteLedger(StoredLedger):
         self.flush()
         if not self._searched.is_made:
             return []  # nothing was ever appended
-        return self._searched.read(query, *values, seconds=SECONDS)
+        return self._searched.read(query, values, seconds=SECONDS)
 
     def _periods(
         self, wanted: DecisionFilter, before: Position | None
@@ -183,22 +256,15 @@ class SqliteLedger(StoredLedger):
         """Read the written rows, without the waiting entries."""
         if not self._file.is_made and not self.fault:
             return []  # nothing was ever appended
-        return self._file.read(query, *values)
+        return self._file.read(query, values)
 
     def _outcomes_written(self, decision: str, caller: str) -> int | None:
         rows = self._read_now(self._statements.outcomes_count, decision, caller)
         return int(rows[0][0]) if rows else None
 
     def _write_rows(self, batch: Sequence[Entry]) -> int:
-        rows: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)
-        kept: list[Entry] = []
-        for entry in batch:
-            try:
-                rows[INSERT[type(entry)]].append(self._row(entry))
-            except (TypeError, ValueError, RecursionError):  # counted below: there is no row of it
-                continue
-            kept.append(entry)
-        decisions = [entry for entry in kept if type(entry) is Decision]
+        kept, rows = self._rows(batch)
+        decisions = of_types(kept, DECISIONS)
         try:
             connection = self._file.writer()
             self._remove_some(connection)
@@ -207,7 +273,7 @@ class SqliteLedger(StoredLedger):
                 for statement, values in rows.items():
                     insert(connection, statement, values)
                 insert(connection, POLICY_USED, policies_used(decisions))
-                self._summarizer.write(connection, kept, decisions)
+                self._summarizer.write(connection, of_types(kept, _SUMMARISED))
         except BaseException as error:
             self._summarizer.clear()  # it remembers turns that were not written
             if not isinstance(error, sqlite3.Error):
@@ -217,27 +283,20 @@ class SqliteLedger(StoredLedger):
             raise StoreUnavailable(f"cannot write the ledger {self._file.path}: {error}") from error
         return len(batch) - len(kept)
 
-    def _row(self, entry: Entry) -> tuple[object, ...]:
-        match entry:
-            case Decision():
-                asked = entry.input
-                body = packed(encode(kept_decision(entry, self._row_mode)))
-                return entry.id, asked.session, asked.arrived_at, body, SHAPE, asked.caller
-            case Attempt():
-                return entry.decision, entry.number, entry.started_at, encode(entry)
-            case RunEntry():
-                kept = kept_step(entry, self._row_mode)
-                return entry.run, entry.number, entry.session, entry.at, encode(kept)
-            case Owner():
-                return entry.object, entry.caller, entry.at
-            case PassedRequest():
-                return entry.id, entry.at, encode(entry)
-            case Outcome() | ShadowDecision() | ShadowAnswer() | ComparedAnswers():
-                return entry.decision, entry.at, encode(entry)
-            case PolicyText():
-                return entry.version, entry.text
-            case PromptText():
-                return entry.decision, self._clock(), kept_text(entry.text, self._row_mode)
+    def _rows(self, batch: Sequence[Entry]) -> tuple[Sequence[Entry], dict[str, list[Row]]]:
+        """Return the rows of a batch by the statement that writes them, and the entries that have one."""
+        mode, now = self._row_mode, self._clock()
+        rows: dict[str, list[Row]] = {}
+        refused: set[int] = set()
+        for types, statement, row in _TABLES:
+            if found := of_types(batch, types):
+                try:
+                    rows[statement] = [row(entry, mode, now) for entry in found]
+                except _NO_ROW:
+                    refused.update(id(entry) for entry in found if not _has_row(row, entry, mode))
+        if not refused:
+            return batch, rows
+        return self._rows([entry for entry in batch if id(entry) not in refused])
 
     def _remove_some(self, connection: sqlite3.Connection) -> None:
         """Remove a piece of the entries over the bounds, or as much as writing must wait for."""
@@ -268,7 +327,7 @@ class SqliteLedger(StoredLedger):
             self._summarizer.clear()  # it remembers turns that were not written
             log.warning("the retention limits of the ledger %s cannot be applied: %s", self._file.path, error)
         try:
-            return self._summarizer.work(self._file.writer())
+            return self._summarizer.work(self._file.writer(), self._clock())
         except (sqlite3.Error, StoreUnavailable, OSError) as error:
             log.warning(
                 "the summaries of the ledger %s cannot be brought up to date: %s", self._file.path, error
@@ -319,7 +378,7 @@ class MemoryLedger(SqliteLedger):
         try:
             refused = SqliteLedger._write_rows(self, batch)
         finally:
-            self._admission.written(entry.id for entry in batch if type(entry) is Decision)
+            self._admission.written(of_types(batch, DECISIONS))
         connection = self._file.writer()
         for table, share in _BOUNDS:
             oldest = f"DELETE FROM {table} WHERE rowid <= (SELECT max(rowid) FROM {table}) - ?"  # noqa: S608 - tables above
@@ -329,5 +388,5 @@ class MemoryLedger(SqliteLedger):
 
     def _count_dropped(self, entry: Entry) -> None:
         if type(entry) is Decision:
-            self._admission.written((entry.id,))
+            self._admission.written((entry,))
             self._removed["size"] += 1

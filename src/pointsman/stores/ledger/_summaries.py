@@ -9,30 +9,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec.structs import astuple
 
 from pointsman.prices import Prices
 from pointsman.stores.ledger.reading import (
+    FIELDS,
     HOUR,
+    RESULTS,
     DecisionFilter,
     DecisionRow,
     Part,
     PartTotals,
     Position,
-    Result,
     Spender,
     Totals,
     TurnTotals,
     beside_of,
+    row_of,
 )
-from pointsman.stores.ledger.turns import Before
+from pointsman.stores.ledger.turns import TurnSummary
 from pointsman.vocabulary import OF_SUBAGENT
-
-RESULTS: Final[tuple[Result, ...]] = get_args(Result)
-RESULT_NUMBERS: Final = {result: number for number, result in enumerate(RESULTS)}
 
 KEYS: Final = "tier, model, result, own, gap, asked, beside, kind, part_model"
 #: Of a part, ``turns`` are the parts, and all but the tokens is 0.
@@ -41,23 +39,21 @@ SUMS: Final = TurnTotals.__struct_fields__[8:]
 #: Values of a row before its sums: the hour, and what its turns have in common.
 _KEYED: Final = 2 + KEYS.count(",")
 
-#: Columns of a summary that are fields of a row, in their order, and those that are not.
-FIELDS: Final = DecisionRow.__struct_fields__[: DecisionRow.__struct_fields__.index("cost")]
-_COLUMNS: Final = (*FIELDS, "hour", "beside", "before", "tried")
+#: Columns of a summary: fields of a row, in their order, then those that are none.
+_COLUMNS: Final = (*FIELDS, "tried", "hour", "beside", "before")
 _NAMES: Final = ", ".join(_COLUMNS)
 
+#: Rows of new decisions; and of those that have one, of which what stays is not written again, so that no
+#: index of it is.
 _INTO: Final = f"INTO summaries ({_NAMES}) VALUES {{rows}}"
-#: Rows of new decisions; of those that were written before by this process; and of any.
-BEGIN: Final = f"INSERT {_INTO} ON CONFLICT DO NOTHING"
-#: What stays is not written again, so that no index of it is.
+BEGIN: Final = f"INSERT OR REPLACE {_INTO}"
 CHANGE: Final = f"INSERT {_INTO} ON CONFLICT (at, id) DO UPDATE SET " + ", ".join(
-    f"{name} = excluded.{name}" for name in _COLUMNS[_COLUMNS.index("tier") :] if name != "hour"
+    f"{name} = excluded.{name}" for name in _COLUMNS[FIELDS.index("tier") :] if name != "hour"
 )
-REPLACE: Final = f"INSERT OR REPLACE {_INTO}"
-#: Place of the hour in the values of a row.
-HOUR_OF: Final = _COLUMNS.index("hour")
-#: One decision's, with the turn before it.
-STORED: Final = f"SELECT before, hour, {', '.join(FIELDS)} FROM summaries WHERE at = ? AND id = ?"  # noqa: S608 - as above
+#: Places in the values of a row.
+AT, HOUR_OF = FIELDS.index("at"), _COLUMNS.index("hour")
+#: What of a stored row a turn goes on with.
+STORED: Final = "SELECT asked, before FROM summaries WHERE at = ? AND id = ?"
 #: Up to where decisions of an earlier version have summaries, and which the last of them is.
 STATE: Final = "SELECT at, number, until FROM unsummarized"
 EARLIER_LEFT: Final = "SELECT count(*) FROM decisions WHERE (arrived_at, number) > (?, ?) AND number <= ?"
@@ -118,33 +114,30 @@ _parts: Final = msgspec.json.Decoder(tuple[Part, ...]).decode
 _EMPTY: Final = "[]"
 #: Most seconds since the epoch.
 _LATEST: Final = 1e12
-#: Places of the fields that are converted; all after the parts are no fields.
-_AT, _RESULT, _DOMAINS, _SIGNALS, _PARTS = map(FIELDS.index, ("at", "result", "domains", "signals", "parts"))
 
 
-def encoded(row: DecisionRow, before: Before | None, tried: str | None) -> Sequence[object]:
-    """The values of a row for ``BEGIN``; ``tried`` as of ``Before``."""
-    values: list[object] = list(astuple(row))
-    at, parts = row.at, row.parts
-    if not abs(at) <= _LATEST:
-        values[_AT] = at = 0.0 if math.isnan(at) else math.copysign(_LATEST, at)
-    values[_RESULT] = RESULT_NUMBERS[row.result]
-    values[_DOMAINS] = _lines(row.domains)
-    values[_SIGNALS] = _lines(row.signals)
-    values[_PARTS:] = (
-        _json(parts).decode() if parts else _EMPTY, int(at // HOUR), beside_of(parts) if parts else "",
-        _json(before).decode() if before else "", tried,
-    )  # fmt: skip
+def encoded(turn: TurnSummary) -> list[object]:
+    """The values of a turn's row for ``BEGIN``."""
+    values: list[Any]
+    *values, domains, signals, parts, tried = turn.values()
+    at, before = values[AT], turn.before
+    if not -_LATEST <= at <= _LATEST:
+        values[AT] = at = 0.0 if math.isnan(at) else math.copysign(_LATEST, at)
+    values += (
+        # A line each, an empty one at both ends: each is found between two line ends.
+        "\n".join(("", *domains, "")) if domains else "",
+        "\n".join(("", *signals, "")) if signals else "",
+        _json(parts).decode() if parts else _EMPTY,
+        tried,
+        at // HOUR,
+        beside_of(parts) if parts else "",
+        _json(before).decode() if before else "",
+    )
     return values
 
 
-def _lines(values: Sequence[str]) -> str:
-    """A line each, an empty one at both ends: each is found between two line ends."""
-    return "\n" + "\n".join(values) + "\n" if values else ""
-
-
-_COUNTED: Final = RESULT_NUMBERS["counted"]
-_ANSWERED: Final = f"CASE result WHEN {RESULT_NUMBERS['no_answer']} THEN '' ELSE model END AS model"
+_COUNTED, _NO_ANSWER = RESULTS.index("counted"), RESULTS.index("no_answer")
+_ANSWERED: Final = f"CASE result WHEN {_NO_ANSWER} THEN '' ELSE model END AS model"
 _SPENDER: Final = ", ".join(Spender._fields)
 _NAMED: Final = ", ".join(FIELDS)
 #: What a row adds to each of ``SUMS`` that is no column of it.
@@ -226,11 +219,10 @@ class SummarySearch:
         found = dict(zip(FIELDS, values, strict=True))
         for flag in (*_FLAGS, "switched", "asked"):
             found[flag] = bool(found[flag])
-        found["result"] = RESULTS[found["result"]]
         for several in ("domains", "signals"):
             found[several] = tuple(self._dialect.several(found[several]))
         found["parts"] = _parts(found["parts"]) if found["parts"] != _EMPTY else ()
-        return DecisionRow(**found)
+        return row_of(found.values())
 
     def search_of(
         self, wanted: DecisionFilter, before: Position | None, limit: int, models: Mapping[str, Prices]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-import operator
 import sqlite3
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -17,21 +17,8 @@ from pointsman.errors import StoreUnavailable
 from pointsman.stores._sqlite_file import insert
 from pointsman.stores.ledger._bodies import READERS, TEXT, encode, read_decision
 from pointsman.stores.ledger._schema import SQLITE, Statements
-from pointsman.stores.ledger._summaries import (
-    AFTER,
-    BEGIN,
-    CHANGE,
-    HOUR_OF,
-    NEWEST,
-    REPLACE,
-    SEARCH,
-    STATE,
-    STORED,
-    encoded,
-)
-from pointsman.stores.ledger._sums import Sums, gone_until, hour_of
-from pointsman.stores.ledger.port import Entry
-from pointsman.stores.ledger.reading import DecisionRow
+from pointsman.stores.ledger._summaries import AFTER, BEGIN, CHANGE, NEWEST, STATE, STORED, encoded
+from pointsman.stores.ledger._sums import hour_of, mark, seal_some
 from pointsman.stores.ledger.turns import REMEMBERED, Before, Belonging, Turns, TurnSummary, goes_on
 
 log = logging.getLogger(__name__)
@@ -45,9 +32,7 @@ _EARLIER: Final = (
 )
 _BODY: Final = "SELECT body, shape FROM decisions WHERE id = ?"
 _ENTRIES: Final = Statements(SQLITE).entries
-_MARK: Final = "INSERT OR IGNORE INTO dirty (hour) VALUES {rows}"
 
-_id_of: Final = operator.attrgetter("id")
 _before: Final = msgspec.json.Decoder(Before).decode
 
 
@@ -62,8 +47,6 @@ class Summarizer:
         self.is_shared = False  # whether other processes write the same file
         self._turns: Final = Turns()
         self._earlier: Final = Turns()  # of an earlier version, in their own order
-        self._loaded_now: Final[set[str]] = set()  # ids of decisions read with all that is being written
-        self._sums: Final = Sums()
         self._connection: sqlite3.Connection | None = None  # of the file with the known last turns
         self._version = 0  # of the file, as this process left it
 
@@ -71,28 +54,23 @@ class Summarizer:
         """Forget all turns: they were not written, or in another file."""
         self._turns.clear()
         self._earlier.clear()
-        self._sums.clear()
         self._connection = None
 
-    def write(
-        self, connection: sqlite3.Connection, entries: Sequence[Entry], decisions: Sequence[Decision]
-    ) -> None:
-        """Write the summaries of entries, in the transaction in which they are written.
-
-        ``decisions`` are those among the entries.
-        """
+    def write(self, connection: sqlite3.Connection, entries: Iterable[Decision | Belonging]) -> None:
+        """Write the summaries of entries, in the transaction in which they are written."""
         self._check(connection)
         if not self.is_shared:
             self._recall(connection, self._turns, math.inf)
-        self._loaded_now.clear()
-        turns: dict[str, TurnSummary] = {}
-        early: dict[str, list[Belonging]] = {}  # entries that precede their decision
-        begun = set(map(_id_of, decisions))
-        for entry in entries:
-            if type(entry) is Decision:
-                turns[entry.id] = self._turns.begin(entry, early.pop(entry.id, ()))
-            elif isinstance(entry, Belonging):
-                self._follow(connection, entry, turns, early if entry.decision in begun else None)
+        turns, others = self._turns.take(entries)
+        loaded: set[str] = set()  # read with all that is being written
+        for entry in others:
+            wanted = entry.decision
+            turn = turns.get(wanted)
+            if turn is None and (turn := self._loaded(connection, wanted)) is not None:
+                loaded.add(wanted)
+                turns[wanted] = turn
+            elif turn is not None and wanted not in loaded:
+                turn.add(entry)
         if not self.is_shared:
             self._store(connection, turns.values())
             return
@@ -101,10 +79,10 @@ class Summarizer:
         self._store(connection, sorted(turns.values(), key=lambda turn: turn.decision.input.arrived_at))
         self._correct_next(connection, turns)
 
-    def work(self, connection: sqlite3.Connection) -> bool:
-        """Do a piece of work: earlier decisions, then hours that rows left; False if nothing is left."""
+    def work(self, connection: sqlite3.Connection, now: float) -> bool:
+        """Do a piece of work: earlier decisions, then hours that are over; False if nothing is left."""
         try:
-            return self.summarize_some(connection) or self._sums.seal_one(connection)
+            return self.summarize_some(connection) or seal_some(connection, hour_of(now))
         except BaseException:
             self.clear()  # the remembered turns may not have been written
             raise
@@ -122,26 +100,6 @@ class Summarizer:
             return
         for session, *before in reversed(connection.execute(NEWEST, (until, REMEMBERED)).fetchall()):
             turns.recall(session, Before(*before))
-
-    def _follow(
-        self,
-        connection: sqlite3.Connection,
-        entry: Belonging,
-        turns: dict[str, TurnSummary],
-        early: dict[str, list[Belonging]] | None,
-    ) -> None:
-        """Add an entry of a decision; ``early`` is None if the decision is not among the entries written."""
-        wanted = entry.decision
-        turn = turns.get(wanted) or self._turns.get(wanted)
-        if turn is not None:
-            if wanted not in self._loaded_now:
-                turn.add(entry)
-            turns[wanted] = turn
-        elif early is not None:
-            early.setdefault(wanted, []).append(entry)
-        elif (turn := self._loaded(connection, wanted)) is not None:
-            self._loaded_now.add(wanted)
-            turns[wanted] = turn
 
     def _take_reported(self, connection: sqlite3.Connection, turns: dict[str, TurnSummary]) -> None:
         """Read turns again that others have added outcomes to."""
@@ -184,17 +142,12 @@ class Summarizer:
         stored = connection.execute(STORED, (decision.input.arrived_at, wanted)).fetchone()
         if stored is None:
             return None  # of an earlier version: its turn comes
-        before, hour, *values = stored
-        row = SEARCH.row_in(values)
-        turn = TurnSummary(decision, row.asked, _before(before) if before else None, stored=(hour, row))
+        asked, before = stored
+        turn = TurnSummary(decision, bool(asked), _before(before) if before else None, is_stored=True)
         for entry in _belonging(connection, (wanted,))[wanted]:
             turn.add(entry)
         self._turns.adopt(turn)
         return turn
-
-    def keeping(self, connection: sqlite3.Connection, until: float) -> AbstractContextManager[None]:
-        """Preserve the sums of decisions while these are removed, as ``Sums.keeping``."""
-        return self._sums.keeping(connection, until)
 
     def summarize_some(self, connection: sqlite3.Connection) -> bool:
         """Write the summaries of some decisions of an earlier version; whether there were any."""
@@ -209,8 +162,8 @@ class Summarizer:
             self._recall(connection, self._earlier, at)
             decisions = [each for body, shape, *_ in rows if (each := _readable(body, shape))]
             belonging = _belonging(connection, (decision.id for decision in decisions))
-            turns = [self._earlier.begin(decision, belonging[decision.id]) for decision in decisions]
-            self._store(connection, turns)
+            entries = chain.from_iterable((decision, *belonging[decision.id]) for decision in decisions)
+            self._store(connection, self._earlier.take(entries)[0].values())
             if len(rows) < STEP:
                 connection.execute("DELETE FROM unsummarized")
                 self._earlier.clear()
@@ -219,46 +172,23 @@ class Summarizer:
         return True
 
     def _store(self, connection: sqlite3.Connection, turns: Iterable[TurnSummary]) -> None:
-        """Write the rows of turns, and their changes of the sums.
-
-        A new turn that arrived before rows removed by retention changes no sum: it may be counted already.
-        """
+        """Write the rows of turns, and mark their hours."""
         new: list[Sequence[object]] = []
         changed: list[Sequence[object]] = []
-        late: list[Sequence[object]] = []
-        gone = gone_until(connection)
-        last = hour_of(gone)
         for turn in turns:
             try:
-                row = turn.row()
-                values = encoded(row, turn.before, turn.tried())
+                values = encoded(turn)
             except Exception:  # a summary must not cost the entry: it is left out of lists, and logged
                 log.warning("decision %s has no summary", turn.decision.id, exc_info=True)
                 continue
-            hour: int = values[HOUR_OF]  # type: ignore[assignment]  # of ``encoded``
-            if turn.stored is None and hour <= last:
-                if row.at <= gone:
-                    late.append(values)
-                    continue
-                # The hour's sums are of rows that are gone too: it cannot be added up again.
-                turn.stored = _stored_row(connection, turn.decision)
-            (new if turn.stored is None else changed).append(values)
-            self._sums.replace(turn.stored, hour, row)
-            turn.stored = hour, row
-        before = connection.total_changes
+            if turn.is_stored:
+                changed.append(values)
+            else:
+                new.append(values)
+                turn.is_stored = True
         insert(connection, BEGIN, new)
-        if connection.total_changes - before < len(new):  # some are decided again, and counted twice
-            insert(connection, REPLACE, new)
-            insert(connection, _MARK, [(hour,) for hour in {values[HOUR_OF] for values in new}])
         insert(connection, CHANGE, changed)
-        insert(connection, REPLACE, late)
-        self._sums.store(connection)
-
-
-def _stored_row(connection: sqlite3.Connection, decision: Decision) -> tuple[int, DecisionRow] | None:
-    """The row of a decision that is made again, with its hour; None if it has no row."""
-    found = connection.execute(STORED, (decision.input.arrived_at, decision.id)).fetchone()
-    return (found[1], SEARCH.row_in(found[2:])) if found else None
+        mark(connection, new + changed)
 
 
 def _link(turns: Iterable[TurnSummary]) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from pointsman.decision.decision import Decision
 from pointsman.errors import TooManyOutcomes, UnknownDecision
 from pointsman.remembering import Bounded
 from pointsman.stores.ledger.port import MAX_OUTCOMES, Outcome
@@ -116,10 +117,10 @@ class Admission:
         self.lock: Final = threading.Lock()  # held from looking at a count to adding to it
         self.waits: Final = self._waiting.__setitem__  # called for every request: one operation on a dict
 
-    def written(self, decisions: Iterable[str]) -> None:
+    def written(self, decisions: Iterable[Decision]) -> None:
         """They are in the file, or lost: they wait no more."""
         for decision in decisions:
-            self._waiting.pop(decision, None)
+            self._waiting.pop(decision.id, None)
 
     def is_waiting(self, decision: str, caller: str) -> bool:
         """Whether a decision of a caller is queued; an empty ``caller`` means any.

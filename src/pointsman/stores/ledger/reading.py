@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -14,28 +14,28 @@ from pointsman.prices import Prices
 from pointsman.vocabulary import OF_SUBAGENT, AgentRole
 
 __all__ = [
+    "FIELDS",
     "FIRED",
     "GAPS",
     "HOUR",
     "MOST_ROWS",
     "NO_PRICES",
+    "RESULTS",
     "SELECTED",
     "DecisionFilter",
     "DecisionRow",
     "Page",
     "Part",
-    "PartSums",
     "PartTotals",
     "Position",
     "Reason",
     "Result",
     "Spender",
     "Totals",
-    "TurnSums",
     "TurnTotals",
-    "add_row",
     "belongs",
     "beside_of",
+    "row_of",
     "spenders_of",
     "totals_of",
 ]
@@ -53,6 +53,7 @@ GAPS: Final = (0, 60, 120, 180, 240, 300, 600, 900, 1_800, 3_600, 7_200, 86_400)
 
 #: How a turn ended: without an answer, with one whose upstream reported no tokens, or with its tokens.
 Result = Literal["no_answer", "no_usage", "counted"]
+RESULTS: Final[tuple[Result, ...]] = get_args(Result)
 
 #: Why something was removed: it was older than ``keep_days``, or there is more than ``max_mb``.
 Reason = Literal["age", "size"]
@@ -165,6 +166,21 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.domains[0] if self.domains else ""
 
 
+_LISTS: Final = ("domains", "signals", "parts")
+#: Fields of a row but the costs, which depend on prices; lists are the last.
+FIELDS: Final = (
+    *(name for name in DecisionRow.__struct_fields__ if name not in {*_LISTS, "cost", "baseline_cost"}),
+    *_LISTS,
+)
+
+
+def row_of(values: Iterable[Any]) -> DecisionRow:
+    """Return the row of the values of ``FIELDS``, the result by its number; more values are left out."""
+    found: dict[str, Any] = dict(zip(FIELDS, values, strict=False))
+    found["result"] = RESULTS[found["result"]]
+    return DecisionRow(**found)
+
+
 class Page(NamedTuple):
     """Rows found, the newest first."""
 
@@ -255,7 +271,7 @@ def totals_of(
     for row in rows:
         hour = row.at // HOUR
         if hour + 1 > first and hour < end:
-            add_row(row, int(hour + zone) // 24 * 24 - zone, turns, parts)
+            _add_row(row, int(hour + zone) // 24 * 24 - zone, turns, parts)
     return Totals(
         tuple(TurnTotals(*key, *sums) for key, sums in turns.items()),  # type: ignore[arg-type]
         tuple(PartTotals(*key, *sums) for key, (_, *sums) in parts.items()),  # type: ignore[arg-type]
@@ -277,8 +293,8 @@ _NOTHING: Final = (0,) * 13
 _NONE: Final = (0,) * 5
 
 
-def add_row(row: DecisionRow, hour: int, turns: TurnSums, parts: PartSums, sign: int = 1) -> None:
-    """Add a row to the sums of an hour; with ``sign`` -1 take it out of them."""
+def _add_row(row: DecisionRow, hour: int, turns: TurnSums, parts: PartSums) -> None:
+    """Add a row to the sums of an hour."""
     result = row.result
     is_counted = result == "counted"
     model = "" if result == "no_answer" else row.model
@@ -289,12 +305,11 @@ def add_row(row: DecisionRow, hour: int, turns: TurnSums, parts: PartSums, sign:
         1, *tokens, row.switched, row.trials, row.added if is_counted else 0, row.judging, row.stuck,
         row.downgraded, row.abstained,
     )  # fmt: skip
-    change = operator.add if sign > 0 else operator.sub
-    turns[key] = list(map(change, turns.get(key, _NOTHING), values))
+    turns[key] = list(map(operator.add, turns.get(key, _NOTHING), values))
     for part in row.parts:
         of = (hour, row.tier, model, result, row.asked, beside, part.kind, part.model)
         spent = (1, part.input, part.cached, part.output)
-        parts[of] = list(map(change, parts.get(of, _NOTHING), spent))
+        parts[of] = list(map(operator.add, parts.get(of, _NOTHING), spent))
 
 
 def beside_of(parts: Iterable[Part]) -> str:

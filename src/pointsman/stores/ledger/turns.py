@@ -7,15 +7,17 @@ costs against any baseline follow from sums (docs/notebook/0160).
 from __future__ import annotations
 
 import math
+import operator
 from bisect import bisect_right
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from pointsman.decision.decision import Decision
 from pointsman.guidance import Firing
+from pointsman.remembering import Bounded
 from pointsman.stores.ledger.port import (
     COMPARED,
     Attempt,
@@ -23,7 +25,7 @@ from pointsman.stores.ledger.port import (
     Record,
     ShadowAnswer,
 )
-from pointsman.stores.ledger.reading import FIRED, GAPS, SELECTED, DecisionRow, Part
+from pointsman.stores.ledger.reading import FIRED, GAPS, RESULTS, SELECTED, DecisionRow, Part, row_of
 from pointsman.vocabulary import Stage
 
 __all__ = [
@@ -49,6 +51,9 @@ WHOLE: Final = 1_000
 #: Reasons of a decision whose question was asked, and paid for, in vain.
 _ASKED_IN_VAIN: Final = frozenset({"tiers.abstained.llm-failed", "tiers.abstained.llm-invalid"})
 _LOWER: Final = "routing.lower-tier"
+_NO_ANSWER, _NO_USAGE, _COUNTED = map(RESULTS.index, ("no_answer", "no_usage", "counted"))
+_code_of: Final = operator.attrgetter("code")
+_number_of: Final = operator.attrgetter("number")
 #: How the sources of outcomes begin that no person and no program reported.
 _NOT_SAID: Final = ("implicit:", "judge:")
 
@@ -60,8 +65,8 @@ MOST: Final = 10**12
 
 _UNUSED: Final = (0, 0, 0)
 
-Kept = TypeVar("Kept")
 Belonging: TypeAlias = Attempt | Outcome | ShadowAnswer
+_Answer: TypeAlias = tuple[Attempt | None, tuple[int, int, int] | None, str | None]
 
 
 class Usage(NamedTuple):
@@ -91,10 +96,19 @@ def answered(attempts: Sequence[Attempt]) -> Attempt | None:
 
 def usage(attempt: Attempt | ShadowAnswer | None) -> Usage | None:
     """Return the tokens of an answer; None if the upstream did not report them."""
-    if attempt is None or attempt.input_tokens is None or attempt.output_tokens is None:
+    found = _tokens(attempt)
+    return Usage(*found) if found else None
+
+
+def _tokens(attempt: Attempt | ShadowAnswer | None) -> tuple[int, int, int] | None:
+    if attempt is None:
         return None
-    sent = min(attempt.input_tokens, MOST)
-    return Usage(sent, min(attempt.cached_tokens or 0, sent), min(attempt.output_tokens, MOST))
+    sent, cached, output = attempt.input_tokens, attempt.cached_tokens or 0, attempt.output_tokens
+    if sent is None or output is None:
+        return None
+    if sent > MOST or output > MOST:
+        sent, output = min(sent, MOST), min(output, MOST)
+    return sent, min(sent, cached), output
 
 
 class TurnSummary(msgspec.Struct):
@@ -108,27 +122,36 @@ class TurnSummary(msgspec.Struct):
     trials: tuple[ShadowAnswer, ...] = ()
     said: Outcome | None = None  # the last of the answer that a person or a program reported
     judging: float = 0.0
-    stored: tuple[int, DecisionRow] | None = None  # hour and row, as they were written last
+    is_stored: bool = False  # it has a row
     outcomes: int = 0  # how many were added
+    answer: _Answer | None = None  # of the attempts so far, once somebody has asked
 
     def settle(self) -> Before | None:
         """Take over the known state of the turn before, and return it."""
-        if self.previous is not None:
-            self.before = self.previous.after()
+        if (previous := self.previous) is not None:
+            self.before = previous.after()
         return self.before
+
+    def answered(self) -> _Answer:
+        """The attempt that answered, its tokens, and the model that was tried."""
+        known = self.answer
+        if known is None:
+            answer = answered(self.attempts)
+            known = self.answer = answer, _tokens(answer), self.tried()
+        return known
 
     def after(self) -> Before:
         """State of this turn for the next turn of the session."""
-        answer, before = answered(self.attempts), self.before
-        used = usage(answer)
+        answer, used, tried = self.answered()
+        before = self.before
         model = answer.model if answer else before.model if before else ""
-        return Before(model, used.input if used else None, self.decision.input.arrived_at, self.tried())
+        return Before(model, used[0] if used else None, self.decision.input.arrived_at, tried)
 
     def add(self, entry: Belonging) -> None:
         """Add what became of it; of outcomes the last that a person or a program reported."""
         match entry:
             case Attempt():
-                self.attempts += (entry,)
+                self.attempts, self.answer = (*self.attempts, entry), None
             case ShadowAnswer():
                 self.trials += (entry,)
             case Outcome():
@@ -139,83 +162,76 @@ class TurnSummary(msgspec.Struct):
 
     def begin_again(self, entries: Iterable[Belonging]) -> None:
         """Replace the known entries of the turn by these."""
-        self.attempts, self.trials, self.said = (), (), None
+        self.attempts, self.trials, self.said, self.answer = (), (), None, None
         self.judging, self.outcomes = 0.0, 0
         for entry in entries:
             self.add(entry)
 
     def row(self) -> DecisionRow:
         """The summary."""
-        decision, asked = self.decision, self.decision.input
-        tries = self.attempts
+        return row_of(self.values())
+
+    def values(self) -> tuple[Any, ...]:
+        """The values of the fields of a row, the result by its number, and the model that ``tried`` names."""
+        decision, tries = self.decision, self.attempts
+        asked, tier, guidance = decision.input, decision.tier, decision.guidance
         if len(tries) > 1:
-            tries = tuple(sorted(tries, key=lambda attempt: attempt.number))
-        answer = answered(tries)
-        used = usage(answer)
+            tries = tuple(sorted(tries, key=_number_of))
+            answer, tried = answered(tries), self.tried()
+            used = _tokens(answer)
+        else:
+            answer, used, tried = self.answered()
         sent, cached, output = used or _UNUSED
+        gap, reused, own, switched = self._beside_before(answer, used, tried)
         said = self.said
         first = decision.chain[0] if decision.chain else ""
-        domains, firings = decision.domains, decision.guidance.firings if decision.guidance else ()
+        model = answer.model if answer else first
+        firings = guidance.firings if guidance else ()
+        signals = asked.signals
+        if firings or decision.capabilities:
+            signals = (*signals, *_marks(decision, firings))
         has_parts = self.trials or len(tries) > 1 or (tries and answer is None)
-        gap, reused, own, switched = self._beside_before(answer, used)
-        return DecisionRow(
-            id=decision.id,
-            at=asked.arrived_at,
-            session=asked.session,
-            caller=asked.caller,
-            role=asked.role.value if asked.role else "",
-            project=asked.project,
-            project_name=asked.project_name,
-            client=asked.client,
-            tier=decision.tier.tier.value if decision.tier else "",
-            model=answer.model if answer else first,
-            result="counted" if used else "no_usage" if answer else "no_answer",
-            status=tries[-1].status if tries else 0,
-            attempts=len(tries),
-            domains=tuple(filter(None, domains.effective.domains)) if domains else (),
-            signals=(*asked.signals, *_marks(decision, firings))
-            if firings or decision.capabilities
-            else asked.signals,
-            stuck=bool(firings),
-            downgraded=bool(answer and first and answer.model != first and not _is_agreed(tries))
-            or _LOWER in [reason.code for reason in decision.reasons],
-            abstained=bool(decision.abstained),
-            label=said.label if said else "",
-            score=said.score if said else None,
-            labelled=said is not None,
-            input=sent,
-            cached=cached,
-            output=output,
-            gap=gap,
-            reused=reused,
-            own=own,
-            switched=switched,
-            asked=self.asked,
-            trials=len(self.trials),
-            added=sum(len(each.text) for each in decision.injections) // CHARACTERS,
-            judging=self.judging,
-            parts=tuple(_parts(tries, answer, self.trials)) if has_parts else (),
-        )
+        return (
+            decision.id, asked.arrived_at, asked.session, asked.caller,
+            asked.role._value_ if asked.role else "",
+            asked.project, asked.project_name, asked.client, tier.tier._value_ if tier else "", model,
+            _COUNTED if used else _NO_USAGE if answer else _NO_ANSWER,
+            tries[-1].status if tries else 0, len(tries),
+            bool(firings),
+            (model != first and first != "" and not _is_agreed(tries))
+            or _LOWER in map(_code_of, decision.reasons),
+            bool(decision.abstained),
+            said.label if said else "", said.score if said else None, said is not None,
+            sent, cached, output, gap, reused, own, switched, self.asked, len(self.trials),
+            sum(len(each.text) for each in decision.injections) // CHARACTERS if decision.injections else 0,
+            self.judging,
+            tuple(filter(None, decision.domains.effective.domains)) if decision.domains else (),
+            signals, tuple(_parts(tries, answer, self.trials)) if has_parts else (), tried,
+        )  # fmt: skip
 
     def tried(self) -> str | None:
         """The one model that was tried; empty for several, None for none."""
-        if len(self.attempts) == 1:
-            return self.attempts[0].model
-        models = {attempt.model for attempt in self.attempts}
+        attempts = self.attempts
+        if len(attempts) == 1:
+            return attempts[0].model
+        models = {attempt.model for attempt in attempts}
         return None if not models else models.pop() if len(models) == 1 else ""
 
-    def _beside_before(self, answer: Attempt | None, used: Usage | None) -> tuple[int, int, str, bool]:
+    def _beside_before(
+        self, answer: Attempt | None, used: tuple[int, int, int] | None, tried: str | None
+    ) -> tuple[int, int, str, bool]:
         """Gap, reused tokens, own model and change of model of a turn that is counted."""
         before = self.settle()
         if answer is None or used is None:
             return -1, 0, "", False
-        tried = self.tried() or ""
+        tried = tried or ""
+        input_tokens, cached, _ = used
         if before is None:
-            return -1, used.cached, tried, False
-        own = tried if before.tried in {None, tried} else ""
+            return -1, cached, tried, False
+        own = tried if before.tried in (None, tried) else ""
         gap = _gap(self.decision.input.arrived_at - before.at)
-        sent = used.input if before.input is None else min(before.input, used.input)
-        return gap, max(used.cached, sent), own, before.model not in {"", answer.model}
+        sent = input_tokens if before.input is None else min(before.input, input_tokens)
+        return gap, max(cached, sent), own, before.model not in ("", answer.model)
 
 
 def _marks(decision: Decision, firings: Iterable[Firing]) -> Iterator[str]:
@@ -262,38 +278,54 @@ class Turns:
 
     def __init__(self, size: int = REMEMBERED) -> None:
         self._size: Final = size
-        self._turns: Final[OrderedDict[str, TurnSummary]] = OrderedDict()  # by id of the decision
+        self._turns: Final = Bounded[str, TurnSummary](size)  # by id of the decision
         self._latest: Final[deque[TurnSummary]] = deque()  # at most ``WHOLE``
-        self._last: Final[OrderedDict[str, TurnSummary | Before]] = OrderedDict()  # by conversation
-        self._verified: Final[OrderedDict[str, int]] = OrderedDict()  # message asked about last, by session
+        self._last: Final = Bounded[str, TurnSummary | Before](size)  # by conversation
+        self._verified: Final = Bounded[str, int](size)  # message asked about last, by session
 
     @property
     def is_empty(self) -> bool:
         """Whether no session is known."""
         return not self._last
 
-    def begin(self, decision: Decision, belonging: Iterable[object] = ()) -> TurnSummary:
-        """Begin a turn with the entries that it already has. Turns come in order of arrival."""
-        turn = self._turns.get(decision.id)
-        if turn is None:
-            turn = self._begin(decision)
-        if turn.decision is not decision:  # decided again, its place among the turns stays
-            turn.decision, turn.stored = decision, None
-        for entry in belonging:
-            if isinstance(entry, Belonging):
-                turn.add(entry)
+    def begin(self, decision: Decision) -> TurnSummary:
+        """Begin a turn, or take its decision, which was made again. Turns come in order of arrival."""
+        turns = self._turns
+        turn = turns.get(decision.id)
+        if turn is not None:  # its place among the turns stays
+            if turn.decision is not decision:
+                turn.decision, turn.is_stored = decision, False
+            return turn
+        turn = TurnSummary(decision, self._has_asked(decision))
+        if session := decision.input.conversation:
+            self._follow(turn, session)
+        if len(turns) >= self._size:
+            turns.popitem(last=False)
+        turns[decision.id] = turn
+        latest = self._latest
+        latest.append(turn)
+        if len(latest) > WHOLE:
+            self._shed(latest.popleft())
         return turn
 
-    def _begin(self, decision: Decision) -> TurnSummary:
-        turn = TurnSummary(decision, self._has_asked(decision))
-        session = decision.input.conversation
-        if session:
-            self._follow(turn, session)
-        _keep(self._turns, decision.id, turn, self._size)
-        self._latest.append(turn)
-        if len(self._latest) > WHOLE:
-            self._shed(self._latest.popleft())
-        return turn
+    def take(self, entries: Iterable[Decision | Belonging]) -> tuple[dict[str, TurnSummary], list[Belonging]]:
+        """Take entries in their order.
+
+        Returns:
+            The turns that they change, by id of the decision, and the entries of other turns.
+        """
+        turns: dict[str, TurnSummary] = {}
+        others: list[Belonging] = []
+        known, begin = self._turns, self.begin
+        for entry in entries:
+            if type(entry) is Decision:
+                turns[entry.id] = begin(entry)
+            elif (turn := known.get(entry.decision)) is not None:  # type: ignore[union-attr]  # no decision
+                turn.add(entry)  # type: ignore[arg-type]  # as above
+                turns[entry.decision] = turn  # type: ignore[union-attr]  # as above
+            else:
+                others.append(entry)  # type: ignore[arg-type]  # as above
+        return turns, others
 
     def _shed(self, turn: TurnSummary) -> None:
         """Forget an answered turn, but for its state for the next turn of its session."""
@@ -318,7 +350,7 @@ class Turns:
 
     def recall(self, session: str, before: Before) -> None:
         """Remember the last turn of a session, as it was written before."""
-        _keep(self._last, session, before, self._size)
+        self._last.keep(session, before)
 
     def adopt(self, turn: TurnSummary) -> None:
         """Remember a turn that began earlier."""
@@ -326,7 +358,7 @@ class Turns:
         last = self._last.get(session)
         if isinstance(last, Before) and last.at == turn.decision.input.arrived_at:
             self._last[session] = turn
-        _keep(self._turns, turn.decision.id, turn, self._size)
+        self._turns.keep(turn.decision.id, turn)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -336,24 +368,30 @@ class Turns:
         self._verified.clear()
 
     def _follow(self, turn: TurnSummary, session: str) -> None:
-        last = self._last.get(session)
-        if isinstance(last, TurnSummary):
+        last = self._last.pop(session, None)
+        if type(last) is TurnSummary:
             last.settle()
             last.previous = None  # else every turn of a session would stay in memory
             turn.previous = last
+        elif last is None:
+            if len(self._last) >= self._size:
+                self._last.popitem(last=False)
         else:
-            turn.before = last
-        _keep(self._last, session, turn, self._size)
+            turn.before = last  # type: ignore[assignment]  # the other of the two
+        self._last[session] = turn
 
     def _has_asked(self, decision: Decision) -> bool:
         """Whether a verification is paid for: once per user message; tool calls use the answer again."""
-        in_vain = _asked_in_vain(decision)
-        if not in_vain and not _is_verified(decision):
+        tier = decision.tier
+        if tier is None:
+            return False
+        in_vain = not _ASKED_IN_VAIN.isdisjoint(map(_code_of, tier.reasons))
+        if not in_vain and tier.stage is not Stage.VERIFIED:
             return False
         session, message = decision.input.session, decision.input.user_message
         paid = in_vain or not session or self._verified.get(session) != message
         if not in_vain:
-            _keep(self._verified, session, message, self._size)
+            self._verified.keep(session, message)
         return paid
 
 
@@ -368,21 +406,15 @@ def _is_verified(decision: Decision) -> bool:
 
 
 def _asked_in_vain(decision: Decision) -> bool:
-    return decision.tier is not None and any(
-        reason.code in _ASKED_IN_VAIN for reason in decision.tier.reasons
-    )
-
-
-def _keep(kept: OrderedDict[str, Kept], key: str, value: Kept, size: int) -> None:
-    if key in kept:
-        kept.move_to_end(key)
-    elif len(kept) >= size:
-        kept.popitem(last=False)
-    kept[key] = value
+    return decision.tier is not None and not _ASKED_IN_VAIN.isdisjoint(map(_code_of, decision.tier.reasons))
 
 
 def rows_of(records: Iterable[Record], turns: Turns | None = None) -> Iterator[DecisionRow]:
     """Summarise records, the oldest first."""
     turns = turns or Turns()
     for record in records:
-        yield turns.begin(record.decision, (*record.attempts, *record.shadows, *record.outcomes)).row()
+        turn = turns.begin(record.decision)
+        for entry in (*record.attempts, *record.shadows, *record.outcomes):
+            if isinstance(entry, Belonging):
+                turn.add(entry)
+        yield turn.row()

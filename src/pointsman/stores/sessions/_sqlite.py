@@ -122,7 +122,7 @@ class SqliteSessions(MemorySessions):
         if not self._file.path.exists():
             return ""
         try:
-            rows = self._file.read(_NEWEST, self._clock() - self._ttl, self._size)
+            rows = self._file.read(_NEWEST, (self._clock() - self._ttl, self._size))
         except StoreUnavailable as error:
             log.warning("%s; starting without stored sessions", error)
             return str(error)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final, Protocol
 
 import msgspec
 
 from pointsman.decision.memory import Memory, without_content
+from pointsman.remembering import Bounded
 
 
 class SessionStore(Protocol):
@@ -86,16 +86,14 @@ class WholeMemories:
     """The texts of memories that are stored outside with digests in their place."""
 
     def __init__(self) -> None:
-        self._kept: Final[OrderedDict[str, tuple[bytes, bytes]]] = OrderedDict()  # as stored, and as put
+        self._kept: Final = Bounded[str, tuple[bytes, bytes]](WHOLE)  # as stored, and as put
 
     def store(self, session: str, memory: bytes) -> bytes:
         """Return what of a memory may be stored outside."""
         stored = stored_form(memory)
         self._kept.pop(session, None)
         if stored is not memory:
-            self._kept[session] = stored, memory
-            if len(self._kept) > WHOLE:
-                self._kept.popitem(last=False)
+            self._kept.keep(session, (stored, memory))
         return stored
 
     def whole(self, session: str, found: bytes) -> bytes:

@@ -8,8 +8,8 @@ outcome that another has recorded stays.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -18,7 +18,6 @@ from pointsman.errors import StoreUnavailable
 from pointsman.stores.ledger._bodies import READERS, read_decision
 from pointsman.stores.ledger._summaries import (
     KEYS,
-    RESULT_NUMBERS,
     SUMS,
     SearchDialect,
     SummarySearch,
@@ -27,50 +26,55 @@ from pointsman.stores.ledger._sums import hour_of
 from pointsman.stores.ledger.port import Entry
 from pointsman.stores.ledger.postgres._connection import Connection, Row, copy_in
 from pointsman.stores.ledger.postgres._schema import LOCK, clean, most, stored_at
-from pointsman.stores.ledger.reading import GAPS, HOUR, DecisionRow, beside_of
-from pointsman.stores.ledger.turns import Before, Belonging, Turns, TurnSummary
+from pointsman.stores.ledger.reading import GAPS, HOUR, RESULTS, beside_of
+from pointsman.stores.ledger.turns import MOST, Before, Belonging, Turns, TurnSummary
 from pointsman.vocabulary import DAY
 
 log = logging.getLogger(__name__)
 
-_COUNTED: Final = RESULT_NUMBERS["counted"]
-#: Most tokens of a turn: sums of a million such turns are numbers that a column holds.
-_MOST: Final = 10**12
+_COUNTED: Final = RESULTS.index("counted")
 
 #: Fields of a row, with their types; then what only the writer reads.
 COLUMNS: Final = {
     "id": "text", "at": "float8", "session": "text", "caller": "text", "role": "text", "project": "text",
     "project_name": "text", "client": "text", "tier": "text", "model": "text", "result": "int2",
-    "status": "int4", "attempts": "int4", "domains": "text[]", "signals": "text[]", "stuck": "bool",
-    "downgraded": "bool", "abstained": "bool", "label": "text", "score": "float8", "labelled": "bool",
-    "input": "int8", "cached": "int8", "output": "int8", "gap": "int2", "reused": "int8", "own": "text",
-    "switched": "bool", "asked": "bool", "trials": "int4", "added": "int8", "judging": "float8",
-    "parts": "text", "hour": "int8", "beside": "text", "before": "text", "last_model": "text",
-    "tried": "text",
+    "status": "int4", "attempts": "int4", "stuck": "bool", "downgraded": "bool", "abstained": "bool",
+    "label": "text", "score": "float8", "labelled": "bool", "input": "int8", "cached": "int8",
+    "output": "int8", "gap": "int2", "reused": "int8", "own": "text", "switched": "bool", "asked": "bool",
+    "trials": "int4", "added": "int8", "judging": "float8", "domains": "text[]", "signals": "text[]",
+    "parts": "text", "tried": "text", "hour": "int8", "beside": "text", "before": "text",
+    "last_model": "text",
 }  # fmt: skip
+_AT, _PARTS, _LABEL, _JUDGING = map(tuple(COLUMNS).index, ("at", "parts", "label", "judging"))
 
 _json: Final = msgspec.json.Encoder().encode
 read_before: Final = msgspec.json.Decoder(Before).decode
 
+#: What a column of a type can hold of a value. Sums of a million turns are numbers that eight bytes hold.
+_HELD: Final[dict[str, Callable[[Any], object]]] = {
+    "text": clean,
+    "text[]": lambda texts: list(map(clean, texts)),
+    "int4": most,
+    "int8": lambda count: min(count, MOST),
+}
 
-def encoded(turn: TurnSummary, row: DecisionRow) -> Row:
-    """The values of ``COLUMNS``."""
-    after, at = turn.after(), stored_at(row.at)
-    return (
-        clean(row.id), at, clean(row.session), clean(row.caller), row.role,
-        clean(row.project), clean(row.project_name), clean(row.client), row.tier, clean(row.model),
-        RESULT_NUMBERS[row.result], most(row.status), most(row.attempts), list(map(clean, row.domains)),
-        list(map(clean, row.signals)), row.stuck, row.downgraded, row.abstained, clean(row.label), row.score,
-        row.labelled, _tokens(row.input), _tokens(row.cached), _tokens(row.output), row.gap,
-        _tokens(row.reused), clean(row.own), row.switched, row.asked, most(row.trials), _tokens(row.added),
-        row.judging, _json(row.parts).decode(), int(at // HOUR), clean(beside_of(row.parts)),
-        clean(_json(turn.before).decode()) if turn.before else "", clean(after.model),
-        None if after.tried is None else clean(after.tried),
+
+def encoded(turn: TurnSummary, outcome: Row | None = None) -> Row:
+    """The values of ``COLUMNS``; with the outcome that another gateway took, as ``_REMOVE`` returns it."""
+    values: list[Any] = list(turn.values())
+    if outcome is not None and turn.said is None:
+        *said, judging = outcome
+        if said[-1]:
+            values[_LABEL : _LABEL + len(said)] = said
+        values[_JUDGING] = max(values[_JUDGING], judging)
+    parts, before = values[_PARTS], turn.before
+    values[_AT] = at = stored_at(values[_AT])
+    values[_PARTS] = _json(parts).decode()
+    values += (
+        int(at // HOUR), beside_of(parts), _json(before).decode() if before else "", turn.after().model
     )  # fmt: skip
-
-
-def _tokens(count: int) -> int:
-    return min(count, _MOST)
+    held = zip(values, COLUMNS.values(), strict=True)
+    return tuple(_HELD[kind](value) if kind in _HELD and value is not None else value for value, kind in held)
 
 
 #: The words of a kept text. Rows of earlier versions may hold a NUL, at which ``convert_from`` would fail and
@@ -227,21 +231,13 @@ class Summarizer:
         self._recall(connection, decisions)
         known = {each.id for each in decisions if self.remembers(each.id)}
         begun = {each.id for each in decisions}
-        turns: dict[str, TurnSummary] = {}
-        early: dict[str, list[Belonging]] = {}  # entries that precede their decision
+        turns, others = self._turns.take(each for each in entries if isinstance(each, Decision | Belonging))
         foreign: dict[str, None] = {each: None for each in removed if each not in known}
-        for entry in entries:
-            if type(entry) is Decision:
-                turns[entry.id] = self._turns.begin(entry, early.pop(entry.id, ()))
-            elif isinstance(entry, Belonging):
-                wanted = entry.decision
-                if (turn := self._turns.get(wanted)) is not None:
-                    turn.add(entry)
-                    turns[wanted] = turn
-                elif wanted in begun:
-                    early.setdefault(wanted, []).append(entry)
-                else:
-                    foreign[wanted] = None
+        for entry in others:
+            if (mine := turns.get(entry.decision)) is not None:
+                mine.add(entry)  # it came before its decision
+            else:
+                foreign[entry.decision] = None
         loaded = _loaded(connection, foreign) if foreign else {}
         for decision, turn in loaded.items():  # said again: its place among the turns is that of now
             if (mine := turns.get(decision)) is not None:
@@ -313,22 +309,10 @@ def _store(
     rows = []
     for decision, turn in turns.items():
         try:
-            row = turn.row()
-            if decision not in whole and turn.said is None:
-                row = _with_outcome(row, removed.get(decision))
-            rows.append(encoded(turn, row))
+            rows.append(encoded(turn, None if decision in whole else removed.get(decision)))
         except Exception:  # a summary must not cost the entry: it is left out of lists, and said here
             log.warning("decision %s has no summary", decision, exc_info=True)
     copy_in(connection, "summaries", COLUMNS, rows)
-
-
-def _with_outcome(row: DecisionRow, stored: Row | None) -> DecisionRow:
-    """The row with the outcome that another gateway took."""
-    if stored is None:
-        return row
-    label, score, labelled, judging = stored
-    kept = {"label": label, "score": score, "labelled": labelled} if labelled else {}
-    return msgspec.structs.replace(row, **kept, judging=max(row.judging, float(str(judging))))
 
 
 def _mark(connection: Connection, hours: list[int]) -> None:
