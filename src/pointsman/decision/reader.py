@@ -231,7 +231,7 @@ class RequestReader:
                 )
             except Exception as error:  # noqa: BLE001 - a request goes on without guidance
                 failed.append(failed_part("guidance", error))
-        thread, steps, person_spoke = _run(seen, memory.guidance) if seen else _NO_RUN
+        thread, steps, person_spoke = _run(seen) if seen else _NO_RUN
         counts = bool(message) and role is not _HELPER
         asked = RequestInput(
             format=request.format,
@@ -285,7 +285,7 @@ class RequestReader:
                 seen = self._guide.follow(event.happened, memory.guidance, event.moment, before=event.before)
             except Exception as error:  # noqa: BLE001 - an event goes on without guidance
                 failed = (failed_part("guidance", error),)
-        run = _run(seen, memory.guidance) if seen else _NO_RUN
+        run = _run(seen) if seen else _NO_RUN
         if then is None or event.prompt:
             return with_event(self.read(prompt_of(event), memory), event, seen, run, failed)
         reading = going_on(event, then, memory, self._recorded_evidence(then.input))
@@ -392,9 +392,9 @@ def _recorded_moment(then: Decision) -> Moment:
     )
 
 
-def _run(seen: Seen, memory: GuidanceMemory) -> tuple[int, tuple[Step, ...], bool]:
+def _run(seen: Seen) -> tuple[int, tuple[Step, ...], bool]:
     """The conversation's number, its new tool calls, and whether a person has spoken since the last."""
-    thread, now = memory.thread(seen.opening), seen.memory.state
+    thread, now = seen.thread, seen.memory.state
     return thread.number, _new_steps(thread.trajectory.state, now), now.user_spoke
 
 

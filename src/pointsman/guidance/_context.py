@@ -99,10 +99,11 @@ class GuidanceContext:
     )  # what models answered for this moment
 
     def __post_init__(self) -> None:
+        counted = self.trajectory.state
         if self.turn_count < 0:
-            object.__setattr__(self, "turn_count", self.trajectory.turn_count)
+            object.__setattr__(self, "turn_count", counted.turn_count)
         if self.tool_call_count < 0:
-            object.__setattr__(self, "tool_call_count", self.trajectory.tool_call_count)
+            object.__setattr__(self, "tool_call_count", counted.tool_call_count)
 
 
 class GuidanceClassifier(Protocol):
@@ -116,6 +117,22 @@ class GuidanceClassifier(Protocol):
     def classify(self, context: GuidanceContext, /) -> ClassificationResult:
         """Judge one moment."""
         ...
+
+
+def name_of(classifier: GuidanceClassifier) -> str:
+    """The name of a classifier that has failed: it may not even have one."""
+    try:
+        return str(classifier.name)
+    except Exception:  # noqa: BLE001 - fail open: the failure that is told of is another one
+        return type(classifier).__name__
+
+
+def judge(classifier: GuidanceClassifier, context: GuidanceContext) -> ClassificationResult:
+    """Ask a classifier; one that raises abstains."""
+    try:
+        return classifier.classify(context)
+    except Exception as error:  # noqa: BLE001 - fail open: anyone's classifier, never the request's problem
+        return ClassificationResult.abstain(f"{name_of(classifier)} failed: {type(error).__name__}")
 
 
 def latest_turn_calls(context: GuidanceContext) -> int:

@@ -10,11 +10,10 @@ import msgspec
 from msgspec.structs import replace
 
 from pointsman.drivers import drive, no_model
-from pointsman.guidance._context import ClassificationResult, DecisionPoint, GuidanceContext
+from pointsman.guidance._context import ClassificationResult, DecisionPoint, GuidanceContext, judge
 from pointsman.guidance._hints import Hints, Moment, Said, moment_of
 from pointsman.guidance._policy import GuidancePolicy, Rung, default_providers
 from pointsman.guidance.classifiers._tables import OwnClasses
-from pointsman.guidance.classifiers.composite import judge
 from pointsman.guidance.ladder import (
     Firing,
     FollowUp,
@@ -91,6 +90,7 @@ class Seen(NamedTuple):
     """An agent's run, brought up to date by one request or from its record."""
 
     opening: str  # how the conversation began: its name in the session's memory
+    thread: Thread  # what the session remembers of it
     trajectory: TrajectoryAnalysis
     memory: TrajectoryMemory  # what to keep of it
     moment: Moment | None = None  # None where no configured provider is to be asked
@@ -124,6 +124,7 @@ class Guide:
         self.reads_all: Final = self._hints is not None
         self.providers: Final = tuple(default_providers(policy) if providers is None else providers)
         self.empty: Final = TrajectoryBuilder.from_config(policy.trajectory).build()
+        self._judges: Final = tuple(config.judge for config in self.providers)
         self._ladder: Final = Ladder(policy, self.providers)
         self._quiet: Final = {arm: GuidanceDecision(mode=policy.mode, arm=arm) for arm in Arm}
         #: The decision where there is nothing to decide on, by the arm remembered and the session, whose arm
@@ -147,9 +148,9 @@ class Guide:
         opening = opening_of(history)
         thread = memory.thread(opening)
         trajectory, kept = observe(history, thread.trajectory, self.empty)
-        if thread.calls and not trajectory.tool_call_count:
+        if thread.calls and not trajectory.state.tool_call_count:
             return None  # a request beside the conversation, such as one for its title
-        return Seen(opening, trajectory, kept)
+        return Seen(opening, thread, trajectory, kept)
 
     def read_moment(
         self, history: Conversation, memory: GuidanceMemory, *, offers_tools: bool = True, prompt: str = ""
@@ -191,9 +192,8 @@ class Guide:
         if self.policy.mode is _OFF or not thread:
             return None
         opening = f"#{thread}"
-        before = memory.thread(opening).trajectory.state
-        trajectory = TrajectoryAnalysis(before, self.empty.lens).with_events(_events(steps, person_spoke))
-        return Seen(opening, trajectory, TrajectoryMemory(trajectory.state), moment if self._hints else None)
+        found = self._run(memory.thread(opening)).with_events(_events(steps, person_spoke))
+        return self._seen(found, memory, moment, opening)
 
     def follow(
         self,
@@ -211,10 +211,10 @@ class Guide:
             moment: Which decision points this is, for configured providers.
             before: What happened before it and was not reported.
         """
-        trajectory = TrajectoryAnalysis(memory.thread().trajectory.state, self.empty.lens).with_events(before)
+        trajectory = self._run(memory.thread()).with_events(before)
         if moment and trajectory.state.user_spoke:  # an answer without calls ends no work
             moment = moment._replace(points=tuple(at for at in moment.points if at is not _DONE))
-        return self._seen(trajectory if event is None else trajectory.with_event(event), moment)
+        return self._seen(trajectory if event is None else trajectory.with_event(event), memory, moment)
 
     def proceed(
         self, seen: Seen | None, memory: GuidanceMemory, *, session: str = ""
@@ -225,11 +225,11 @@ class Guide:
         """
         if seen is None:
             return self.idle(memory.arm, session), memory
-        policy, (opening, trajectory, kept, moment) = self.policy, seen
+        policy, (opening, before, trajectory, kept, moment) = self.policy, seen
         arm = memory.arm or arm_of(session, seed=policy.seed, control=policy.control)
         acts = policy.mode is _ON and arm is _TREATED
-        thread = replace(still_valid(memory.thread(opening), trajectory), trajectory=kept)
-        calls = trajectory.tool_call_count
+        thread = replace(still_valid(before, trajectory.state), trajectory=kept)
+        calls = trajectory.state.tool_call_count
         if moment and _DONE in moment.points:  # the ladder is for an agent at work
             thread = replace(thread, calls=calls)
         if calls == thread.calls:  # nothing has happened since the last decision
@@ -259,13 +259,19 @@ class Guide:
 
         Without ``moment`` no configured provider is asked.
         """
-        return (yield from self.proceed(self._seen(trajectory, moment), memory, session=session))
+        return (yield from self.proceed(self._seen(trajectory, memory, moment), memory, session=session))
 
-    def _seen(self, trajectory: TrajectoryAnalysis, moment: Moment | None) -> Seen:
-        return Seen("", trajectory, TrajectoryMemory(trajectory.state), moment if self._hints else None)
+    def _run(self, thread: Thread) -> TrajectoryAnalysis:
+        return TrajectoryAnalysis(thread.trajectory.state, self.empty.lens)
+
+    def _seen(
+        self, trajectory: TrajectoryAnalysis, memory: GuidanceMemory, moment: Moment | None, opening: str = ""
+    ) -> Seen:
+        kept = TrajectoryMemory(trajectory.state)
+        return Seen(opening, memory.thread(opening), trajectory, kept, moment if self._hints else None)
 
     def _judged(self, context: GuidanceContext) -> list[ClassificationResult]:
-        return [judge(config.judge, context) for config in self.providers]
+        return [judge(each, context) for each in self._judges]
 
     def _by_ladder(
         self, trajectory: TrajectoryAnalysis, thread: Thread, arm: Arm, *, acts: bool

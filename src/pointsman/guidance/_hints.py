@@ -10,11 +10,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.guidance._context import ClassificationResult, DecisionPoint, GuidanceContext
+from pointsman.guidance._context import ClassificationResult, DecisionPoint, GuidanceContext, judge
 from pointsman.guidance._policy import GuidancePolicy, Rung
 from pointsman.guidance._provider_spec import Hint, build_hint, classes_of
 from pointsman.guidance.classifiers._tables import OwnClasses
-from pointsman.guidance.classifiers.composite import judge
 from pointsman.guidance.ladder import Firing, with_answers, worded
 from pointsman.guidance.memory import Fired, Thread
 from pointsman.guidance.providers import GuidanceInjection
@@ -251,7 +250,7 @@ def _firing(one: _Ready, number: int, trajectory: TrajectoryAnalysis, *, deliver
     config = one.hint.config
     return Firing(
         number=number,
-        step=trajectory.tool_call_count - 1,
+        step=trajectory.state.tool_call_count - 1,
         rung=Rung.HINT,
         provider=config.provider.name,
         classifier=one.hint.name,

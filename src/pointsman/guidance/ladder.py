@@ -21,7 +21,7 @@ from pointsman.guidance.providers import (
     GuidanceProvider,
     GuidanceProviderConfig,
 )
-from pointsman.trajectory import Step, TrajectoryAnalysis
+from pointsman.trajectory import Step, TrajectoryAnalysis, TrajectoryState
 from pointsman.vocabulary import ModelQuery, ModelReply, Reason
 
 # Every provider is asked, isolated from each other and within their limits.
@@ -130,11 +130,11 @@ class LadderStep(NamedTuple):
     abstained: tuple[Reason, ...] = ()
 
 
-def still_valid(thread: Thread, trajectory: TrajectoryAnalysis) -> Thread:
+def still_valid(thread: Thread, state: TrajectoryState) -> Thread:
     """Drop what ended since the last decision: by a user message, or with another history."""
-    calls = trajectory.tool_call_count
+    calls = state.tool_call_count
     shorter = calls < thread.calls  # rewound, compacted, or another conversation
-    spoke = trajectory.state.attempt <= calls - thread.calls
+    spoke = state.attempt <= calls - thread.calls
     if not shorter and not spoke:
         return thread
     return msgspec.structs.replace(
@@ -147,7 +147,7 @@ def follow_up_of(thread: Thread, trajectory: TrajectoryAnalysis) -> tuple[Follow
     spoken, steps = thread.spoken, trajectory.state.steps
     if spoken is None:
         return None, thread
-    first_new = max(0, len(steps) - (trajectory.tool_call_count - spoken.call))
+    first_new = max(0, len(steps) - (trajectory.state.tool_call_count - spoken.call))
     for index in range(first_new, len(steps)):
         if not steps[index].is_neutral:
             continued = streak_continues(steps[:index], steps[index])
@@ -169,7 +169,7 @@ class Ladder:
         self, judgement: Judgement, context: GuidanceContext, thread: Thread, *, acts: bool
     ) -> LadderStep:
         """Stay, climb or step down. ``acts``: the decision is also delivered."""
-        calls = context.trajectory.tool_call_count
+        calls = context.tool_call_count
         if not judgement.candidates:
             quiet = _calmer(thread.episode, calls - thread.calls)
             return LadderStep(msgspec.structs.replace(thread, calls=calls, episode=quiet))
@@ -195,7 +195,7 @@ class Ladder:
         *,
         acts: bool,
     ) -> LadderStep:
-        rung, calls, turn = self._rungs[number], context.trajectory.tool_call_count, context.turn_count
+        rung, calls, turn = self._rungs[number], context.tool_call_count, context.turn_count
         choices, abstained = self._choices(rung, judgement.candidates, context, thread)
         if not choices:  # every provider is at its limit, or failed
             return LadderStep(msgspec.structs.replace(thread, calls=calls), abstained=abstained)
@@ -229,12 +229,14 @@ class Ladder:
     ) -> tuple[list[tuple[Candidate, GuidanceInjection, str]], tuple[Reason, ...]]:
         """Candidates allowed on this rung, with their words and author; and providers that failed."""
         choices, failed = [], []
+        said: dict[int, GuidanceInjection | Reason] = {}  # by provider: several classifiers may share one
         for candidate in candidates:
             config = self._providers[candidate.index]
             if not thread.fired.get(candidate.index, Fired()).allows(config, context.turn_count):
                 continue
             provider: GuidanceProvider = config.provider if rung is Rung.HINT else self._consultation
-            injection = worded(provider, context)
+            key = id(provider)
+            injection = said[key] = said[key] if key in said else worded(provider, context)
             if isinstance(injection, Reason):
                 failed.append(injection)
             else:

@@ -54,13 +54,16 @@ MAX_LISTED: Final = 32
 _UNQUOTABLE: Final = re.compile(r"[\x00-\x20\x7f-\xa0<>`\"{}\[\]\s]+")
 
 
-def _quote(text: str, limit: int = MAX_QUOTE) -> str:
-    clean = _UNQUOTABLE.sub(" ", printable(text[:MAX_READ], instead=" ")).strip()
+def _quote(text: str) -> str:
+    return _cut(_UNQUOTABLE.sub(" ", printable(text[:MAX_READ], instead=" ")).strip(), MAX_QUOTE)
+
+
+def _cut(clean: str, limit: int) -> str:
     return clean if len(clean) <= limit else clean[: limit - 1].rstrip() + "…"
 
 
 def _tool(name: str, limit: int = MAX_QUOTE) -> str:
-    return f"`{_quote(name, limit) if _NAME.fullmatch(name) else '?'}`"
+    return f"`{_cut(name, limit) if _NAME.fullmatch(name) else '?'}`"
 
 
 def _tools(names: Iterable[str], separator: str) -> str:
@@ -93,17 +96,17 @@ def _trouble(trajectory: TrajectoryAnalysis, streak: int) -> str:
     errors = [step for step in recent if step.is_error]
     if not errors:
         return _stalled(trajectory)
-    latest = errors[-1]
+    latest, repeated = errors[-1], trajectory.patterns().get("repeated_error")
     failure = f'the latest {_tool(latest.tool_name)} with: "{_quote(latest.message or "no message")}"'
-    repeated = trajectory.patterns().get("repeated_error")
     if isinstance(repeated, RepeatedError) and repeated.variants > 1:
         return (
             f"{repeated.variants} different calls met the same error {repeated.count} times, {failure}. "
             "The arguments are probably not the cause: check what all of these calls take for granted."
         )
-    if trajectory.consecutive_errors >= streak:
+    in_a_row = trajectory.state.consecutive_errors
+    if in_a_row >= streak:
         return (
-            f"The last {trajectory.consecutive_errors} tool calls failed, {failure}. Before the next call, "
+            f"The last {in_a_row} tool calls failed, {failure}. Before the next call, "
             "work out what this error says about the path, name or state it depends on, and check that."
         )
     if trajectory.has_pattern("progress_stall") and 2 * len(errors) <= len(recent):

@@ -240,8 +240,8 @@ def observe(
     the counted part (edited, rewound, compacted, or another conversation under the same session id), or goes
     on by more than ``RECENT`` messages, the trajectory is built anew from the last of them.
     """
-    latest = _last_counted(history, memory)
-    start = max(0, len(history) - RECENT)
+    length, latest = len(history), _last_counted(history, memory)
+    start = max(0, length - RECENT)
     if latest is None or start > memory.counted:
         memory, latest = TrajectoryMemory(), _NOTHING
     reader = _Reader(turn=memory.state.turn_count)
@@ -249,7 +249,7 @@ def observe(
     counted, waiting = max(start, memory.counted), reader.waiting
     settled: list[Event] = []
     open_batch: list[Event] = []
-    messages = [history[index] for index in range(counted, len(history))]
+    messages = [history[index] for index in range(counted, length)]
     for index, message in enumerate(messages, counted):
         reader.read(message, open_batch)
         if not waiting:
@@ -295,14 +295,14 @@ def opening_of(history: Conversation) -> str:
 
     Of each message the end is enough, and the rest may be a megabyte of pasted files.
     """
-    words: list[str] = []
+    spoken: list[Message] = []
     for index in range(min(len(history), _OPENING_MESSAGES)):
         message = history[index]
         if message.role is Role.ASSISTANT:
             break
         if message.role is Role.USER and not message.results:
-            words.append(latest_words(message)[-OPENING:])
-    return digest("\0".join(words))
+            spoken.append(message)
+    return digest("\0".join([latest_words(message)[-OPENING:] for message in spoken]))
 
 
 def _is_persons(message: Message) -> bool:

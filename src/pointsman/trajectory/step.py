@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from operator import attrgetter
 from typing import Final
 
@@ -40,6 +41,8 @@ class CallOutcome(StrEnum):
 
 #: What ``digest`` returns.
 _DIGEST: Final = re.compile("[0-9a-f]{16}")
+#: By signature: a stuck agent meets one error over and over, and each request compares it anew.
+_key_of: Final = lru_cache(256)(digest)
 #: Stands for every character of a result that is not kept.
 _NOT_KEPT: Final = "*"
 
@@ -110,7 +113,7 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
     def error_key(self) -> str:
         """What equal errors have in common: with the error's text and without it, it is the same."""
         is_key = not self.signature or (not self.message and _DIGEST.fullmatch(self.signature))
-        return self.signature if is_key else digest(self.signature)
+        return self.signature if is_key else _key_of(self.signature)
 
     def same_error(self, other: Step) -> bool:
         """The same error, or neither has one; a digest is made only where one of them holds no text."""

@@ -9,7 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from pointsman.guidance._context import ClassificationResult, GuidanceClassifier, GuidanceContext
+from pointsman.guidance._context import (
+    ClassificationResult,
+    GuidanceClassifier,
+    GuidanceContext,
+    judge,
+    name_of,
+)
 
 __all__ = ["AllOfClassifier", "AnyOfClassifier", "NotClassifier", "ThresholdClassifier", "judge", "name_of"]
 
@@ -19,22 +25,6 @@ class _Stateful(Protocol):
     """A classifier that fires at a moment, over a condition that lasts."""
 
     def holds(self, context: GuidanceContext, /) -> ClassificationResult: ...
-
-
-def name_of(classifier: GuidanceClassifier) -> str:
-    """The name of a classifier that has failed: it may not even have one."""
-    try:
-        return str(classifier.name)
-    except Exception:  # noqa: BLE001 - fail open: the failure that is told of is another one
-        return type(classifier).__name__
-
-
-def judge(classifier: GuidanceClassifier, context: GuidanceContext) -> ClassificationResult:
-    """Ask a classifier; one that raises abstains."""
-    try:
-        return classifier.classify(context)
-    except Exception as error:  # noqa: BLE001 - fail open: anyone's classifier, never the request's problem
-        return ClassificationResult.abstain(f"{name_of(classifier)} failed: {type(error).__name__}")
 
 
 def _holds(classifier: GuidanceClassifier, context: GuidanceContext) -> ClassificationResult:
