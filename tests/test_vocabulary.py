@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from pointsman.evidence import Kind, ReMatcher, Scanner, Signal, SignalTable
+from pointsman.evidence import Kind, Scanner, Signal, SignalTable
 from pointsman.prices import Prices
 from pointsman.vocabulary import ModelSpec, Tier
+from support.oracle import ReMatcher
 
 
 def test_tiers_are_ordered_from_the_cheapest() -> None:

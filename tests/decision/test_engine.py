@@ -13,7 +13,7 @@ from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.domains import default_domains
 from pointsman.drivers import drive
 from pointsman.errors import UnknownModel
-from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.evidence import Scanner, SignalTable
 from pointsman.factory import build_engine
 from pointsman.guidance import GuidancePolicy
 from pointsman.tiers import Verification, builtin_profile
@@ -28,6 +28,7 @@ from pointsman.vocabulary import (
     WireFormat,
 )
 from pointsman.wire.request import read_request, request_from_text
+from support.oracle import ReMatcher
 
 MODELS = {name: ModelSpec(name, "main", f"{name}-1") for name in ("small", "middle", "large")}
 LADDER = {Tier.SIMPLE: "small", Tier.MEDIUM: "small", Tier.COMPLEX: "middle", Tier.REASONING: "large"}

@@ -7,7 +7,8 @@ import pytest
 from pointsman.compat.domains import LABEL
 from pointsman.domains import PERMISSIVE, DomainDecision, DomainMemory, DomainSet, DomainTracker, ModelProfile
 from pointsman.domains import default_domains as built_in
-from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.evidence import Scanner, SignalTable
+from support.oracle import ReMatcher
 
 Say = Callable[..., DomainDecision]
 

@@ -17,7 +17,8 @@ from pointsman.domains import (
     parse_domains,
 )
 from pointsman.encoders import StaticEncoder
-from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.evidence import Scanner, SignalTable
+from support.oracle import ReMatcher
 
 DOMAINS = parse_domains(
     """

@@ -4,7 +4,8 @@ import pytest
 
 from pointsman.domains import DomainSet, default_domains, parse_domains
 from pointsman.domains.parsing import check_domains
-from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.evidence import Scanner, SignalTable
+from support.oracle import ReMatcher
 
 
 def check(domains: DomainSet) -> list[tuple[str, str, str]]:

@@ -11,7 +11,8 @@ from pointsman.domains import (
     parse_domains,
 )
 from pointsman.errors import LexiconError
-from pointsman.evidence import PatternSet, ReMatcher, Scanner, SignalTable, build_matcher
+from pointsman.evidence import PatternSet, Scanner, SignalTable, build_matcher
+from support.oracle import ReMatcher
 
 MINIMAL = """
 extends = "none"

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from pointsman.domains import DomainDecision, DomainMemory, DomainTracker, default_domains, parse_domains
 from pointsman.domains.data import DomainClass
-from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.evidence import Scanner, SignalTable
 from pointsman.vocabulary import Evidence
+from support.oracle import ReMatcher
 
 DOMAINS = default_domains()
 TABLE = SignalTable(DOMAINS.signals())

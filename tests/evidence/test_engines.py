@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pointsman.errors import LexiconError, MissingExtra
-from pointsman.evidence import Kind, Matcher, PatternSet, ReMatcher, Signal, SignalTable, build_matcher
+from pointsman.evidence import Kind, Matcher, PatternSet, Signal, SignalTable, build_matcher
 from pointsman.evidence._chars import is_word
 from pointsman.evidence._engines import engine_names
 from support.examples import share
+from support.oracle import ReMatcher
 
 ENGINES = engine_names()  # one of them only where CI has taken the other away
 needs_hyperscan = pytest.mark.skipif("hyperscan" not in ENGINES, reason="Hyperscan is not installed")

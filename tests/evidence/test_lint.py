@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.errors import LexiconError
-from pointsman.evidence import Kind, ReMatcher, Signal, SignalTable
+from pointsman.evidence import Kind, Signal, SignalTable
 from pointsman.evidence._patterns import tree
 from pointsman.evidence.lexicon import Lexicon, check, example
+from support.oracle import ReMatcher
 
 
 def ticking() -> Callable[[], float]:

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.evidence import PatternSet, ReMatcher, Scanner, Signal, SignalTable
+from pointsman.evidence import PatternSet, Scanner, Signal, SignalTable
 from pointsman.evidence._patterns import framed, separated, without_marks
 from pointsman.vocabulary import Script
+from support.oracle import ReMatcher
 
 TABLE = SignalTable([Signal("test", "code", "python"), Signal("test", "simple", "what is")])
 

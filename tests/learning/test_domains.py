@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from pointsman.domains import DomainTracker, parse_domains
-from pointsman.evidence import ReMatcher, Scanner, SignalTable
+from pointsman.evidence import Scanner, SignalTable
 from pointsman.learning.domains import STRATEGIES, DomainReport, LabelledTurn, evaluate
+from support.oracle import ReMatcher
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("POINTSMAN_SHARED", ROOT.parent / "shared")) / "data" / "domains"

@@ -33,7 +33,7 @@ MODELS = {
 )
 def test_a_request_any_model_can_serve(tier: Tier, models: tuple[str, ...]) -> None:
     chain = model_chain(tier, LADDER, MODELS, Requirements())
-    assert (chain.models, chain.skipped) == (models, ())
+    assert (chain.models, chain.reasons) == (models, ())
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_models_that_cannot_are_skipped_and_named(
 ) -> None:
     chain = model_chain(Tier.SIMPLE, LADDER, MODELS, needed)
     assert chain.models == models
-    assert [reason.detail for reason in chain.skipped] == reasons
+    assert [reason.detail for reason in chain.reasons] == reasons
 
 
 def test_nothing_dearer_than_the_chain_is_tried_while_anything_else_can() -> None:
     needed = Requirements(features=frozenset({"structured"}))  # only "deep" may have it
     chain = model_chain(Tier.SIMPLE, LADDER, MODELS, needed)
     assert chain.models == ("deep",)
-    assert chain.skipped[-1] == Reason(
+    assert chain.reasons[-1] == Reason(
         "routing.only-dearer", "the tiers up to COMPLEX cannot serve this request: REASONING comes next"
     )
     assert model_chain(Tier.COMPLEX, LADDER, MODELS, needed).models == ("deep",)
@@ -76,7 +76,7 @@ def test_a_request_that_every_model_is_known_to_be_unable_for() -> None:
     chain = model_chain(Tier.MEDIUM, LADDER, models, Requirements(features=frozenset({"structured"})))
     assert (chain.models, chain.refused) == ((), True)
     details = [f'"{name}" has no structured' for name in ("mid", "big", "mini", "deep")]
-    assert [reason.detail for reason in chain.skipped] == details
+    assert [reason.detail for reason in chain.reasons] == details
 
 
 def test_models_that_only_seem_too_small_are_tried() -> None:
@@ -84,19 +84,19 @@ def test_models_that_only_seem_too_small_are_tried() -> None:
     needed = Requirements(tokens=300_000, features=frozenset({"tools"}))
     chain = model_chain(Tier.MEDIUM, LADDER, models, needed)
     assert (chain.models, chain.doubtful) == (("mid", "big"), True)
-    assert chain.skipped[-1].code == "routing.none-able"
+    assert chain.reasons[-1].code == "routing.none-able"
 
 
 def test_a_cheaper_model_that_can_is_better_than_one_that_cannot() -> None:
     models = {**MODELS, "deep": spec("deep", features=frozenset())}
     chain = model_chain(Tier.REASONING, LADDER, models, Requirements(features=frozenset({"tools"})))
     assert chain.models == ("big", "mid")
-    assert [reason.detail for reason in chain.skipped] == [
+    assert [reason.detail for reason in chain.reasons] == [
         '"deep" has no tools',
         '"mini" has no tools',
         "tier REASONING cannot serve this request: COMPLEX comes next",
     ]
-    assert chain.skipped[-1].code == LOWER_TIER
+    assert chain.reasons[-1].code == LOWER_TIER
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_another_wire_format() -> None:
     models = {**MODELS, "mini": spec("mini", formats=frozenset({WireFormat.CHAT}))}
     chain = model_chain(Tier.SIMPLE, LADDER, models, Requirements(format=WireFormat.MESSAGES))
     assert chain.models == ("mid", "big")
-    assert chain.skipped[0].code == "routing.skipped.format"
+    assert chain.reasons[0].code == "routing.skipped.format"
 
 
 def test_a_model_of_two_tiers_is_tried_once() -> None:

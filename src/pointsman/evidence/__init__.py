@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pointsman.evidence._engines import Keep, Matcher, ReMatcher, build_matcher, engine_names
+from pointsman.evidence._engines import Keep, Matcher, build_matcher, engine_names
 from pointsman.evidence._patterns import PatternSet
 from pointsman.evidence._scan import Reading, Scanner, detect_script, estimate_tokens
 from pointsman.evidence._signals import Kind, Signal, SignalTable
@@ -12,7 +12,6 @@ __all__ = [
     "Kind",
     "Matcher",
     "PatternSet",
-    "ReMatcher",
     "Reading",
     "Scanner",
     "Signal",

@@ -6,14 +6,12 @@ back.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Final, Protocol
 
 from pointsman.errors import MissingExtra
-from pointsman.evidence._patterns import PatternSet, oracle_source, without_marks
-from pointsman.evidence._signals import SignalTable
+from pointsman.evidence._patterns import PatternSet
 
 
 class Matcher(Protocol):
@@ -30,22 +28,6 @@ class Engine(Matcher, Protocol):
     def find(self, data: bytes, /) -> Sequence[int]:
         """Return which sources occur in framed text: matching alone, without normalisation of the text."""
         ...
-
-
-class ReMatcher:
-    """One ``re`` search per signal: slow, obvious, the oracle the fast engines are tested against."""
-
-    def __init__(self, table: SignalTable) -> None:
-        self._compiled = [(table.bit(s), re.compile(oracle_source(s))) for s in table.signals]
-
-    def match(self, lowered: str, /) -> int:
-        """Return the mask of signals that occur in the text."""
-        text = without_marks(lowered).encode("utf-8", "replace").decode()
-        hits = 0
-        for bit, pattern in self._compiled:
-            if pattern.search(text):
-                hits |= bit
-        return hits
 
 
 #: Names of the modules, which are those of the engines; fastest first (docs/decisions/0010).

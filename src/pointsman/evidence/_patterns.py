@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-import msgspec
-
 from pointsman.errors import LexiconError
 from pointsman.evidence._chars import (
     APART,
@@ -273,13 +271,6 @@ def _begins_in(node: Node, allowed: CharSet, end: Edge) -> bool:
             return False
 
 
-class _Dialect(msgspec.Struct, frozen=True):
-    """How an engine writes what engines write differently."""
-
-    char: Callable[[CharSet], str]
-    edges: dict[Edge, str]
-
-
 def tree(signal: Signal) -> Node:
     """The pattern of a signal.
 
@@ -310,60 +301,38 @@ def engine_source(signal: Signal) -> tuple[str, bool]:
     """
     node = without_boundaries(tree(signal), signal.pattern)
     apart = for_separated(node)
-    return _render(apart or node, _ENGINE), apart is not None
+    return _written(apart or node), apart is not None
 
 
-def oracle_source(signal: Signal) -> str:
-    """The pattern as ``re`` reads it, with look-around for boundaries. Raises ``LexiconError``."""
-    return _render(tree(signal), _ORACLE)
-
-
-def _render(node: Node, dialect: _Dialect) -> str:
+def _written(node: Node) -> str:
     match node:
         case Chars(set=chars):
-            return dialect.char(chars)
+            return _set(chars)
         case Seq(items=items):
-            return "".join(_render(item, dialect) for item in items)
+            return "".join(map(_written, items))
         case Alt(options=options):
-            return f"(?:{'|'.join(_render(option, dialect) for option in options)})"
+            return f"(?:{'|'.join(map(_written, options))})"
         case Repeat(item=item, least=least, most=most):
-            most_written = "" if most is None else most
-            return f"(?:{_render(item, dialect)}){{{least},{most_written}}}"
+            return f"(?:{_written(item)}){{{least},{'' if most is None else most}}}"
         case _:
-            return dialect.edges[node]
+            return _FRAMES[node]
 
 
-def _set_writer(code: Callable[[int], str]) -> Callable[[CharSet], str]:
-    def write(first: int) -> str:
-        return chr(first) if chr(first).isascii() and chr(first).isalnum() else code(first)
-
-    @lru_cache(maxsize=4096)
-    def write_set(chars: CharSet) -> str:
-        if len(chars) == 1 and chars[0][0] == chars[0][1]:
-            return write(chars[0][0])
-        negated = chars[-1][1] == 0x10FFFF
-        ranges = complement(chars, UTF8) if negated else chars
-        written = "".join(write(a) if a == b else f"{write(a)}-{write(b)}" for a, b in ranges)
-        return f"[{'^' if negated else ''}{written}]"
-
-    return write_set
+def _char(code: int) -> str:
+    return chr(code) if chr(code).isascii() and chr(code).isalnum() else f"\\x{{{code:x}}}"
 
 
-_engine_set = _set_writer(lambda code: f"\\x{{{code:x}}}")
-_oracle_set = _set_writer(lambda code: f"\\U{code:08x}")
-_word = _oracle_set(WORD)
+@lru_cache(maxsize=4096)
+def _set(chars: CharSet) -> str:
+    if len(chars) == 1 and chars[0][0] == chars[0][1]:
+        return _char(chars[0][0])
+    negated = chars[-1][1] == 0x10FFFF
+    ranges = complement(chars, UTF8) if negated else chars
+    written = "".join(_char(a) if a == b else f"{_char(a)}-{_char(b)}" for a, b in ranges)
+    return f"[{'^' if negated else ''}{written}]"
 
-_ENGINE = _Dialect(
-    _engine_set, {Edge.START: _engine_set(single(START_FRAME)), Edge.END: _engine_set(single(END_FRAME))}
-)
-_ORACLE = _Dialect(
-    _oracle_set,
-    {
-        Edge.START: "\\A",
-        Edge.END: "\\Z",
-        Edge.BOUNDARY: f"(?:(?<={_word})(?!{_word})|(?<!{_word})(?={_word}))",
-    },
-)
+
+_FRAMES: Final = {Edge.START: _set(single(START_FRAME)), Edge.END: _set(single(END_FRAME))}
 
 
 class PatternSet:

@@ -16,7 +16,7 @@ from pointsman.vocabulary import ModelSpec, Parameters, Reason, Tier, WireFormat
 __all__ = [
     "FALLBACK_CHAIN",
     "LOWER_TIER",
-    "Chain",
+    "Choice",
     "Pool",
     "Served",
     "Shares",
@@ -174,15 +174,15 @@ _DOUBTFUL: Final = "routing.none-able"
 _TIERS: Final = tuple(Tier)
 
 
-class Chain(msgspec.Struct, frozen=True):
+class Choice(msgspec.Struct, frozen=True):
     """Configured model names to try in order, and why others are missing."""
 
     models: tuple[str, ...]  # empty: no tier has a model, or all are known to be unable (``refused``)
-    skipped: tuple[Reason, ...] = ()
-    refused: bool = False  # every model is known to be unable
+    reasons: tuple[Reason, ...] = ()
+    refused: bool = False  # ``reasons`` say why each model is unable
     doubtful: bool = False  # nothing but an estimate of tokens speaks against those tried
-    weighted: tuple[Shares, ...] = ()  # the same models by tier, where a first choice is drawn by weight
     parameters: Mapping[str, Parameters] = {}  # by model, for those that have any
+    weighted: tuple[Shares, ...] = ()  # the same models by tier, where a first choice is drawn by weight
     draw: tuple[Reason, ...] = ()  # with what chance each model of the first tier is drawn
 
 
@@ -193,11 +193,11 @@ def model_chain(
     needed: Requirements,
     *,
     forced: bool = False,
-) -> Chain:
+) -> Choice:
     """The models for a tier: in the order of its list, but of equal prices the native format first.
 
     If no model of the fallback chain can serve, lower tiers are tried, nearest first, then tiers above the
-    chain; ``skipped`` lists them. Models that only the estimate of tokens excludes are tried last, because
+    chain; ``reasons`` lists them. Models that only the estimate of tokens excludes are tried last, because
     an error of the provider is more precise than a refusal by Pointsman.
 
     Args:
@@ -209,7 +209,7 @@ def model_chain(
     """
     of = pools(tier_models)
     if not of:
-        return Chain(())
+        return Choice(())
     judge = _Judge(of, models, needed)
     ways = _ways(tier, of, forced=forced)
     for tiers, code in ways:
@@ -222,7 +222,7 @@ def model_chain(
             why = "no model's context window is known to hold this request; tried nevertheless"
             return _chain(groups, judge.reasons(Reason(_DOUBTFUL, why)), doubtful=True)
     nothing = Reason(f"{UNABLE}no-model", f"no tier of {tier} or above has a model")
-    return Chain((), judge.reasons() or (nothing,), refused=True)
+    return Choice((), judge.reasons() or (nothing,), refused=True)
 
 
 def _ways(tier: Tier, of: Mapping[Tier, Pool], *, forced: bool) -> list[tuple[tuple[Tier, ...], str]]:
@@ -301,14 +301,14 @@ def _why(code: str, tier: Tier, found: Tier, of: Mapping[Tier, Pool]) -> Reason 
     return Reason(code, f"{them} {cannot}: {found} comes next")
 
 
-def _chain(groups: Mapping[Tier, Pool], skipped: tuple[Reason, ...], *, doubtful: bool = False) -> Chain:
+def _chain(groups: Mapping[Tier, Pool], skipped: tuple[Reason, ...], *, doubtful: bool = False) -> Choice:
     entries = [entry for pool in groups.values() for entry in pool]
     parameters: dict[str, Parameters | None] = {}
     for entry in entries:
         parameters.setdefault(entry.model, entry.parameters)
     weighted = tuple(map(shares, groups.values())) if any(map(is_weighted, groups.values())) else ()
     draw = draw_reason(weighted[0]) if weighted else None
-    return Chain(
+    return Choice(
         tuple(parameters),
         skipped,
         doubtful=doubtful,
@@ -357,19 +357,19 @@ def shortfalls(tier_models: TierModels, models: Mapping[str, ModelSpec]) -> list
 
 def _falling(
     tier: Tier, tier_models: TierModels, models: Mapping[str, ModelSpec], wire: WireFormat
-) -> Iterator[tuple[str, Chain]]:
+) -> Iterator[tuple[str, Choice]]:
     for feature in _FEATURES:
         needed = Requirements(features=frozenset({feature} - {""}), format=wire)
         chain = model_chain(tier, tier_models, models, needed)
-        if chain.refused or any(reason.code == LOWER_TIER for reason in chain.skipped):
+        if chain.refused or any(reason.code == LOWER_TIER for reason in chain.reasons):
             yield feature, chain
             if not feature:
                 return
 
 
-def _why_missing(chain: Chain) -> str:
+def _why_missing(chain: Choice) -> str:
     """Why each model is left out; the same models in the same order, whatever tier asks."""
-    details = [reason.detail for reason in chain.skipped]
+    details = [reason.detail for reason in chain.reasons]
     return "; ".join(sorted(details) if chain.refused else details)
 
 

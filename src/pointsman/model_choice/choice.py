@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from pointsman.model_choice.chains import FALLBACK_CHAIN, Chain, Pool, TierModels, drawn, model_chain, pools
+from pointsman.model_choice.chains import FALLBACK_CHAIN, Choice, Pool, TierModels, drawn, model_chain, pools
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN, Barred, Requirements, lacks
 from pointsman.prices import dollars
 from pointsman.vocabulary import ModelSpec, Parameters, Reason, Tier, WireFormat
@@ -22,7 +22,6 @@ from pointsman.vocabulary import ModelSpec, Parameters, Reason, Tier, WireFormat
 __all__ = [
     "BYTES_PER_TOKEN",
     "FALLBACK_CHAIN",
-    "Chain",
     "Choice",
     "InUse",
     "Load",
@@ -38,16 +37,6 @@ __all__ = [
 #: When a session moves to another tier than that of its start: up at each user message and down where that
 #: saves more than it re-writes; down alone; or not at all. Evidence of trouble raises the tier with each.
 Switching: TypeAlias = Literal["upward", "weighed", "session"]
-
-
-class Choice(msgspec.Struct, frozen=True):
-    """Configured model names, first choice first, and why."""
-
-    models: tuple[str, ...]  # empty: no tier has a model, or all are known to be unable (``refused``)
-    reasons: tuple[Reason, ...] = ()
-    refused: bool = False  # ``reasons`` say why each model is unable
-    doubtful: bool = False  # nothing but an estimate of tokens speaks against those tried
-    parameters: Mapping[str, Parameters] = {}  # by model, for those that have any
 
 
 class Load(msgspec.Struct, frozen=True, gc=False):
@@ -79,7 +68,7 @@ class ModelChooser:
         self._models = models
         windows = [model.context_window for model in models.values() if model.context_window is not None]
         self.smallest_window = min(windows, default=None)  # of those known
-        self._chains: dict[tuple[Tier, frozenset[str], WireFormat | None, bool, Barred | None], Chain] = {}
+        self._chains: dict[tuple[Tier, frozenset[str], WireFormat | None, bool, Barred | None], Choice] = {}
         #: Each model as the highest tier has it that it serves, and that tier's rank.
         entries = [(entry, tier.rank) for tier, pool in self._pools.items() for entry in pool]
         self._ranks = {entry.model: rank for entry, rank in entries}
@@ -107,16 +96,18 @@ class ModelChooser:
                 model in use before may equal the drawn one without being the result of this draw.
         """
         chain = self._chain(tier, needed, forced=forced)
-        names, skipped = chain.models, chain.skipped
+        names, reasons = chain.models, chain.reasons
         if chain.weighted:
             names = drawn(chain.weighted, session)
-            skipped = (*skipped, *chain.draw) if begins else skipped
+            reasons = (*reasons, *chain.draw) if begins else reasons
         models, ranks = self._models, self._ranks
         if in_use is None or in_use.model not in models or not names:
-            return Choice(names, skipped, chain.refused, chain.doubtful, chain.parameters)
+            if not chain.weighted:
+                return chain
+            return Choice(names, reasons, chain.refused, chain.doubtful, chain.parameters)
         if in_use.model == names[0]:
             kept = Reason("routing.first", f'"{names[0]}" is the tier\'s model')
-            return Choice(names, (*skipped, kept), doubtful=chain.doubtful, parameters=chain.parameters)
+            return Choice(names, (*reasons, kept), doubtful=chain.doubtful, parameters=chain.parameters)
         model, why = settle(
             models[in_use.model],
             models[names[0]],
@@ -131,7 +122,7 @@ class ModelChooser:
         if model not in names and (given := self._parameters.get(model)):
             parameters = {**parameters, model: given}
         ordered = (model, *(name for name in names if name != model))
-        return Choice(ordered, (*skipped, why), doubtful=chain.doubtful, parameters=parameters)
+        return Choice(ordered, (*reasons, why), doubtful=chain.doubtful, parameters=parameters)
 
     def next_up(self, tier: Tier) -> Tier:
         """The next tier with another first model or another name; the highest if there is none."""
@@ -148,7 +139,7 @@ class ModelChooser:
             return choice.parameters.get(ours) != other.parameters.get(theirs)
         return self._ranks.get(ours, -1) > self._ranks.get(theirs, -1)
 
-    def _chain(self, tier: Tier, needed: Requirements, *, forced: bool) -> Chain:
+    def _chain(self, tier: Tier, needed: Requirements, *, forced: bool) -> Choice:
         if self.smallest_window is not None and needed.tokens > self.smallest_window:
             return model_chain(tier, self._pools, self._models, needed, forced=forced)
         kind = (tier, needed.features, needed.format, forced, needed.barred)

@@ -242,9 +242,11 @@ class TierScorer:
         floor = profile.without_signals
         self._floor = floor.rank if floor else 0  # lowest rank without any signal
         limits = [gauge for gauge in self.gauges if gauge.dimension.others_at_most is not None]
-        self._limiting = sum(gauge.mask for gauge in limits)
-        self._lifting = sum(by_name[name].mask for gauge in limits for name in gauge.dimension.but_not_beside)
-        self._most = min((gauge.dimension.others_at_most or 0.0 for gauge in limits), default=0.0)
+        lifting = sum(by_name[name].mask for gauge in limits for name in gauge.dimension.but_not_beside)
+        most = min((gauge.dimension.others_at_most or 0.0 for gauge in limits), default=0.0)
+        #: Signals that limit what keywords add, those that lift the limit, and the limit.
+        self._limit = (sum(gauge.mask for gauge in limits), lifting, most)
+        self._unsure_below = self.profile.escalation.below
         beside = (why,) if why else ()
         self._reasons = tuple((_reason_of(profile, tier), *beside) for tier in _TIERS)
         self._no_signal = _NO_SIGNAL if self._any_hit else _NONE_COUNTS
@@ -294,7 +296,8 @@ class TierScorer:
 
     def _allowed(self, raised: float, tokens: int, hits: int) -> float:
         """The most that the keywords may add together; ``raised`` is the sum of their contributions."""
-        most = self._most if hits & self._limiting and not hits & self._lifting else None
+        limiting, lifting, limit = self._limit
+        most = limit if hits & limiting and not hits & lifting else None
         saturation = self.profile.saturation
         if saturation:
             raised = min(raised, saturation.most)
@@ -396,18 +399,17 @@ class TierScorer:
 
     def _ruled(self, total: float, hits: int, signals: list[str]) -> TierDecision:
         profile = self.profile
-        escalation = profile.escalation
         low, middle, high = profile.boundaries
         rank = (total >= low) + (total >= middle) + (total >= high)
         distance = min(abs(total - low), abs(total - middle), abs(total - high))
         confidence = self._sigmoid(distance)
-        unsure = confidence < escalation.below
+        unsure = confidence < self._unsure_below
         reasons: tuple[Reason, ...] = self._reasons[rank]
         if rank < self._floor and not hits & self._any_hit:
             unsure, confidence, rank = True, 0.5, self._floor
             reasons = (*reasons, self._no_signal)
-        if unsure and escalation.signal:
-            signals.append(escalation.signal.replace("{confidence}", f"{confidence:.2f}"))
+        if unsure and (signal := profile.escalation.signal):
+            signals.append(signal.replace("{confidence}", f"{confidence:.2f}"))
         return TierDecision(_TIERS[rank], total, confidence, tuple(signals), _RULES, unsure, reasons)
 
     def _sigmoid(self, distance: float) -> float:
