@@ -6,10 +6,14 @@ Reads only documents that ``tomllib`` has accepted: it looks for structure and v
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
+
+from pointsman.decoding import syntax_error
+from pointsman.errors import ConfigError
 
 __all__ = ["KeyPath", "Place", "TomlSource", "key_places", "path_in"]
 
@@ -42,6 +46,18 @@ class TomlSource:
     def __init__(self, text: str, name: str) -> None:
         self.text: Final = text
         self.name: Final = name
+
+    def read(self, refused: type[ConfigError] = ConfigError) -> dict[str, Any]:
+        """Return the document's values.
+
+        Raises:
+            refused: not TOML; names the file and the line.
+        """
+        try:
+            return tomllib.loads(self.text)
+        except tomllib.TOMLDecodeError as error:
+            message, line = syntax_error(error, self.text)
+            raise refused(message, place=f"{self.name}:{line}") from None
 
     @cached_property
     def _places(self) -> dict[KeyPath, Place]:

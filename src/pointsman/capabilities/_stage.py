@@ -231,10 +231,7 @@ class CapabilityStage:
             decided = self._continued(before)
         else:
             decided = yield from self._selected(turn, names, bypass=switch.bypass)
-        decided = msgspec.structs.replace(
-            decided, command=turn.command, called=turn.called, forced=turn.forced
-        )
-        decided, memory = self._cut(decided, names, before)
+        decided, memory = self._cut(decided, turn, names, before)
         return decided, msgspec.structs.replace(
             memory, key=key, offer=offer, bypass=switch.session, counted=turn.counted
         )
@@ -257,10 +254,7 @@ class CapabilityStage:
             decided = self._continued(before)
         else:
             decided = yield from self._selected_again(then, task, bypass=switch.bypass)
-        decided = msgspec.structs.replace(
-            decided, command=then.command, called=then.called, forced=then.forced
-        )
-        decided, memory = self._cut(decided, names, before)
+        decided, memory = self._cut(decided, then, names, before)
         return decided, msgspec.structs.replace(
             memory, key="as recorded", bypass=switch.session, offered=names
         )
@@ -317,9 +311,16 @@ class CapabilityStage:
         )
 
     def _cut(
-        self, decided: CapabilityDecision, names: tuple[str, ...], before: CapabilityMemory
+        self,
+        decided: CapabilityDecision,
+        asked: CapabilityTurn | CapabilityDecision,
+        names: tuple[str, ...],
+        before: CapabilityMemory,
     ) -> tuple[CapabilityDecision, CapabilityMemory]:
         """Select the tools needed and those in use, if more are offered than may be relayed."""
+        decided = msgspec.structs.replace(
+            decided, command=asked.command, called=asked.called, forced=asked.forced
+        )
         called = tuple(dict.fromkeys((*before.called, *decided.called)))
         limit, tools = self._at_most, None
         kept: tuple[str, ...] = ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final
@@ -21,7 +20,6 @@ from pointsman.capabilities import (
 )
 from pointsman.cli.output import FAILED, Group, echo, print_either, print_table, read_lines
 from pointsman.config import read
-from pointsman.decoding import syntax_error
 from pointsman.domains import DomainSet, DomainTracker, default_domains, parse_domains
 from pointsman.domains.parsing import Severity, check_domains
 from pointsman.encoders import load_encoder
@@ -33,6 +31,7 @@ from pointsman.orchestrator import installed_capabilities, load_capabilities
 from pointsman.printable import Column, TextTable
 from pointsman.stores.pattern_cache import open_scanner
 from pointsman.tiers import BUILTIN_PROFILES, builtin_profile, load_profile
+from pointsman.toml_source import TomlSource
 
 lexicon: Final = typer.Typer(
     cls=Group, no_args_is_help=True, help="Check the patterns of a lexicon, a tier profile or a domain file."
@@ -71,11 +70,7 @@ def _built_in() -> list[Lexicon]:
 def _read(file: Path) -> Lexicon:
     """Read a file of any of the three kinds that hold patterns; its tables show its kind."""
     text = read(file)
-    try:
-        tables = tomllib.loads(text).keys()
-    except tomllib.TOMLDecodeError as error:
-        message, line = syntax_error(error, text)
-        raise LexiconError(message, place=f"{file}:{line}") from None
+    tables = TomlSource(text, str(file)).read(LexiconError)
     if "dimensions" in tables:
         profile = load_profile(text, str(file))
         return Lexicon.of(profile.name, profile.signals(), place=str(file))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cache, reduce
@@ -13,7 +12,6 @@ from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
 
-from pointsman.decoding import syntax_error
 from pointsman.domains.data import CUE_GROUP, LEXICON, Concept, Domain, DomainClass, DomainSet
 from pointsman.errors import LexiconError, did_you_mean
 from pointsman.evidence import Kind, PatternSet, Scanner, Signal, SignalTable
@@ -95,15 +93,10 @@ def parse_domains(text: str, *, place: str = "domains.toml") -> DomainSet:
 
 class _Reader:
     def __init__(self, text: str, place: str) -> None:
-        self._text = text
         self._source = TomlSource(text, place)
 
     def read(self) -> _File:
-        try:
-            table = tomllib.loads(self._text)
-        except tomllib.TOMLDecodeError as error:
-            message, line = syntax_error(error, self._text)
-            raise LexiconError(message, place=f"{self._source.name}:{line}") from error
+        table = self._source.read(LexiconError)
         self._check_keys(table, "file", "at the top level", ())
         if isinstance(table.get("cues"), dict):
             self._check_keys(table["cues"], "cues", "in [cues]", ("cues",))

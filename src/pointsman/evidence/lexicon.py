@@ -7,14 +7,12 @@ patterns that cannot match, and the cost of each.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import msgspec
 
-from pointsman.decoding import syntax_error
 from pointsman.errors import LexiconError, did_you_mean
 from pointsman.evidence._engines import Engine, build_matcher
 from pointsman.evidence._pattern import Alt, Chars, Edge, Node, Repeat, Seq
@@ -80,7 +78,6 @@ def load_lexicon(text: str, source: str) -> Lexicon:
 
 class _Reader:
     def __init__(self, text: str, source: str) -> None:
-        self._text = text
         self._source = TomlSource(text, source)
 
     def lexicon(self) -> Lexicon:
@@ -90,12 +87,7 @@ class _Reader:
 
     def _file(self) -> _File:
         try:
-            table = tomllib.loads(self._text)
-        except tomllib.TOMLDecodeError as error:
-            message, line = syntax_error(error, self._text)
-            raise LexiconError(message, place=f"{self._source.name}:{line}") from None
-        try:
-            return msgspec.convert(table, _File)
+            return msgspec.convert(self._source.read(LexiconError), _File)
         except msgspec.ValidationError as error:
             raise self._explained(str(error)) from None
 

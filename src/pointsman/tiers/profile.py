@@ -7,7 +7,6 @@ profiles differ only in these values.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from enum import StrEnum
 from pkgutil import get_data  # importlib.resources brings tempfile and half of os.path with it
@@ -16,7 +15,6 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from pointsman.decoding import syntax_error
 from pointsman.errors import ConfigError, LexiconError, did_you_mean
 from pointsman.evidence import Kind, PatternSet, Signal, SignalTable
 from pointsman.toml_source import TomlSource, path_in
@@ -346,10 +344,7 @@ def load_profile(text: str, source: str) -> TierProfile:
     """
     toml = TomlSource(text, source)
     try:
-        profile = msgspec.convert(tomllib.loads(text), TierProfile)
-    except tomllib.TOMLDecodeError as error:
-        message, line = syntax_error(error, text)
-        raise ConfigError(message, place=f"{source}:{line}") from None
+        profile = msgspec.convert(toml.read(), TierProfile)
     except msgspec.ValidationError as error:
         raise _explain(str(error), toml) from None
     _check_patterns(profile, toml)
