@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.text import extract, persons_words, user_message_key
+from pointsman.text import extract, persons_words
 from pointsman.text.extract import Extracted, Searched, searched
 from pointsman.text.wrappers import _TAGS, unwrap
 from pointsman.vocabulary import AgentRequest, Message, Role, ToolResult, WireFormat
@@ -16,6 +16,10 @@ from pointsman.wire.request import read_request, request_from_text
 CHAT, RESPONSES, MESSAGES = WireFormat
 CURRENT = "[Current message - respond to this]"
 LONG = "You are a careful assistant. Answer in json. Never call a function twice.\n" * 10
+
+
+def key_of(request: AgentRequest) -> str:
+    return extract(request).key
 
 
 def chat(*messages: tuple[str, Any], system: str = "") -> AgentRequest:
@@ -303,20 +307,20 @@ def test_a_query_inside_a_file_dump_is_not_the_persons() -> None:
 
 def test_the_key_stays_while_tools_run_and_changes_with_the_words() -> None:
     first = [("user", "one"), ("assistant", None), ("tool", "r")]
-    key = user_message_key(chat(*first))
+    key = key_of(chat(*first))
     assert key
-    assert user_message_key(chat(*first, ("assistant", None), ("tool", "r2"))) == key
-    assert user_message_key(chat(*first, ("user", REMINDER))) == key
-    assert user_message_key(chat(("user", f"{REMINDER}\none"))) == key
-    assert user_message_key(chat(*first, ("user", "one"))) != key  # said again: another message
-    assert user_message_key(chat(("user", "two"))) != key
+    assert key_of(chat(*first, ("assistant", None), ("tool", "r2"))) == key
+    assert key_of(chat(*first, ("user", REMINDER))) == key
+    assert key_of(chat(("user", f"{REMINDER}\none"))) == key
+    assert key_of(chat(*first, ("user", "one"))) != key  # said again: another message
+    assert key_of(chat(("user", "two"))) != key
 
 
 def test_the_key_ignores_how_a_client_spells_the_content() -> None:
     plain = read_request(MESSAGES, {"messages": [{"role": "user", "content": "one"}]})
     block = {"type": "text", "text": "one", "cache_control": {"type": "ephemeral"}}
     marked = read_request(MESSAGES, {"messages": [{"role": "user", "content": [block]}]})
-    assert user_message_key(plain) == user_message_key(marked)
+    assert key_of(plain) == key_of(marked)
 
 
 class Watched:
@@ -406,7 +410,7 @@ def test_a_search_that_goes_on_finds_what_a_new_one_does(pieces: list[list[Messa
 
 def test_no_words_no_key() -> None:
     agent_request = read_request(RESPONSES, {"input": [{"type": "function_call_output", "output": "x"}]})
-    assert (extract(agent_request).index, user_message_key(agent_request), persons_words(agent_request)) == (
+    assert (extract(agent_request).index, key_of(agent_request), persons_words(agent_request)) == (
         -1,
         "",
         "",

@@ -43,7 +43,7 @@ from pointsman.guidance import (
     ThresholdClassifier,
 )
 from pointsman.guidance.classifiers.composite import judge, name_of
-from pointsman.guidance.ladder import judgement_of, worded
+from pointsman.guidance.ladder import candidates_of, worded
 from pointsman.guidance.memory import Fired
 from pointsman.guidance.providers import check_limits, may_fire
 from pointsman.trajectory import Session, ToolInvoked, ToolResult, TrajectoryBuilder
@@ -321,10 +321,10 @@ def collect_guidance(
     the tracker. Without a tracker no limit over time applies.
     """
     tracker = tracker or GuidanceTracker()
-    judgement = judgement_of(configs, [judge(config.judge, context) for config in configs])
-    tracker.abstained += judgement.abstained
+    candidates, abstained = candidates_of(configs, [judge(config.judge, context) for config in configs])
+    tracker.abstained += abstained
     ready = []
-    for candidate in judgement.candidates:
+    for candidate in candidates:
         config = configs[candidate.index]
         if not tracker.fired.get(candidate.index, Fired()).allows(config, context.turn_count):
             continue

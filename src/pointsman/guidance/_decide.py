@@ -18,8 +18,8 @@ from pointsman.guidance.ladder import (
     Firing,
     FollowUp,
     Ladder,
+    candidates_of,
     follow_up_of,
-    judgement_of,
     still_valid,
     with_answers,
 )
@@ -280,8 +280,8 @@ class Guide:
         follow_up, thread = follow_up_of(thread, trajectory)
         context = GuidanceContext(None, trajectory)
         results, _ = yield from with_answers(context, self._judged)
-        judgement = judgement_of(self.providers, results)
-        step = self._ladder.step(judgement, context, thread, acts=acts)
+        candidates, abstained = candidates_of(self.providers, results)
+        step = self._ladder.step(candidates, context, thread, acts=acts)
         firing, thread = step.firing, step.thread
         injection = firing.text if firing and acts else ""
         if injection and step.recommends:
@@ -295,7 +295,7 @@ class Guide:
             raise_tier=acts and thread.raised,
             stop=acts and firing is not None and firing.rung is Rung.STOP,
             follow_up=follow_up,
-            abstained=judgement.abstained + step.abstained,
+            abstained=abstained + step.abstained,
         )
         return decision, thread
 

@@ -38,16 +38,9 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     result: ClassificationResult
 
 
-class Judgement(msgspec.Struct, frozen=True, gc=False):
-    """Results of all providers' classifiers at one moment."""
-
-    candidates: tuple[Candidate, ...] = ()
-    abstained: tuple[Reason, ...] = ()
-
-
-def judgement_of(
+def candidates_of(
     configs: Sequence[GuidanceProviderConfig], results: Sequence[ClassificationResult]
-) -> Judgement:
+) -> tuple[list[Candidate], tuple[Reason, ...]]:
     """Return which providers apply, limits apart, and which cannot tell."""
     candidates, abstained = [], []
     for index, result in enumerate(results):
@@ -58,7 +51,7 @@ def judgement_of(
             candidates.append(Candidate(index, result))
         elif result.abstained:
             abstained.append(Reason("guidance.abstained", result.reason or config.judge.name))
-    return Judgement(tuple(candidates), tuple(abstained))
+    return candidates, tuple(abstained)
 
 
 def with_answers(
@@ -166,18 +159,18 @@ class Ladder:
         self._consultation: Final = ConsultationPromptProvider(consultation_tool=policy.consultation_tool)
 
     def step(
-        self, judgement: Judgement, context: GuidanceContext, thread: Thread, *, acts: bool
+        self, candidates: Sequence[Candidate], context: GuidanceContext, thread: Thread, *, acts: bool
     ) -> LadderStep:
         """Stay, climb or step down. ``acts``: the decision is also delivered."""
         calls = context.tool_call_count
-        if not judgement.candidates:
+        if not candidates:
             quiet = _calmer(thread.episode, calls - thread.calls)
             return LadderStep(msgspec.structs.replace(thread, calls=calls, episode=quiet))
         rung = self._next_rung(thread.episode, calls)
         if rung is None:
             troubled = thread.episode and msgspec.structs.replace(thread.episode, quiet=0)
             return LadderStep(msgspec.structs.replace(thread, calls=calls, episode=troubled))
-        return self._climb(rung, judgement, context, thread, acts=acts)
+        return self._climb(rung, candidates, context, thread, acts=acts)
 
     def _next_rung(self, episode: Episode | None, calls: int) -> int | None:
         if episode is None:
@@ -189,14 +182,14 @@ class Ladder:
     def _climb(
         self,
         number: int,
-        judgement: Judgement,
+        candidates: Sequence[Candidate],
         context: GuidanceContext,
         thread: Thread,
         *,
         acts: bool,
     ) -> LadderStep:
         rung, calls, turn = self._rungs[number], context.tool_call_count, context.turn_count
-        choices, abstained = self._choices(rung, judgement.candidates, context, thread)
+        choices, abstained = self._choices(rung, candidates, context, thread)
         if not choices:  # every provider is at its limit, or failed
             return LadderStep(msgspec.structs.replace(thread, calls=calls), abstained=abstained)
         candidate, injection, provider = min(choices, key=lambda choice: choice[1].priority)

@@ -12,13 +12,7 @@ from typing import Any, Final
 
 from pointsman.config import RunSpec
 from pointsman.errors import MissingExtra, PointsmanError, UpstreamTimeout, UpstreamUnavailable
-from pointsman.orchestrator.state import (
-    active_capabilities,
-    current_step,
-    current_task,
-    execution_plan,
-    step_index,
-)
+from pointsman.orchestrator.state import current_step, execution_plan, step_index
 
 # Error severities of a run, and the classification of a node's exceptions.
 
@@ -139,26 +133,6 @@ class Facts:
         classification = self.failure[1]
         return classification.severity if classification else None
 
-    @cached_property
-    def task(self) -> str | None:
-        """The extracted task."""
-        return current_task(self.state)
-
-    @cached_property
-    def active(self) -> list[str] | None:
-        """The selected capabilities; None before the selection."""
-        return active_capabilities(self.state)
-
-    @cached_property
-    def plan(self) -> list[dict[str, Any]] | None:
-        """The plan's steps."""
-        return execution_plan(self.state)
-
-    @cached_property
-    def step(self) -> dict[str, Any] | None:
-        """The next step of the plan."""
-        return current_step(self.state)
-
     @property
     def last_node(self) -> str:
         """The node the router chose last; empty at the start."""
@@ -236,8 +210,8 @@ class Facts:
             "kill": self.state.get("control_kill_reason") or "asked to stop",
             "last": self.last_node,
             "index": step_index(self.state) + 1,
-            "length": len(self.plan or []),
-            "step": (self.step or {}).get("capability", "nothing"),
+            "length": len(execution_plan(self.state) or []),
+            "step": (current_step(self.state) or {}).get("capability", "nothing"),
         }
 
 

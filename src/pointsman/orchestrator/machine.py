@@ -18,7 +18,7 @@ from pointsman.orchestrator._facts import (
     classify_error,
 )
 from pointsman.orchestrator._plan import check_plan
-from pointsman.orchestrator.state import END, INFRASTRUCTURE, AgentState, fresh_state
+from pointsman.orchestrator.state import END, INFRASTRUCTURE, AgentState, current_step, fresh_state
 from pointsman.orchestrator.table import (
     CURRENT_STEP,
     GUARDS,
@@ -176,5 +176,5 @@ def _target(target: str, run: Facts) -> str:
     if target == SAME_NODE:
         return run.failed_node
     if target == CURRENT_STEP:
-        return str((run.step or {})["capability"])
+        return str((current_step(run.state) or {})["capability"])
     return target

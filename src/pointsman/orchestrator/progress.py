@@ -109,17 +109,54 @@ class Recorder:
 
     def move(self, state: Mapping[str, Any], move: Move) -> AgentState:
         """Record a move; ``state`` is the one it was decided on."""
-        return self._append(entry_of_move(state, move, self._clock()))
+        reason = move.reason
+        detail = (
+            reason.detail.removesuffix(move.message).removesuffix(": ") if move.message else reason.detail
+        )
+        entry = RunEntry(
+            **_place(state, self._clock()),
+            kind="retry" if reason.code == _RETRY else "move",
+            node=_cut(move.next),
+            code=reason.code,
+            detail=_cut(detail),
+            message=_cut(move.message),
+            delay=move.delay,
+        )
+        return self._append(entry)
 
     def ran(self, state: Mapping[str, Any], node: str, update: Mapping[str, Any]) -> AgentState:
         """Record a node's result, if it is a selection."""
         if node != "classifier" or update.get("control_has_error"):
             return {}
-        return self._append(entry_of_selection(state, update, self._clock()))
+        selected = update.get("planning_active_capabilities") or ()
+        grounds = update.get("planning_selection_grounds") or {}
+        scores = grounds.get("scores") or {}
+        abstained = str(update.get("planning_selection_abstained") or "")
+        bypassed = bool(state.get("control_capability_bypass"))
+        entry = RunEntry(
+            **_place(state, self._clock()),
+            kind="selection",
+            node="classifier",
+            code="capabilities." + ("bypass" if bypassed else "unavailable" if abstained else "selected"),
+            detail=f"{len(selected)} selected",
+            message=_cut("; ".join(grounds.get("reasons") or ())),
+            selected=tuple(map(_cut, selected[:_MOST_NAMES])),
+            scores={_cut(name): scores[name] for name in list(scores)[:_MOST_NAMES]},
+            asked_model=tuple(map(_cut, (grounds.get("asked_model") or ())[:_MOST_NAMES])),
+            abstained=_cut(abstained),
+        )
+        return self._append(entry)
 
     def refusal(self, state: Mapping[str, Any], node: str, refusal: Refusal) -> AgentState:
         """Record a step that was not allowed to run."""
-        return self._append(entry_of_refusal(state, node, refusal, self._clock()))
+        entry = RunEntry(
+            **_place(state, self._clock()),
+            kind="refusal",
+            node=_cut(node),
+            code=f"routing.refused.{refusal}",
+            detail=_REFUSALS[refusal],
+        )
+        return self._append(entry)
 
     def _append(self, entry: RunEntry) -> AgentState:
         if self._ledger is not None:
@@ -201,53 +238,6 @@ _REFUSALS: Final = {
     Refusal.UNASKED: "asking for approval failed",
     Refusal.MISSING: "there is no such capability to run",
 }
-
-
-def entry_of_move(state: Mapping[str, Any], move: Move, at: float) -> RunEntry:
-    """The entry of a move. ``state`` is the one it was decided on; ``at`` is in seconds since the epoch."""
-    reason = move.reason
-    detail = reason.detail.removesuffix(move.message).removesuffix(": ") if move.message else reason.detail
-    return RunEntry(
-        **_place(state, at),
-        kind="retry" if reason.code == _RETRY else "move",
-        node=_cut(move.next),
-        code=reason.code,
-        detail=_cut(detail),
-        message=_cut(move.message),
-        delay=move.delay,
-    )
-
-
-def entry_of_selection(state: Mapping[str, Any], update: Mapping[str, Any], at: float) -> RunEntry:
-    """The entry of a selection; ``update`` is the classifier's change of the state."""
-    selected = update.get("planning_active_capabilities") or ()
-    grounds = update.get("planning_selection_grounds") or {}
-    scores = grounds.get("scores") or {}
-    abstained = str(update.get("planning_selection_abstained") or "")
-    bypassed = bool(state.get("control_capability_bypass"))
-    return RunEntry(
-        **_place(state, at),
-        kind="selection",
-        node="classifier",
-        code="capabilities." + ("bypass" if bypassed else "unavailable" if abstained else "selected"),
-        detail=f"{len(selected)} selected",
-        message=_cut("; ".join(grounds.get("reasons") or ())),
-        selected=tuple(map(_cut, selected[:_MOST_NAMES])),
-        scores={_cut(name): scores[name] for name in list(scores)[:_MOST_NAMES]},
-        asked_model=tuple(map(_cut, (grounds.get("asked_model") or ())[:_MOST_NAMES])),
-        abstained=_cut(abstained),
-    )
-
-
-def entry_of_refusal(state: Mapping[str, Any], node: str, refusal: Refusal, at: float) -> RunEntry:
-    """The entry of a step that was not allowed to run."""
-    return RunEntry(
-        **_place(state, at),
-        kind="refusal",
-        node=_cut(node),
-        code=f"routing.refused.{refusal}",
-        detail=_REFUSALS[refusal],
-    )
 
 
 def _place(state: Mapping[str, Any], at: float) -> dict[str, Any]:

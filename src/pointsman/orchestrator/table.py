@@ -17,7 +17,14 @@ from typing import Any, Final
 
 from pointsman.orchestrator._facts import ErrorClassification, ErrorSeverity, Facts
 from pointsman.orchestrator._plan import ANSWERING
-from pointsman.orchestrator.state import END, AgentState
+from pointsman.orchestrator.state import (
+    END,
+    AgentState,
+    active_capabilities,
+    current_step,
+    current_task,
+    execution_plan,
+)
 
 __all__ = ["CURRENT_STEP", "SAME_NODE", "TABLE", "TRANSITIONS", "Rule", "Situation", "check_complete"]
 
@@ -126,7 +133,7 @@ PHASES: Final[tuple[tuple[Phase, Condition], ...]] = (
     (Phase.OUT_OF_TIME, Condition("deadline passed", lambda run: not run.time_left())),
     (Phase.OUT_OF_STEPS, Condition("all steps taken", lambda run: not run.steps_left)),
     (Phase.CHATTING, Condition("direct chat", lambda run: run.has("control_direct_chat"))),
-    (Phase.WITHOUT_TASK, Condition("no task", lambda run: not run.task)),
+    (Phase.WITHOUT_TASK, Condition("no task", lambda run: not current_task(run.state))),
     (
         Phase.REPLANNING,
         Condition(
@@ -138,15 +145,18 @@ PHASES: Final[tuple[tuple[Phase, Condition], ...]] = (
         Phase.RECLASSIFICATION,
         Condition("reclassification requested", lambda run: run.has("control_needs_reclassification")),
     ),
-    (Phase.WITHOUT_SELECTION, Condition("no selection", lambda run: run.active is None)),
-    (Phase.NOTHING_SELECTED, Condition("nothing selected", lambda run: not run.active)),
-    (Phase.WITHOUT_PLAN, Condition("no plan", lambda run: run.plan is None)),
-    (Phase.PLAN_DONE, Condition("plan used up", lambda run: run.step is None)),
+    (Phase.WITHOUT_SELECTION, Condition("no selection", lambda run: active_capabilities(run.state) is None)),
+    (Phase.NOTHING_SELECTED, Condition("nothing selected", lambda run: not active_capabilities(run.state))),
+    (Phase.WITHOUT_PLAN, Condition("no plan", lambda run: execution_plan(run.state) is None)),
+    (Phase.PLAN_DONE, Condition("plan used up", lambda run: current_step(run.state) is None)),
     (
         Phase.UNSELECTED_STEP,
         Condition(
             "step not selected",
-            lambda run: (run.step or {}).get("capability") not in {*(run.active or ()), *ANSWERING},
+            lambda run: (
+                (current_step(run.state) or {}).get("capability")
+                not in {*(active_capabilities(run.state) or ()), *ANSWERING}
+            ),
         ),
     ),
     (Phase.READY, Condition("step selected", lambda _: True)),

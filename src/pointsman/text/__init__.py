@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pointsman.text.extract import Extracted, extract, persons_words, user_message_key
+from pointsman.text.extract import Extracted, extract, persons_words
 
 __all__ = [
     "Extracted",
     "extract",
     "persons_words",
-    "user_message_key",
 ]

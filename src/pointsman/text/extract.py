@@ -33,7 +33,6 @@ __all__ = [
     "opening",
     "persons_words",
     "searched",
-    "user_message_key",
 ]
 
 #: Messages that are searched again rather than remembered: it costs as much to recognise one.
@@ -227,15 +226,6 @@ def opening(request: AgentRequest) -> tuple[str, ...]:
 
 def _without_additions(request: AgentRequest, texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(without_lines(text.strip(), request.system) for text in texts)
-
-
-def user_message_key(request: AgentRequest) -> str:
-    """Identity of the current user message: its position and a digest of the user's words.
-
-    Empty when the request holds no words of a person, as when only tool results are sent after
-    ``previous_response_id``: the turn then still belongs to the user message before it.
-    """
-    return extract(request).key
 
 
 def _words(request: AgentRequest, texts: tuple[str, ...], rules: list[str], *, last_paragraph: bool) -> str:
