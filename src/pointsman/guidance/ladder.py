@@ -228,8 +228,9 @@ class Ladder:
             if not thread.fired.get(candidate.index, Fired()).allows(config, context.turn_count):
                 continue
             provider: GuidanceProvider = config.provider if rung is Rung.HINT else self._consultation
-            key = id(provider)
-            injection = said[key] = said[key] if key in said else worded(provider, context)
+            if id(provider) not in said:
+                said[id(provider)] = worded(provider, context)
+            injection = said[id(provider)]
             if isinstance(injection, Reason):
                 failed.append(injection)
             else:

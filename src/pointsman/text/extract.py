@@ -187,7 +187,9 @@ def _goes_on(history: History, before: Searched) -> bool:
 
 def _anchor(message: Message) -> str:
     """A fingerprint, and how results end: before calls had ids, a tool's results were all named alike."""
-    parts = [fingerprint(message)]
+    if not message.results:
+        return fingerprint(message)
+    parts = [*map(_id, message.calls), *map(_call_id, message.results)]
     for result in message.results:
         parts.append(result.text[-_END:])  # noqa: PERF401 - a comprehension is a call more
     return digest("\0".join(parts))
