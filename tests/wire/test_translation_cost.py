@@ -23,7 +23,7 @@ from pointsman.wire.chat.translation import CODEC as CHAT
 from pointsman.wire.chat.translation import OpenCall
 from pointsman.wire.conversation import Message, Opaque, Part, Result, Text
 from pointsman.wire.messages import _translation_answer, _translation_parts
-from pointsman.wire.messages._translation_writing import with_unique_ids
+from pointsman.wire.messages._translation_write import with_unique_ids
 from pointsman.wire.messages.translation import CODEC as MESSAGES
 from pointsman.wire.responses import translation as _translation_stream
 from pointsman.wire.responses._translation_items import merged

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from pointsman.decoding import UNREADABLE, decode_text
 from pointsman.vocabulary import ToolCall
-from pointsman.wire.client_tools import Offered
 from pointsman.wire.conversation import (
     ArgumentsDelta,
     CallEnd,
@@ -25,6 +24,7 @@ from pointsman.wire.conversation import (
     Event,
     Stop,
 )
+from pointsman.wire.tools import Offered
 
 # The input of a custom tool, from fragments of the arguments of the function that stands for it.
 _HEAD: Final = re.compile(r'\s*\{\s*"input"\s*:\s*"')

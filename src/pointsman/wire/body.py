@@ -87,26 +87,23 @@ class Body:
     def _split(self) -> None:
         """Split a body by the names of its members."""
         try:
-            members = decode_members(self.raw)
-        except RecursionError:
-            raise TooLarge("the request body is nested too deep", hint=_DEPTH) from None
-        except (msgspec.DecodeError, UnicodeError) as error:
-            members = self._reread(error)
+            members = self._by_name()
+        except MalformedRequest:
+            self.readable = without_halves(self.raw)  # it is relayed as it came all the same
+            if self.readable == self.raw:
+                raise
+            members = self._by_name()
         if len(members) > MAX_MEMBERS:
             raise TooLarge(f"the request body has more than {MAX_MEMBERS} members")
         self._members = members
 
-    def _reread(self, error: Exception) -> dict[str, msgspec.Raw]:
-        """Read again with every lone surrogate replaced; relay the body as it came all the same."""
-        self.readable = without_halves(self.raw)
-        if self.readable == self.raw:
-            raise MalformedRequest(_reason(error, self.raw)) from None
+    def _by_name(self) -> dict[str, msgspec.Raw]:
         try:
             return decode_members(self.readable)
         except RecursionError:
             raise TooLarge("the request body is nested too deep", hint=_DEPTH) from None
-        except (msgspec.DecodeError, UnicodeError) as again:
-            raise MalformedRequest(_reason(again, self.raw)) from None
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise MalformedRequest(_reason(error, self.raw)) from None
 
     @property
     def members(self) -> Mapping[str, msgspec.Raw]:

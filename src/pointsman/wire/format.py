@@ -13,7 +13,7 @@ from enum import Enum
 from functools import cached_property
 from importlib import import_module
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -47,21 +47,11 @@ __all__ = [
 ]
 
 
-# The completion summary: finish reason and called tools. Each format reads its own.
-T = TypeVar("T")
-
-
 class CompletionSummary(msgspec.Struct, frozen=True, gc=False):
     """The summary of a completion, without its text."""
 
     finish: str = ""  # why it ended, in its format's terms; empty: it did not say
     tools: tuple[str, ...] = ()  # names of the tools it calls, in order
-
-
-class Part(msgspec.Struct, frozen=True, gc=False):
-    """One part of an answer's content."""
-
-    text: str | None = None
 
 
 class WithUsage(msgspec.Struct, gc=False):
@@ -71,22 +61,17 @@ class WithUsage(msgspec.Struct, gc=False):
 
 
 _decode_answer: Final = msgspec.json.Decoder(WithUsage).decode
+_decode_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def decoded(answer: bytes, shape: type[T]) -> Iterator[T]:
-    """Yield a whole answer, or each event of a streamed one; a value of an unknown shape is skipped."""
+def objects(answer: bytes) -> Iterator[Mapping[str, Any]]:
+    """Yield a whole answer, or each event of a streamed one; what is no JSON object is skipped."""
     whole = answer.lstrip()[:1] == b"{"
-    decode = msgspec.json.Decoder(shape).decode
     for payload in (answer,) if whole else map(sse.data, sse.events(answer)):
         try:
-            yield decode(payload)
+            yield _decode_object(payload)
         except UNREADABLE:
             continue
-
-
-def texts(parts: Iterable[Part] | None) -> list[str]:
-    """The texts of parts that have one."""
-    return [part.text for part in parts or () if part.text]
 
 
 _WORD: Final = re.compile(r"\S+\s*|\s+")

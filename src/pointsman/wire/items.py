@@ -45,6 +45,7 @@ __all__ = [
     "split_data_url",
     "string",
     "with_texts",
+    "words",
 ]
 
 
@@ -180,6 +181,15 @@ def read_content(content: object) -> tuple[tuple[str, ...], int]:
 def string(value: object) -> str:
     """A string as it is; anything else is an empty one."""
     return value if isinstance(value, str) else ""
+
+
+def words(content: object) -> str:
+    """The words of an answer's content: a text, or the texts of its parts."""
+    return (
+        content
+        if isinstance(content, str)
+        else "".join(string(part.get("text")) for part in mappings(content))
+    )
 
 
 def as_json(value: object) -> str:

@@ -1,30 +1,25 @@
-"""Tools of a request in any wire format; names of tools and ids of calls as each format takes them."""
+"""Tools of a request in any wire format: as they are read, named, and offered in another format.
+
+A tool that a provider has built in and the caller runs is elsewhere a function with the same arguments: the
+descriptions are Pointsman's, the arguments are those that the providers document.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from pointsman.decoding import decode_items
 from pointsman.remembering import remembered
+from pointsman.wire.conversation import Conversation, Tool
 
-__all__ = [
-    "MAX_NAME",
-    "call_id",
-    "flat_name",
-    "forbids_tools",
-    "forced_tool",
-    "joined_name",
-    "offered_tools",
-    "only_tools",
-    "short",
-    "tool_names",
-    "wrapped",
-]
+if TYPE_CHECKING:
+    from pointsman.wire.constructs import Report
 
 
 class _Inner(msgspec.Struct, gc=False):
@@ -169,3 +164,278 @@ def wrapped(text: str) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
+
+
+# Tools that a provider runs itself or has a schema of its own for, in a request for another format.
+_PLAIN: Final = frozenset({"function", "custom"})
+
+#: How the types of tools begin without which the caller's others still do their work.
+_DISPENSABLE: Final = (
+    "advisor",
+    "code_execution",
+    "code_interpreter",
+    "image_generation",
+    "programmatic_tool_calling",
+    "shell",
+    "tool_search",
+    "web_fetch",
+    "web_search",
+)
+#: The option of chat that is no entry of ``tools``: a model that searches always searches.
+_DEMANDED: Final = "web_search_options"
+
+
+def portable_tools(asked: Conversation, report: Report) -> tuple[Tool, ...]:
+    """Return the tools as another format can be offered them. Changes are reported.
+
+    Raises:
+        Untranslatable: a tool that another provider runs is demanded, or nothing else is offered.
+    """
+    for tool in asked.tools:
+        if tool.kind not in _PLAIN:
+            return tuple(_portable(asked, report))
+    return asked.tools
+
+
+def _portable(asked: Conversation, report: Report) -> Iterator[Tool]:
+    kept = [tool for tool in asked.tools if tool.kind in _PLAIN or as_function(tool)]
+    for tool in asked.tools:
+        if tool.kind in _PLAIN:
+            yield tool
+        elif found := as_function(tool):
+            report.meet("client_tool", f'tools (type "{tool.kind}")')
+            description, schema = found
+            yield replace(tool, kind="function", description=description, schema=schema, raw=msgspec.Raw())
+        elif kept and _is_merely_offered(tool, asked):
+            report.meet("hosted_tool", f'tools (type "{tool.kind}")')
+        else:
+            construct = "toolset" if "_toolset_" in tool.kind else "server_tool"
+            report.meet(construct, _DEMANDED if tool.kind == _DEMANDED else f'tools (type "{tool.kind}")')
+
+
+def _is_merely_offered(tool: Tool, asked: Conversation) -> bool:
+    if tool.kind == _DEMANDED or not tool.kind.startswith(_DISPENSABLE):
+        return False
+    choice = asked.choice
+    return choice is None or choice.mode != "named" or choice.name not in {tool.name, tool.kind}
+
+
+class _Format(msgspec.Struct, gc=False):
+    type: str = ""
+    syntax: str = ""
+    definition: str = ""
+
+
+class _Custom(msgspec.Struct, gc=False):
+    format: _Format | None = None
+
+
+_decode_custom: Final = msgspec.json.Decoder(_Custom).decode
+
+
+def described(tool: Tool) -> str:
+    """Return a tool's description; of a custom tool with the grammar that its input has to match."""
+    if tool.kind != "custom" or not bytes(tool.raw):
+        return tool.description
+    form = _decode_custom(tool.raw).format
+    if form is None or not form.definition:
+        return tool.description
+    grammar = f'The text in "input" must match this {form.syntax} grammar:\n{form.definition}'
+    return f"{tool.description}\n\n{grammar}" if tool.description else grammar
+
+
+#: Those of Responses, whose calls have items of their own there. Elsewhere each is a function of this name.
+LOCAL_SHELL: Final = "local_shell"
+SHELL: Final = "shell"
+APPLY_PATCH: Final = "apply_patch"
+COMPUTER: Final = "computer"
+COMPUTER_PREVIEW: Final = "computer_use_preview"
+_BUILT_IN: Final = frozenset({LOCAL_SHELL, SHELL, APPLY_PATCH, COMPUTER, COMPUTER_PREVIEW})
+
+#: The date at the end of a type of Messages.
+_DATE: Final = re.compile(r"(?<=_)\d{8}$")
+
+
+def _object(required: tuple[str, ...], **properties: dict[str, Any]) -> msgspec.Raw:
+    schema = {"type": "object", "properties": properties, "required": required}
+    return msgspec.Raw(msgspec.json.encode(schema))
+
+
+def _one_of(*words: str) -> dict[str, Any]:
+    return {"type": "string", "enum": words}
+
+
+def _list_of(item: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": item}
+
+
+_EDITS: Final = ("view", "create", "str_replace", "insert")
+_TEXT: Final = {"type": "string"}
+_NUMBER: Final = {"type": "integer"}
+_NUMBERS: Final = _list_of(_NUMBER)
+_TEXTS: Final = _list_of(_TEXT)
+_PRESSES: Final = ("left_click", "right_click", "middle_click", "double_click", "triple_click")
+_ACTION: Final = {
+    "type": "object",
+    "properties": {
+        "type": _one_of(
+            "click", "double_click", "drag", "keypress", "move", "screenshot", "scroll", "type", "wait"
+        ),
+        "x": _NUMBER,
+        "y": _NUMBER,
+        "button": _one_of("left", "right", "wheel", "back", "forward"),
+        "keys": _TEXTS,
+        "path": _list_of({"type": "object", "properties": {"x": _NUMBER, "y": _NUMBER}}),
+        "scroll_x": _NUMBER,
+        "scroll_y": _NUMBER,
+        "text": _TEXT,
+    },
+    "required": ["type"],
+}
+_DESKTOP: Final = (
+    "Act on a computer's screen with mouse and keyboard. Every action returns a screenshot of what it did."
+)
+_PATCH: Final = (
+    "Create, update or delete one file. The diff is in the V4A format: lines begin with a space, + or -, "
+    "and @@ stands before a part of the file; that of a new file has lines with + alone."
+)
+_ACTIONS: Final = (_DESKTOP, _object(("actions",), actions=_list_of(_ACTION)))
+
+#: Description and arguments by type, of Messages without its date.
+_FUNCTIONS: Final[Mapping[str, tuple[str, msgspec.Raw]]] = {
+    "bash_": (
+        "Run a command in a persistent shell. Set restart to start the shell anew.",
+        _object((), command=_TEXT, restart={"type": "boolean"}),
+    ),
+    "text_editor_": (
+        "View, create and edit files.",
+        _object(
+            ("command", "path"),
+            command=_one_of(*_EDITS),
+            path=_TEXT,
+            file_text=_TEXT,
+            old_str=_TEXT,
+            new_str=_TEXT,
+            insert_line=_NUMBER,
+            insert_text=_TEXT,
+            view_range=_NUMBERS,
+        ),
+    ),
+    "memory_": (
+        "Store and read files below /memories, which outlive the conversation.",
+        _object(
+            ("command",),
+            command=_one_of(*_EDITS, "delete", "rename"),
+            path=_TEXT,
+            file_text=_TEXT,
+            old_str=_TEXT,
+            new_str=_TEXT,
+            insert_line=_NUMBER,
+            insert_text=_TEXT,
+            old_path=_TEXT,
+            new_path=_TEXT,
+            view_range=_NUMBERS,
+        ),
+    ),
+    "computer_": (
+        f"{_DESKTOP} Coordinates are [x, y] in pixels from the upper left corner; durations are in seconds.",
+        _object(
+            ("action",),
+            action=_one_of(
+                *("screenshot", "cursor_position", "mouse_move", *_PRESSES, "left_click_drag"),
+                *("left_mouse_down", "left_mouse_up", "scroll", "key", "hold_key", "type", "wait", "zoom"),
+            ),
+            coordinate=_NUMBERS,
+            start_coordinate=_NUMBERS,
+            region=_NUMBERS,
+            text=_TEXT,
+            duration={"type": "number"},
+            scroll_direction=_one_of("up", "down", "left", "right"),
+            scroll_amount=_NUMBER,
+        ),
+    ),
+    COMPUTER: _ACTIONS,
+    COMPUTER_PREVIEW: _ACTIONS,
+    LOCAL_SHELL: (
+        "Run a command on the local machine and return its output.",
+        _object(
+            ("command",),
+            command=_TEXTS,
+            working_directory=_TEXT,
+            timeout_ms=_NUMBER,
+            env={"type": "object", "additionalProperties": _TEXT},
+        ),
+    ),
+    SHELL: (
+        "Run commands in a shell on the local machine and return their output.",
+        _object(("commands",), commands=_TEXTS, timeout_ms=_NUMBER, max_output_length=_NUMBER),
+    ),
+    APPLY_PATCH: (
+        _PATCH,
+        _object(
+            ("type", "path"),
+            type=_one_of("create_file", "update_file", "delete_file"),
+            path=_TEXT,
+            diff=_TEXT,
+        ),
+    ),
+}
+
+
+class _Place(msgspec.Struct, gc=False):
+    type: str = ""
+
+
+class _Whole(msgspec.Struct, gc=False):
+    environment: _Place | str | None = None  # a word where a computer is meant
+    display_width_px: int | None = None
+    display_height_px: int | None = None
+    display_width: int | None = None
+    display_height: int | None = None
+
+
+_decode: Final = msgspec.json.Decoder(_Whole).decode
+
+
+def as_function(tool: Tool) -> tuple[str, msgspec.Raw] | None:
+    """Return the description and the arguments of a tool that the caller runs; None for any other."""
+    found = _FUNCTIONS.get(_DATE.sub("", tool.kind))
+    if found is None or not bytes(tool.raw):
+        return found
+    whole = _decode(tool.raw)
+    if isinstance(whole.environment, _Place) and whole.environment.type.startswith("container"):
+        return None  # a shell on a machine of the provider's
+    description, schema = found
+    width = whole.display_width_px or whole.display_width
+    height = whole.display_height_px or whole.display_height
+    if width and height:
+        description += f" The screen is {width} pixels wide and {height} high."
+    return description, schema
+
+
+class Offered(msgspec.Struct, frozen=True, gc=False):
+    """A tool as the caller named it."""
+
+    name: str
+    namespace: str = ""
+    custom: bool = False
+    built_in: str = ""
+
+
+def renamed_tools(tools: Iterable[Tool]) -> Mapping[str, Offered]:
+    """Return the tools that other formats know by another name or as another kind, by that name."""
+    found: dict[str, Offered] = {}
+    for tool in tools:
+        flat = flat_name(tool.namespace, tool.name)
+        if tool.kind == "function":
+            if flat == tool.name:
+                continue
+        elif tool.kind != "custom" and tool.kind not in _BUILT_IN:
+            continue
+        offered = Offered(
+            tool.name, tool.namespace, tool.kind == "custom", tool.kind if tool.kind in _BUILT_IN else ""
+        )
+        found[flat] = offered
+        if tool.namespace:
+            found.setdefault(f"{tool.namespace}__{tool.name}", offered)
+    return found

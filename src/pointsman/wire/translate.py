@@ -15,7 +15,6 @@ from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS
 from pointsman.wire._restored import RestoringStream, restored
-from pointsman.wire.client_tools import Offered, offered_tools
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import (
     ArgumentsDelta,
@@ -42,6 +41,7 @@ from pointsman.wire.reasoning import (
     with_reasoning,
 )
 from pointsman.wire.sse import masked_text
+from pointsman.wire.tools import Offered, renamed_tools
 
 __all__ = [
     "StreamTranslation",
@@ -231,7 +231,7 @@ def translate_request(
         conversation.model,
         tuple(report.changed),
         own.for_request(conversation),
-        offered_tools(conversation.tools),
+        renamed_tools(conversation.tools),
         created,
         len(conversation.messages) if len(conversation.messages) > 1 else 0,
         stops=report.stops,

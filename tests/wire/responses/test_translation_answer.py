@@ -11,7 +11,6 @@ from pydantic import TypeAdapter
 
 from pointsman.vocabulary import ToolCall, WireFormat
 from pointsman.wire._restored import CustomInput, restored, unwrapped
-from pointsman.wire.client_tools import offered_tools
 from pointsman.wire.conversation import (
     Completion,
     Conversation,
@@ -25,7 +24,7 @@ from pointsman.wire.conversation import (
     Usage,
 )
 from pointsman.wire.responses.translation import CODEC
-from pointsman.wire.tools import MAX_NAME, flat_name, wrapped
+from pointsman.wire.tools import MAX_NAME, flat_name, renamed_tools, wrapped
 from support.examples import share
 
 RESPONSE: TypeAdapter[Response] = TypeAdapter(Response)
@@ -208,7 +207,7 @@ def test_a_call_comes_back_as_the_tool_was_offered() -> None:
         ToolCall("c3", "plain", '{"input":"x"}'),
     )
     answering = CODEC.for_request(REQUEST)
-    completion = restored(Completion(id="1", model="m", parts=calls), offered_tools(REQUEST.tools))
+    completion = restored(Completion(id="1", model="m", parts=calls), renamed_tools(REQUEST.tools))
     body = msgspec.json.decode(answering.write_answer(completion))
     custom, namespaced, plain = body["output"]
     assert (custom["type"], custom["name"], custom["input"]) == (
@@ -260,7 +259,7 @@ def test_flat_names() -> None:
     assert len(long) == 20
     assert all(len(name) == MAX_NAME for name in long)
     assert flat_name("a.b", "c") not in {flat_name("a_b", "c"), flat_name("a-b", "c")}
-    offered = offered_tools((Tool("t" * 70, namespace="n"),))[flat_name("n", "t" * 70)]
+    offered = renamed_tools((Tool("t" * 70, namespace="n"),))[flat_name("n", "t" * 70)]
     assert (offered.name, offered.namespace) == ("t" * 70, "n")
 
 

@@ -17,7 +17,6 @@ from pydantic import TypeAdapter
 from pointsman.decoding import UNREADABLE
 from pointsman.wire import sse
 from pointsman.wire._restored import RestoringStream
-from pointsman.wire.client_tools import offered_tools
 from pointsman.wire.conversation import (
     ArgumentsDelta,
     CallEnd,
@@ -36,6 +35,7 @@ from pointsman.wire.conversation import (
     UsageReport,
 )
 from pointsman.wire.responses.translation import CODEC
+from pointsman.wire.tools import renamed_tools
 from support.examples import share
 
 EVENT: TypeAdapter[ResponseStreamEvent] = TypeAdapter(ResponseStreamEvent)
@@ -245,7 +245,7 @@ def test_bytes_of_any_kind_are_survived(payloads: list[bytes]) -> None:
 
 
 def write(events: Iterable[Event], tools: tuple[Tool, ...] = ()) -> bytes:
-    told = RestoringStream(offered_tools(tools)).events(events)
+    told = RestoringStream(renamed_tools(tools)).events(events)
     return CODEC.for_request(Conversation(model="m", tools=tools)).stream_writer("shown").write(told)
 
 

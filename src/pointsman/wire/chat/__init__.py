@@ -10,7 +10,7 @@ from msgspec.json import encode as _encode
 
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import Message, Prompt, Role, ToolCall, ToolResult, WireFormat
-from pointsman.wire import _openai_errors as openai_errors
+from pointsman.wire import _openai as openai
 from pointsman.wire import sse
 from pointsman.wire.conversation import Usage
 from pointsman.wire.format import (
@@ -22,12 +22,8 @@ from pointsman.wire.format import (
     Item,
     Members,
     ModelCall,
-    Part,
     Reply,
-    TokenCount,
-    count,
-    decoded,
-    texts,
+    objects,
 )
 from pointsman.wire.items import (
     as_json,
@@ -39,81 +35,34 @@ from pointsman.wire.items import (
     read_role,
     role_of,
     string,
+    words,
 )
 
 __all__ = ["CHAT"]
 
 
-class _InputDetails(msgspec.Struct, gc=False):
-    cached_tokens: TokenCount | None = None
-    cache_write_tokens: Any = None  # OpenRouter
+_USAGE: Final = {
+    "input_tokens": "prompt_tokens",
+    "output_tokens": "completion_tokens",
+    "input_tokens_details": "prompt_tokens_details",
+    "output_tokens_details": "completion_tokens_details",
+}
 
 
-class _Usage(msgspec.Struct, gc=False):
-    prompt_tokens: TokenCount | None = None
-    completion_tokens: TokenCount | None = None
-    prompt_tokens_details: _InputDetails | None = None
-    completion_tokens_details: Any = None
-    prompt_cache_hit_tokens: Any = None  # DeepSeek
-
-
-class _Function(msgspec.Struct, frozen=True, gc=False):
-    name: str | None = None  # a stream tells it once, with the first piece of a call
-
-
-class _Call(msgspec.Struct, frozen=True, gc=False):
-    function: _Function = _Function()
-
-
-class _Message(msgspec.Struct, frozen=True, gc=False):
-    content: str | list[Part] | None = None
-    tool_calls: list[_Call] | None = None
-
-
-class _Choice(msgspec.Struct, frozen=True, gc=False):
-    finish_reason: str | None = None
-    message: _Message = _Message()  # of a whole answer
-    delta: _Message = _Message()  # of a stream
-
-
-class _Completion(msgspec.Struct, frozen=True, gc=False):
-    choices: list[_Choice] = []
-
-
-_decode_usage: Final = msgspec.json.Decoder(_Usage).decode
-
-
-def read_usage(raw: msgspec.Raw) -> Usage | None:
-    """Read a ``usage`` member; None if it is absent or of another shape."""
-    if bytes(raw) in _NOTHING:
-        return None
-    try:
-        found = _decode_usage(raw)
-    except UNREADABLE:  # usage of a kind we do not know is no reason to throw an answer away
-        return None
-    details, reasoned = found.prompt_tokens_details, found.completion_tokens_details
-    cached = details.cached_tokens if details else None
-    if found.prompt_cache_hit_tokens and not cached:
-        cached = count(found.prompt_cache_hit_tokens) or cached
-    return Usage(
-        found.prompt_tokens,
-        cached,
-        found.completion_tokens,
-        count(details.cache_write_tokens) if details else None,
-        count(reasoned.get("reasoning_tokens")) if isinstance(reasoned, dict) else None,
-    )
+#: Reads a ``usage`` member; None if it is absent or of another shape.
+read_usage: Final = openai.usage_reader(_USAGE)
 
 
 def read_completion(answer: bytes) -> tuple[CompletionSummary, str]:
     """Read a whole answer, or all events of a streamed one."""
-    why, tools, words = "", list[str](), list[str]()
-    for chunk in decoded(answer, _Completion):
-        for choice in chunk.choices:
-            for message in (choice.message, choice.delta):
-                tools += [asked.function.name for asked in message.tool_calls or () if asked.function.name]
-                words += [message.content] if isinstance(message.content, str) else texts(message.content)
-            why = choice.finish_reason or why
-    return CompletionSummary(why, tuple(tools)), "".join(words)
+    why, tools, said = "", list[str](), list[str]()
+    for choice in (each for chunk in objects(answer) for each in mappings(chunk.get("choices"))):
+        for message in (mapping(choice.get("message")), mapping(choice.get("delta"))):
+            calls = mappings(message.get("tool_calls"))
+            tools += [string(mapping(asked.get("function")).get("name")) for asked in calls]
+            said.append(words(message.get("content")))
+        why = string(choice.get("finish_reason")) or why
+    return CompletionSummary(why, tuple(filter(None, tools))), "".join(said)
 
 
 def write_answer(reply: Reply) -> bytes:
@@ -206,9 +155,6 @@ MODEL_CALL: Final = ModelCall((), _write_question, _write_plain_question, _read_
 
 
 # A streamed answer of chat completions: how it ended, and one of our own.
-_NOTHING: Final = (b"", b"null")
-
-
 class _EndedChoice(msgspec.Struct, gc=False):
     finish_reason: str | None = None
 
@@ -233,9 +179,9 @@ def end(blocks: Sequence[bytes]) -> End:
             chunk = _decode_chunk(payload)
         except UNREADABLE:
             continue
-        if bytes(chunk.error) not in _NOTHING:
+        if bytes(chunk.error) not in openai.NOTHING:
             return End(Ending.REFUSED, usage)
-        if bytes(chunk.usage) not in _NOTHING:  # null in every chunk but one
+        if bytes(chunk.usage) not in openai.NOTHING:  # null in every chunk but one
             usage = read_usage(chunk.usage) or Usage()
         if any(choice.finish_reason for choice in chunk.choices):
             ending = Ending.SAID  # some servers never send [DONE]
@@ -244,7 +190,7 @@ def end(blocks: Sequence[bytes]) -> End:
 
 def error_event(fault: Fault, blocks: Sequence[bytes]) -> bytes:  # noqa: ARG001 - not numbered
     """Return the event that ends a failed stream."""
-    return sse.event(openai_errors.write_error(fault))
+    return sse.event(openai.write_error(fault))
 
 
 def answer_events(reply: Reply) -> Iterator[bytes]:
@@ -379,10 +325,10 @@ CHAT: Final = Format(
     read_usage=read_usage,
     completion=read_completion,
     answer=write_answer,
-    is_error=openai_errors.is_error,
-    error=openai_errors.write_error,
+    is_error=openai.is_error,
+    error=openai.write_error,
     end=end,
-    refusal=openai_errors.status_of,
+    refusal=openai.status_of,
     answer_events=answer_events,
     error_event=error_event,
     model_call=MODEL_CALL,

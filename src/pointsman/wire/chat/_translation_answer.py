@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from pointsman.decoding import UNREADABLE, decode_members, without_halves
 from pointsman.vocabulary import ToolCall
-from pointsman.wire import _openai_errors as openai_errors
+from pointsman.wire import _openai as openai
 from pointsman.wire import sse
 from pointsman.wire.chat import read_usage, write_usage
-from pointsman.wire.chat._translation_messages import WireCall, read_call, reasoning
+from pointsman.wire.chat._translation_read_request import read_call, reasoning
+from pointsman.wire.chat._translation_types import WireCall
 from pointsman.wire.conversation import (
     CUT,
     ArgumentsDelta,
@@ -365,7 +366,7 @@ class ChatStreamWriter:
 
     def _failed(self, event: Failed) -> bytes:
         self._is_over = True
-        return sse.event(openai_errors.write_error(Fault(event.status, event.message, event.kind)))
+        return sse.event(openai.write_error(Fault(event.status, event.message, event.kind)))
 
 
 def writers_for(request: Conversation) -> AnswerWriters:

@@ -6,7 +6,7 @@ tools of 2023; reasoning in assistant messages; ``is_error`` on results, as reco
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -14,10 +14,37 @@ from msgspec.json import encode as _encode
 
 from pointsman.decoding import UNREADABLE, decode_members, why_unreadable, without_halves
 from pointsman.errors import MalformedRequest
-from pointsman.vocabulary import Role
-from pointsman.wire.chat._translation_messages import KnownMessage, WireMessage, read_messages
+from pointsman.vocabulary import Role, ToolCall, WireFormat
+from pointsman.wire.chat._translation_types import (
+    AnswerFormat,
+    KnownRequest,
+    KnownTool,
+    Named,
+    Request,
+    WireCall,
+    WireCustom,
+    WireFunction,
+    WireImage,
+    WireMessage,
+    WirePart,
+    WireTool,
+)
 from pointsman.wire.constructs import unknown_members
-from pointsman.wire.conversation import Conversation, Message, Shape, Text, Tool, ToolChoice
+from pointsman.wire.conversation import (
+    Conversation,
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Refusal,
+    Result,
+    Shape,
+    Text,
+    Thinking,
+    Tool,
+    ToolChoice,
+)
+from pointsman.wire.items import ROLES, as_json, split_data_url
 
 _ABSENT: Final = msgspec.Raw()
 _NULL: Final = b"null"
@@ -50,141 +77,12 @@ _MODES: Final[Mapping[str, _Mode]] = {
     "any": "required",  # Mistral's word
 }
 
-
-class _Named(msgspec.Struct, gc=False):
-    name: str = ""
-
-
-class _Function(msgspec.Struct, gc=False):
-    name: str
-    description: str | None = None
-    parameters: msgspec.Raw = _ABSENT
-    strict: bool | None = None
-
-
-class _Grammar(msgspec.Struct, gc=False):
-    definition: str
-    syntax: str
-
-
-class _InputFormat(msgspec.Struct, gc=False):
-    type: str
-    grammar: _Grammar | None = None
-
-
-class _Custom(msgspec.Struct, gc=False):
-    name: str
-    description: str | None = None
-    format: _InputFormat | None = None
-
-
-class _Tool(msgspec.Struct, gc=False):
-    type: str = "function"
-    function: _Function | None = None
-    custom: _Custom | None = None
-
-
-class _AllowedTool(msgspec.Struct, gc=False):
-    function: _Named | None = None
-    custom: _Named | None = None
-
-
-class _AllowedTools(msgspec.Struct, gc=False):
-    mode: str = "auto"
-    tools: list[_AllowedTool] = []
-
-
-class _Choice(msgspec.Struct, gc=False):
-    type: str = ""
-    function: _Named | None = None
-    custom: _Named | None = None
-    allowed_tools: _AllowedTools | None = None
-
-
-class _Schema(msgspec.Struct, gc=False):
-    name: str = ""
-    description: str | None = None
-    schema: msgspec.Raw = _ABSENT
-    strict: bool | None = None
-
-
-class _Format(msgspec.Struct, gc=False):
-    type: str
-    json_schema: _Schema | None = None
-
-
-class _StreamOptions(msgspec.Struct, gc=False):
-    include_usage: bool | None = None
-    include_obfuscation: bool | None = None
-
-
-class _KnownChoice(_Choice, gc=False, forbid_unknown_fields=True): ...
-
-
-class _KnownSchema(_Schema, gc=False, forbid_unknown_fields=True): ...
-
-
-class _KnownFormat(_Format, gc=False, forbid_unknown_fields=True):
-    json_schema: _KnownSchema | None = None
-
-
-class _KnownStreamOptions(_StreamOptions, gc=False, forbid_unknown_fields=True): ...
-
-
-class _KnownFunction(_Function, gc=False, forbid_unknown_fields=True): ...
-
-
-class _KnownTool(_Tool, gc=False, forbid_unknown_fields=True):
-    function: _KnownFunction | None = None
-
-
-class _Reasoning(msgspec.Struct, gc=False):
-    effort: str | None = None
-    max_tokens: int | None = None
-
-
-class _Thinking(msgspec.Struct, gc=False):
-    type: str = ""
-    budget_tokens: int | None = None
-
-
-class _Request(msgspec.Struct, gc=False):
-    model: str
-    messages: list[WireMessage]
-    tools: list[msgspec.Raw] | None = None
-    functions: list[_Function] | None = None
-    tool_choice: str | _Choice | None = None
-    function_call: str | _Named | None = None
-    parallel_tool_calls: bool | None = None
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    stop: str | list[str] | None = None
-    stream: bool | None = None
-    stream_options: _StreamOptions | None = None
-    response_format: _Format | None = None
-    reasoning_effort: str | None = None
-    user: str | None = None
-    safety_identifier: str | None = None
-    reasoning: _Reasoning | None = None  # OpenRouter
-    thinking: _Thinking | None = None  # servers that speak chat for models of Messages
-
-
-class _KnownRequest(_Request, gc=False):
-    """The same without members that are not known inside its messages and settings."""
-
-    messages: list[KnownMessage]  # type: ignore[assignment]
-    tool_choice: str | _KnownChoice | None = None
-    stream_options: _KnownStreamOptions | None = None
-    response_format: _KnownFormat | None = None
-
-
-_KNOWN: Final = frozenset(_Request.__struct_fields__)
-_decode: Final = msgspec.json.Decoder(_Request).decode
-_decode_known: Final = msgspec.json.Decoder(_KnownRequest).decode
-_decode_known_tool: Final = msgspec.json.Decoder(_KnownTool).decode
-_decode_tool: Final = msgspec.json.Decoder(_Tool).decode
+_KNOWN: Final = frozenset(Request.__struct_fields__)
+_decode: Final = msgspec.json.Decoder(Request).decode
+_decode_known: Final = msgspec.json.Decoder(KnownRequest).decode
+_decode_known_tool: Final = msgspec.json.Decoder(KnownTool).decode
+_decode_tool: Final = msgspec.json.Decoder(WireTool).decode
+_decode_part: Final = msgspec.json.Decoder(WirePart).decode
 
 
 def read_request(body: bytes) -> Conversation:
@@ -208,12 +106,12 @@ def _read(body: bytes) -> Conversation:
         return _conversation(_decode_known(body), members, {})
     except msgspec.ValidationError:  # a further member, or another shape
         request = _decode(body)
-    inside = unknown_members(body, _Request).items()
+    inside = unknown_members(body, Request).items()
     return _conversation(request, members, {place: raw for place, raw in inside if "." in place})
 
 
 def _conversation(
-    request: _Request, members: Mapping[str, msgspec.Raw], unknown: dict[str, msgspec.Raw]
+    request: Request, members: Mapping[str, msgspec.Raw], unknown: dict[str, msgspec.Raw]
 ) -> Conversation:
     """Put a request together; ``unknown``: members inside it that have no field, by place."""
     system, messages = _without_system(read_messages(request.messages))
@@ -226,7 +124,7 @@ def _conversation(
     if allowed is not None:
         tools = [tool for tool in tools if tool.name in allowed]
     limit = request.max_completion_tokens
-    stop = request.stop or ()
+    stop, streaming = request.stop or (), request.stream_options
     return Conversation(
         model=request.model,
         system=system,
@@ -239,7 +137,7 @@ def _conversation(
         top_p=request.top_p,
         stop=(stop,) if isinstance(stop, str) else tuple(stop),
         stream=bool(request.stream),
-        stream_usage=not request.stream or _wants_usage(request.stream_options),
+        stream_usage=not request.stream or bool(streaming and streaming.include_usage),
         shape=_shape(request.response_format),
         effort=request.reasoning_effort or (request.reasoning and request.reasoning.effort) or "",
         thinking_budget=_budget(request),
@@ -248,15 +146,11 @@ def _conversation(
     )
 
 
-def _budget(request: _Request) -> int | None:
+def _budget(request: Request) -> int | None:
     thinking = request.thinking
     if thinking is None:
         return request.reasoning.max_tokens if request.reasoning else None
     return 0 if thinking.type == "disabled" else thinking.budget_tokens
-
-
-def _wants_usage(options: _StreamOptions | None) -> bool:
-    return options is not None and bool(options.include_usage)
 
 
 def _without_system(messages: Iterable[Message]) -> tuple[tuple[Text, ...], tuple[Message, ...]]:
@@ -294,11 +188,11 @@ def _is_default(name: str, raw: msgspec.Raw) -> bool:
 def _tool(raw: msgspec.Raw, unknown: dict[str, msgspec.Raw]) -> Tool:
     """Read a tool; members that are not known are added by their place."""
     try:
-        tool: _Tool = _decode_known_tool(raw)
+        tool: WireTool = _decode_known_tool(raw)
     except msgspec.ValidationError:
         tool = _decode_tool(raw)
         if tool.type == "function":
-            unknown |= unknown_members(raw, _Tool, "tools.")
+            unknown |= unknown_members(raw, WireTool, "tools.")
     if tool.function is not None and tool.type == "function":
         return _function(tool.function)
     if tool.custom is not None and tool.type == "custom":
@@ -306,12 +200,12 @@ def _tool(raw: msgspec.Raw, unknown: dict[str, msgspec.Raw]) -> Tool:
     return Tool(tool.type, kind=tool.type, raw=raw)
 
 
-def _function(function: _Function) -> Tool:
+def _function(function: WireFunction) -> Tool:
     schema = _ABSENT if bytes(function.parameters) == _NULL else function.parameters
     return Tool(function.name, function.description or "", schema, function.strict)
 
 
-def _custom(custom: _Custom) -> Tool:
+def _custom(custom: WireCustom) -> Tool:
     """A tool of free text. Its ``raw`` is written as Responses nests it: that format alone takes it over."""
     raw: dict[str, Any] = {"type": "custom", "name": custom.name}
     if custom.description:
@@ -322,14 +216,14 @@ def _custom(custom: _Custom) -> Tool:
     return Tool(custom.name, custom.description or "", kind="custom", raw=msgspec.Raw(_encode(raw)))
 
 
-def _choice(request: _Request) -> tuple[ToolChoice | None, frozenset[str] | None]:
+def _choice(request: Request) -> tuple[ToolChoice | None, frozenset[str] | None]:
     """The demanded choice, and the only tools allowed if they are named: the others are then not offered."""
     asked = request.tool_choice if request.tool_choice is not None else request.function_call
     if asked is None:
         return None, None
     if isinstance(asked, str):
         return ToolChoice(_mode(asked)), None
-    if isinstance(asked, _Named):
+    if isinstance(asked, Named):
         return ToolChoice("named", asked.name), None
     if allowed := asked.allowed_tools:
         named = [tool.function or tool.custom for tool in allowed.tools]
@@ -349,7 +243,7 @@ def _mode(word: str) -> _Mode:
     return mode
 
 
-def _shape(asked: _Format | None) -> Shape | None:
+def _shape(asked: AnswerFormat | None) -> Shape | None:
     if asked is None or asked.type == "text":
         return None
     if asked.type == "json_object":
@@ -361,3 +255,126 @@ def _shape(asked: _Format | None) -> Shape | None:
         '"response_format" is of type "text", "json_object", or "json_schema" with a member "json_schema"',
         param="response_format",
     )
+
+
+# The messages of a request.
+class _LegacyIds:
+    """Ids for calls of the time when a conversation held no ids: a result names its function instead."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._last: dict[str, str] = {}
+
+    def of_call(self, name: str) -> str:
+        self._count += 1
+        self._last[name] = f"call_{self._count}"
+        return self._last[name]
+
+    def of_result(self, name: str) -> str:
+        return self._last.get(name) or self.of_call(name)
+
+
+def read_messages(messages: Iterable[WireMessage]) -> Iterator[Message]:
+    """Read messages. The results of one assistant turn become one message.
+
+    Raises:
+        MalformedRequest: a message has an unknown role or a part of the wrong shape.
+    """
+    ids, results = _LegacyIds(), list[Part]()
+    for at, message in enumerate(messages):
+        role = _role(message.role, at)
+        if role is Role.TOOL:
+            results.append(_result(message, at, ids))
+            continue
+        parts = _content(message.content, at)
+        if results:
+            yield Message(Role.TOOL, tuple(results))
+            results = []
+        yield Message(role, _assistant(message, parts, ids) if role is Role.ASSISTANT else tuple(parts))
+    if results:
+        yield Message(Role.TOOL, tuple(results))
+
+
+def reasoning(*candidates: object) -> str:
+    """The reasoning among the members that servers use for it: the first that is a text."""
+    for found in candidates:
+        if isinstance(found, str) and found:
+            return found
+    return ""
+
+
+def read_call(call: WireCall, id_: str = "") -> ToolCall:
+    """Read a call, whole or a fragment of one; ``id_`` replaces a missing id."""
+    function, custom = call.function, call.custom
+    if function is not None:
+        return ToolCall(call.id or id_, function.name or "", as_json(function.arguments))
+    if custom is None:
+        return ToolCall(call.id or id_, "", "")
+    return ToolCall(call.id or id_, custom.name or "", custom.input or "", custom=True)
+
+
+def _role(word: str, at: int) -> Role:
+    role = ROLES.get(word)
+    if role is None:
+        place = f"messages[{at}].role"
+        raise MalformedRequest(f'"{place}" is "{word}": known are {", ".join(ROLES)}', param=place)
+    return role
+
+
+def _assistant(message: WireMessage, parts: list[Part], ids: _LegacyIds) -> tuple[Part, ...]:
+    if thought := reasoning(message.reasoning_content, message.reasoning):
+        parts.insert(0, Thinking(thought))
+    if message.refusal:
+        parts.append(Refusal(message.refusal))
+    parts += [read_call(call) for call in message.tool_calls or ()]
+    if old := message.function_call:
+        name = old.name or ""
+        parts.append(ToolCall(ids.of_call(name), name, as_json(old.arguments)))
+    return tuple(parts)
+
+
+def _result(message: WireMessage, at: int, ids: _LegacyIds) -> Result:
+    content = message.content
+    call_id = message.tool_call_id or ids.of_result(message.name or "")
+    if not isinstance(content, list):
+        return Result(call_id, content or "", message.is_error is True)
+    parts = tuple(part for part in _content(content, at) if isinstance(part, Text | Media))
+    return Result.of(call_id, parts, is_error=message.is_error is True)
+
+
+def _content(content: str | list[msgspec.Raw] | None, at: int) -> list[Part]:
+    """Parts in order; empty texts are left out, because Messages refuses them."""
+    if content is None or isinstance(content, str):
+        return [Text(content)] if content else []
+    try:
+        return [part for raw in content if (part := _part(raw))]
+    except UNREADABLE as error:
+        place = f"messages[{at}].content"
+        raise MalformedRequest(f'"{place}": {why_unreadable(error)}', param=place) from error
+
+
+def _part(raw: msgspec.Raw) -> Part | None:
+    part = _decode_part(raw)
+    if part.type in {"text", "input_text", "output_text"}:
+        return Text(part.text, part.cache_control is not None) if part.text else None
+    if part.refusal is not None:
+        return Refusal(part.refusal) if part.refusal else None
+    return _media(part) or Opaque(WireFormat.CHAT, part.type, raw)
+
+
+def _media(part: WirePart) -> Media | None:
+    if image := part.image_url:
+        return _image(WireImage(image) if isinstance(image, str) else image)
+    if file := part.file:
+        media_type, data = split_data_url(file.file_data or "")
+        name, file_id = file.filename or "", file.file_id or ""
+        return Media("document", media_type, data or file.file_data or "", file_id=file_id, name=name)
+    if sound := part.input_audio:
+        return Media("audio", f"audio/{sound.format}", sound.data)
+    return None
+
+
+def _image(image: WireImage) -> Media:
+    media_type, data = split_data_url(image.url)
+    url = "" if data else image.url
+    return Media("image", media_type, data, url, detail=image.detail or "")

@@ -10,7 +10,6 @@ from msgspec.json import encode as _encode
 
 from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.chat._translation_read_request import PARTICIPANT, WEB_SEARCH
-from pointsman.wire.client_tools import described, portable_tools
 from pointsman.wire.constructs import Report, foreign_members
 from pointsman.wire.conversation import (
     Conversation,
@@ -33,7 +32,7 @@ from pointsman.wire.models import (
     openai_sampling,
     openai_user,
 )
-from pointsman.wire.tools import flat_name, short, wrapped
+from pointsman.wire.tools import described, flat_name, portable_tools, short, wrapped
 
 # The messages of a request, written for chat completions.
 _ASSISTANT, _SYSTEM = Role.ASSISTANT, Role.SYSTEM  # looked up once

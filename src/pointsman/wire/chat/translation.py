@@ -9,7 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.decoding import UNREADABLE, without_halves
-from pointsman.wire import _openai_errors as openai_errors
+from pointsman.vocabulary import ToolCall
+from pointsman.wire import _openai as openai
 from pointsman.wire import sse
 from pointsman.wire.chat import read_usage
 from pointsman.wire.chat._translation_answer import (
@@ -25,8 +26,7 @@ from pointsman.wire.chat._translation_answer import (
     write_answer,
     writers_for,
 )
-from pointsman.wire.chat._translation_messages import WireCall
-from pointsman.wire.chat._translation_read_request import read_request
+from pointsman.wire.chat._translation_read_request import read_call, read_request
 from pointsman.wire.chat._translation_write_request import write_request
 from pointsman.wire.conversation import (
     ArgumentsDelta,
@@ -231,11 +231,11 @@ class ChatStreamReader:
             self._is_refused = True
             yield TextDelta(refusal, refusal=True)
         for fragment in delta.tool_calls or ():
-            yield from self._fragment(fragment, fragment.index)
+            yield from self._fragment(read_call(fragment), fragment.index)
         if delta.function_call is not None and (old := old_call(delta)):
-            yield from self._fragment(old, _OLD_CALL)
+            yield from self._fragment(read_call(old), _OLD_CALL)
 
-    def _fragment(self, fragment: WireCall, index: int | None) -> Iterator[Event]:
+    def _fragment(self, fragment: ToolCall, index: int | None) -> Iterator[Event]:
         call = self._call(fragment, index)
         if call is None:
             yield from self._end_whole()
@@ -244,10 +244,10 @@ class ChatStreamReader:
             self._calls.append(call)
             self._by_index[at if index is None else index] = call
             self._by_id.setdefault(call.id, call)
-        call.custom = call.custom or (fragment.function is None and fragment.custom is not None)
+        call.custom = call.custom or fragment.custom
         yield from self._grow(call, fragment.name, fragment.arguments)
 
-    def _call(self, fragment: WireCall, index: int | None) -> OpenCall | None:
+    def _call(self, fragment: ToolCall, index: int | None) -> OpenCall | None:
         """The open call that a fragment continues; None: it begins another one."""
         if index is None:  # some servers do not number calls: only an id or a name begins one
             same = self._by_id.get(fragment.id) if fragment.id else None
@@ -356,7 +356,7 @@ def _failed(chunk: _Chunk, payload: bytes) -> Failed:
         return Failed(error)
     message = error.message if isinstance(error.message, str) else ""
     kind = error.type if isinstance(error.type, str) and error.type else "api_error"
-    status = openai_errors.status_of(sse.event(payload)) or _status(error.code)
+    status = openai.status_of(sse.event(payload)) or _status(error.code)
     return Failed(message or "the upstream reported an error without words", kind, status)
 
 

@@ -25,7 +25,7 @@ from pointsman.wire.format import (
     Reply,
     TokenCount,
     WithUsage,
-    decoded,
+    objects,
 )
 from pointsman.wire.items import (
     as_json,
@@ -50,24 +50,6 @@ class _Usage(msgspec.Struct, gc=False):
     cache_read_input_tokens: TokenCount | None = None
     cache_creation_input_tokens: TokenCount | None = None
     output_tokens: TokenCount | None = None
-
-
-class _Block(msgspec.Struct, frozen=True, gc=False):
-    type: str = ""
-    name: str | None = None
-    text: str | None = None
-
-
-class _Delta(msgspec.Struct, frozen=True, gc=False):
-    stop_reason: str | None = None
-    text: str | None = None
-
-
-class _Completion(msgspec.Struct, frozen=True, gc=False):
-    stop_reason: str | None = None  # of a whole answer
-    content: list[_Block] = []
-    content_block: _Block = _Block()  # of a stream
-    delta: _Delta = _Delta()
 
 
 _decode_usage: Final = msgspec.json.Decoder(_Usage | None).decode
@@ -99,13 +81,14 @@ def _later(later: int | None, earlier: int | None) -> int | None:
 def read_completion(answer: bytes) -> tuple[CompletionSummary, str]:
     """Read a whole answer, or all events of a streamed one."""
     why, tools, words = "", list[str](), list[str]()
-    for event in decoded(answer, _Completion):
-        blocks = (*event.content, event.content_block)
-        tools += [block.name for block in blocks if block.type == "tool_use" and block.name]
-        words += [block.text for block in blocks if block.type == "text" and block.text]
-        words.append(event.delta.text or "")
-        why = event.stop_reason or event.delta.stop_reason or why
-    return CompletionSummary(why, tuple(tools)), "".join(words)
+    for event in objects(answer):
+        blocks = (*mappings(event.get("content")), mapping(event.get("content_block")))
+        delta = mapping(event.get("delta"))
+        tools += [string(block.get("name")) for block in blocks if block.get("type") == "tool_use"]
+        words += [string(block.get("text")) for block in blocks if block.get("type") == "text"]
+        words.append(string(delta.get("text")))
+        why = string(event.get("stop_reason")) or string(delta.get("stop_reason")) or why
+    return CompletionSummary(why, tuple(filter(None, tools))), "".join(words)
 
 
 def write_answer(reply: Reply) -> bytes:

@@ -39,11 +39,11 @@ from pointsman.wire.messages import STATUS, TYPES, read_usage
 from pointsman.wire.messages._translation_parts import (
     STOP_REASONS,
     Content,
+    Written,
+    call_block,
     decoded,
     read_parts,
 )
-from pointsman.wire.messages._translation_settings import Written
-from pointsman.wire.messages._translation_writing import call_block
 
 _REASONS: Final = {
     StopReason.END: "end_turn",

@@ -1,18 +1,22 @@
-"""Blocks of content of the Messages format, read into parts of a conversation."""
+"""Blocks of content of the Messages format, read into parts of a conversation; calls and media as blocks."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE, without_halves
+from pointsman.decoding import UNREADABLE, decode_members, without_halves
 from pointsman.vocabulary import ToolCall, WireFormat
-from pointsman.wire.constructs import YES
+from pointsman.wire.constructs import YES, Report
 from pointsman.wire.conversation import Media, Opaque, Part, Result, StopReason, Text, Thinking
 from pointsman.wire.format import ABSENT
+from pointsman.wire.tools import call_id, flat_name, joined_name
 
 _Decoded = TypeVar("_Decoded")
 
@@ -272,3 +276,85 @@ _READERS: Final[Mapping[str, Reader]] = {
     "tool_result": _result,
     "fallback": _fallback,
 }
+
+
+# Calls and media, written as blocks of a request or an answer.
+#: One block: an object to encode, or JSON as it came.
+Written: TypeAlias = dict[str, Any] | msgspec.Raw
+_MALFORMED: Final = "_malformed_arguments"  # the member that holds arguments which are no object
+_DATA_URL: Final = re.compile(r"data:([^;,]*)[^,]*;base64,")
+#: How the base64 of an image begins.
+_MAGIC: Final = {"/9j/": "image/jpeg", "iVBOR": "image/png", "R0lG": "image/gif", "UklGR": "image/webp"}
+
+
+def call_block(call: ToolCall, report: Report | None = None) -> dict[str, Any]:
+    """A call; ``report`` if it is part of a request."""
+    return {
+        "type": "tool_use",
+        "id": call_id(call.id),
+        "name": (flat_name if report else joined_name)(call.namespace, call.name),
+        "input": {"input": call.arguments} if call.custom else _input(call.arguments, report),
+    }
+
+
+def _input(arguments: str, report: Report | None) -> object:
+    """Arguments as an object, byte for byte if they are one."""
+    if not arguments.strip():
+        return {}
+    json = arguments.encode("utf-8", "replace")
+    try:
+        decode_members(json)
+    except UNREADABLE:
+        pass
+    else:
+        return msgspec.Raw(json)
+    if json.strip() == b"null":
+        return {}
+    if report:
+        report.meet("malformed_arguments")
+    return {_MALFORMED: arguments}
+
+
+def media_block(media: Media, report: Report) -> dict[str, Any]:
+    if media.kind == "audio":
+        report.meet("audio", "input_audio")
+    if media.detail not in {"", "auto"}:
+        report.meet("image_detail")
+    block: dict[str, Any] = {"type": media.kind, "source": _written_source(media, report)}
+    if media.kind == "document" and media.name:
+        block["title"] = media.name
+    return block
+
+
+def _written_source(media: Media, report: Report) -> dict[str, str]:
+    if media.file_id:
+        if report.source is not WireFormat.MESSAGES:
+            report.meet("file_id")
+        return {"type": "file", "file_id": media.file_id}
+    found = _DATA_URL.match(media.url)
+    if media.url and not found:
+        return {"type": "url", "url": media.url}
+    data = media.url[found.end() :] if found else media.data
+    kind = _media_type(media.media_type or (found[1] if found else ""), data, media.kind)
+    if media.kind == "document" and kind != "application/pdf":
+        return _plain(kind, data, report)
+    return {"type": "base64", "media_type": kind, "data": data}
+
+
+def _media_type(named: str, data: str, kind: str) -> str:
+    if named and named != "application/octet-stream":
+        return "image/jpeg" if named == "image/jpg" else named
+    if kind == "document":
+        return "application/pdf"
+    return next((name for magic, name in _MAGIC.items() if data.startswith(magic)), "image/png")
+
+
+def _plain(kind: str, data: str, report: Report) -> dict[str, str]:
+    """A document of text, decoded; any other kind is refused."""
+    if kind.startswith("text/") or kind == "application/json":
+        try:
+            return {"type": "text", "media_type": "text/plain", "data": base64.b64decode(data).decode()}
+        except (binascii.Error, ValueError):
+            pass
+    report.meet("document_type")
+    return {"type": "base64", "media_type": kind, "data": data}

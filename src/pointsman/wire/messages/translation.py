@@ -40,7 +40,7 @@ from pointsman.wire.messages._translation_parts import (
     decoded,
 )
 from pointsman.wire.messages._translation_request import read_request
-from pointsman.wire.messages._translation_writing import write_request
+from pointsman.wire.messages._translation_write import write_request
 
 __all__ = ["MessagesReader"]
 

@@ -12,9 +12,8 @@ from msgspec.json import encode as _encode
 
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import _openai_errors as openai_errors
+from pointsman.wire import _openai as openai
 from pointsman.wire import sse
-from pointsman.wire._openai_errors import error_object
 from pointsman.wire.conversation import Usage
 from pointsman.wire.format import (
     CompletionSummary,
@@ -22,15 +21,11 @@ from pointsman.wire.format import (
     Ending,
     Fault,
     Format,
-    Part,
     Reply,
-    TokenCount,
     WithUsage,
-    count,
-    decoded,
-    texts,
+    objects,
 )
-from pointsman.wire.items import read_plain
+from pointsman.wire.items import mapping, mappings, read_plain, string, words
 from pointsman.wire.responses import _request as request
 
 __all__ = ["RESPONSES"]
@@ -60,68 +55,20 @@ _UNASKED: Final[dict[str, Any]] = {
 }
 
 
-class _InputDetails(msgspec.Struct, gc=False):
-    cached_tokens: TokenCount | None = None
-    cache_write_tokens: Any = None
-
-
-class _Usage(msgspec.Struct, gc=False):
-    input_tokens: TokenCount | None = None
-    output_tokens: TokenCount | None = None
-    input_tokens_details: _InputDetails | None = None
-    output_tokens_details: Any = None
-
-
-class _Incomplete(msgspec.Struct, frozen=True, gc=False):
-    reason: str = ""
-
-
-class _Item(msgspec.Struct, frozen=True, gc=False):
-    type: str = ""
-    name: str | None = None
-    content: list[Part] = []
-
-
-class _Response(msgspec.Struct, frozen=True, gc=False):
-    status: str = ""
-    incomplete_details: _Incomplete | None = None
-    output: list[_Item] = []
-
-
-class _Event(_Response, frozen=True, gc=False):
-    response: _Response | None = None  # in the events of a stream
-
-
-_decode_usage: Final = msgspec.json.Decoder(_Usage | None).decode
-
-
-def read_usage(raw: msgspec.Raw) -> Usage | None:
-    """Read a ``usage`` member; None if it is absent or of another shape."""
-    try:
-        found = _decode_usage(raw) if bytes(raw) else None
-    except UNREADABLE:  # usage of a kind we do not know is no reason to throw an answer away
-        return None
-    if found is None:
-        return None
-    cache, reasoned = found.input_tokens_details, found.output_tokens_details
-    return Usage(
-        found.input_tokens,
-        cache.cached_tokens if cache else None,
-        found.output_tokens,
-        count(cache.cache_write_tokens) if cache else None,
-        count(reasoned.get("reasoning_tokens")) if isinstance(reasoned, dict) else None,
-    )
+#: Reads a ``usage`` member; None if it is absent or of another shape.
+read_usage: Final = openai.usage_reader({})
 
 
 def read_completion(answer: bytes) -> tuple[CompletionSummary, str]:
     """Read a whole answer, or all events of a streamed one."""
-    last = _Response()
-    for event in decoded(answer, _Event):
-        last = event.response or (event if event.status else last)
-    why = last.incomplete_details.reason if last.incomplete_details else ""
-    calls = [item.name for item in last.output if item.type == "function_call" and item.name]
-    words = [text for item in last.output if item.type == "message" for text in texts(item.content)]
-    return CompletionSummary(why or last.status, tuple(calls)), "".join(words)
+    last: Mapping[str, Any] = {}
+    for event in objects(answer):
+        last = mapping(event.get("response")) or (event if event.get("status") else last)
+    why = mapping(last.get("incomplete_details")).get("reason") or last.get("status")
+    items = mappings(last.get("output"))
+    tools = [string(item.get("name")) for item in items if item.get("type") == "function_call"]
+    said = [words(item.get("content")) for item in items if item.get("type") == "message"]
+    return CompletionSummary(string(why), tuple(filter(None, tools))), "".join(said)
 
 
 def write_answer(reply: Reply) -> bytes:
@@ -240,7 +187,7 @@ def end(blocks: Sequence[bytes]) -> End:
 def error_event(fault: Fault, blocks: Sequence[bytes]) -> bytes:
     """Return the event that ends a failed stream; ``blocks`` are the first and last blocks of the stream."""
     numbers = _NUMBER.findall(b"".join(blocks))
-    error = error_object(fault)
+    error = openai.error_object(fault)
     # The documented event is flat, the one on the wire holds an object: clients look for either.
     event = {"type": "error", "sequence_number": int(numbers[-1]) + 1 if numbers else 0}
     event |= {key: error[key] for key in ("code", "message", "param")} | {"error": error}
@@ -294,10 +241,10 @@ RESPONSES: Final = Format(
     read_usage=read_usage,
     completion=read_completion,
     answer=write_answer,
-    is_error=openai_errors.is_error,
-    error=openai_errors.write_error,
+    is_error=openai.is_error,
+    error=openai.write_error,
     end=end,
-    refusal=openai_errors.status_of,
+    refusal=openai.status_of,
     answer_events=answer_events,
     error_event=error_event,
     own_reasoning="._translation_answer",

@@ -13,7 +13,6 @@ from msgspec.json import encode as _encode
 from pointsman.decoding import decode_typed
 from pointsman.vocabulary import ToolCall, WireFormat
 from pointsman.wire.body import Body
-from pointsman.wire.client_tools import APPLY_PATCH
 from pointsman.wire.conversation import (
     Completion,
     Conversation,
@@ -28,6 +27,7 @@ from pointsman.wire.conversation import (
 from pointsman.wire.reasoning import Cleaned, Origin, OwnReasoning, Thought, head, removals, spans
 from pointsman.wire.responses import read_usage, snapshot, write_part
 from pointsman.wire.responses._translation_items import action_of, call_type, id_prefix, read_item
+from pointsman.wire.tools import APPLY_PATCH
 
 #: What is repeated of no request.
 NOTHING_ASKED: Final[Mapping[str, Any]] = {}
@@ -55,7 +55,9 @@ _INCOMPLETE: Final = {StopReason.LENGTH: "max_output_tokens", StopReason.REFUSAL
 _STOPS: Final = {reason: stop for stop, reason in _INCOMPLETE.items()}
 
 
-class _Error(msgspec.Struct, gc=False):
+class Error(msgspec.Struct, gc=False):
+    """What an upstream says of its failure."""
+
     message: str | None = None
     code: str | int | None = None
     type: str | None = None
@@ -74,7 +76,7 @@ class Response(msgspec.Struct, gc=False):
     created_at: float | None = None
     output: list[msgspec.Raw] | None = None
     usage: msgspec.Raw = msgspec.Raw()
-    error: _Error | None = None
+    error: Error | None = None
     incomplete_details: _Incomplete | None = None
 
     @property
@@ -209,6 +211,11 @@ def refusal_part(text: str) -> dict[str, Any]:
     return {"type": "refusal", "refusal": text}
 
 
+def summary_part(text: str) -> dict[str, Any]:
+    """A part of reasoning."""
+    return {"type": "summary_text", "text": text}
+
+
 def message_item(id: str, content: list[dict[str, Any]], status: str = "completed") -> dict[str, Any]:  # noqa: A002
     """A message."""
     return {"type": "message", "id": id, "role": "assistant", "status": status, "content": content}
@@ -216,7 +223,7 @@ def message_item(id: str, content: list[dict[str, Any]], status: str = "complete
 
 def reasoning_item(suffix: str, text: str) -> dict[str, Any]:
     """Reasoning of another format's model: its words alone, since no caller here could check a signature."""
-    summary = [{"type": "summary_text", "text": text}] if text else []
+    summary = [summary_part(text)] if text else []
     return {"type": "reasoning", "id": f"{TRANSLATED}{suffix}", "summary": summary}
 
 

@@ -1,7 +1,7 @@
 """The items of Responses, of a request's ``input`` and of an answer's ``output``, as parts of the form.
 
 OpenAI's models know some tools that the caller runs; a call of each has an item type in Responses. Other
-formats are offered these tools as functions (``wire.client_tools``): a call's arguments become the item's
+formats are offered these tools as functions (``wire.tools``): a call's arguments become the item's
 action, and the other way round. Malformed arguments become an action that the caller can refuse, so that the
 model reads why.
 """
@@ -17,10 +17,10 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import Role, ToolCall, WireFormat
-from pointsman.wire.client_tools import APPLY_PATCH, COMPUTER, COMPUTER_PREVIEW, LOCAL_SHELL, SHELL
 from pointsman.wire.constructs import MOST, YES, Known, unknown_members
 from pointsman.wire.conversation import Media, Message, Opaque, Part, Refusal, Result, Text, Thinking
 from pointsman.wire.items import split_data_url
+from pointsman.wire.tools import APPLY_PATCH, COMPUTER, COMPUTER_PREVIEW, LOCAL_SHELL, SHELL
 
 _Members = dict[str, Any]
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from msgspec.json import encode as _encode
 from msgspec.structs import replace
 
 from pointsman.vocabulary import ToolCall
 from pointsman.wire import sse
-from pointsman.wire._openai_errors import error_object
+from pointsman.wire._openai import error_object
 from pointsman.wire.conversation import (
     ArgumentsDelta,
     CallEnd,
@@ -34,7 +34,50 @@ from pointsman.wire.responses._translation_answer import (
     reasoning_item,
     refusal_part,
     status_of,
+    summary_part,
     write_usage,
+)
+
+
+class _Kind(NamedTuple):
+    """The events of one kind of part, and what they hold."""
+
+    part: Callable[[str], dict[str, Any]]
+    place: str  # name of its position
+    member: str  # that holds its whole text in the end
+    beside: Mapping[str, Any]  # members beside a text
+    delta: str
+    done: str
+    part_added: str
+    part_done: str
+
+
+_TEXT: Final = _Kind(
+    part=write_part,
+    place="content_index",
+    member="text",
+    beside={"logprobs": []},
+    delta="response.output_text.delta",
+    done="response.output_text.done",
+    part_added="response.content_part.added",
+    part_done="response.content_part.done",
+)
+_REFUSAL: Final = _TEXT._replace(
+    part=refusal_part,
+    member="refusal",
+    beside={},
+    delta="response.refusal.delta",
+    done="response.refusal.done",
+)
+_SUMMARY: Final = _Kind(
+    part=summary_part,
+    place="summary_index",
+    member="text",
+    beside={},
+    delta="response.reasoning_summary_text.delta",
+    done="response.reasoning_summary_text.done",
+    part_added="response.reasoning_summary_part.added",
+    part_done="response.reasoning_summary_part.done",
 )
 
 
@@ -45,7 +88,7 @@ class OpenItem:
     def __init__(self, index: int, item: dict[str, Any]) -> None:
         self.index = index
         self.item = item
-        self.kind = ""  # of the open part of a message: "text" or "refusal"; "summary" of reasoning
+        self.kind: _Kind | None = None  # of the open part
         self.pieces: list[str] = []  # of the open part, or of a call's arguments
         self.content: list[dict[str, Any]] = []  # the parts that are whole
         self.place = {"item_id": item["id"], "output_index": index}
@@ -84,8 +127,9 @@ class StreamWriter:
         blocks: list[bytes] = []
         for event in events:
             opened = self._open
-            if isinstance(event, TextDelta) and opened and opened.kind == _kind(event) and event.text:
-                blocks.append(self._more(opened, event))  # as almost every event does
+            kind = opened.kind if opened else None
+            if opened and kind and isinstance(event, TextDelta) and event.text and kind is _of(event):
+                blocks.append(self._more(opened, kind, event.text))  # as almost every event does
             else:
                 blocks.extend(self._write(event))
         return b"".join(blocks)
@@ -108,7 +152,7 @@ class StreamWriter:
             case ArgumentsDelta():
                 yield from self._arguments(event)
             case ThinkingDelta():
-                yield from self._thinking(event)
+                yield from self._said(_SUMMARY, event.text)
             case CallStart():
                 yield from self._begin(event)
             case CallEnd():
@@ -180,67 +224,33 @@ class StreamWriter:
     # Text and reasoning.
 
     def _text(self, event: TextDelta) -> Iterator[bytes]:
-        if not event.text:
+        return self._said(_of(event), event.text)
+
+    def _said(self, kind: _Kind, text: str) -> Iterator[bytes]:
+        if not text:
             return
-        yield from self._switch("message")
+        yield from self._switch("reasoning" if kind is _SUMMARY else "message")
         opened = self._open
         assert opened is not None  # noqa: S101 - _switch has opened it
-        kind = _kind(event)
-        if opened.kind != kind:
+        if opened.kind is not kind:
             yield from self._close_part(opened)
-            yield self._open_part(opened, kind)
-        yield self._more(opened, event)
+            opened.kind = kind
+            yield self._event(kind.part_added, **opened.place, **_at(opened, kind), part=kind.part(""))
+        yield self._more(opened, kind, text)
 
-    def _more(self, opened: OpenItem, event: TextDelta) -> bytes:
-        opened.pieces.append(event.text)
-        place = {**opened.place, "content_index": len(opened.content), "delta": event.text}
-        if event.refusal:
-            return self._event("response.refusal.delta", **place)
-        return self._event("response.output_text.delta", **place, logprobs=[])
-
-    def _thinking(self, event: ThinkingDelta) -> Iterator[bytes]:
-        if not event.text:
-            return
-        yield from self._switch("reasoning")
-        opened = self._open
-        assert opened is not None  # noqa: S101 - _switch has opened it
-        if not opened.kind:
-            yield self._open_part(opened, "summary")
-        opened.pieces.append(event.text)
-        yield self._event(
-            "response.reasoning_summary_text.delta", **opened.place, summary_index=0, delta=event.text
-        )
-
-    def _open_part(self, opened: OpenItem, kind: str) -> bytes:
-        opened.kind = kind
-        if kind == "summary":
-            part = {"type": "summary_text", "text": ""}
-            return self._event(
-                "response.reasoning_summary_part.added", **opened.place, summary_index=0, part=part
-            )
-        part = write_part("") if kind == "text" else refusal_part("")
-        at = len(opened.content)
-        return self._event("response.content_part.added", **opened.place, content_index=at, part=part)
+    def _more(self, opened: OpenItem, kind: _Kind, text: str) -> bytes:
+        opened.pieces.append(text)
+        return self._event(kind.delta, **opened.place, **_at(opened, kind), delta=text, **kind.beside)
 
     def _close_part(self, opened: OpenItem) -> Iterator[bytes]:
-        kind, text, at = opened.kind, "".join(opened.pieces), len(opened.content)
-        if not kind:
+        kind, text = opened.kind, "".join(opened.pieces)
+        if kind is None:
             return
-        opened.kind = ""
+        opened.kind = None
         opened.pieces.clear()
-        if kind == "summary":
-            part: dict[str, Any] = {"type": "summary_text", "text": text}
-            place = {**opened.place, "summary_index": at}
-            yield self._event("response.reasoning_summary_text.done", **place, text=text)
-            yield self._event("response.reasoning_summary_part.done", **place, part=part)
-        else:
-            part = write_part(text) if kind == "text" else refusal_part(text)
-            place = {**opened.place, "content_index": at}
-            if kind == "text":
-                yield self._event("response.output_text.done", **place, text=text, logprobs=[])
-            else:
-                yield self._event("response.refusal.done", **place, refusal=text)
-            yield self._event("response.content_part.done", **place, part=part)
+        part, place = kind.part(text), {**opened.place, **_at(opened, kind)}
+        yield self._event(kind.done, **place, **{kind.member: text}, **kind.beside)
+        yield self._event(kind.part_done, **place, part=part)
         opened.content.append(part)
 
     # Calls.
@@ -303,5 +313,10 @@ class StreamWriter:
         yield self._event("response.failed", response=self._response("failed", usage=None, error=failure))
 
 
-def _kind(event: TextDelta) -> str:
-    return "refusal" if event.refusal else "text"
+def _of(event: TextDelta) -> _Kind:
+    return _REFUSAL if event.refusal else _TEXT
+
+
+def _at(opened: OpenItem, kind: _Kind) -> dict[str, int]:
+    """Where the open part stands in its item."""
+    return {kind.place: len(opened.content)}

@@ -10,7 +10,6 @@ import msgspec
 from msgspec.json import encode as _encode
 
 from pointsman.vocabulary import Role, ToolCall, WireFormat
-from pointsman.wire.client_tools import portable_tools
 from pointsman.wire.constructs import Report, foreign_members
 from pointsman.wire.conversation import (
     Conversation,
@@ -25,8 +24,9 @@ from pointsman.wire.conversation import (
     Tool,
 )
 from pointsman.wire.models import openai_effort_of, openai_sampling, openai_user
+from pointsman.wire.responses._translation_answer import summary_part
 from pointsman.wire.responses._translation_items import action_of, call_type
-from pointsman.wire.tools import flat_name, short
+from pointsman.wire.tools import flat_name, portable_tools, short
 
 # Messages of the form as items of a Responses request.
 _OWN: Final = WireFormat.RESPONSES
@@ -88,7 +88,7 @@ def _acts(parts: list[Any], report: Report) -> Iterator[Any]:
 
 
 def _thinking(part: Thinking) -> dict[str, Any]:
-    summary = [{"type": "summary_text", "text": part.text}] if part.text else []
+    summary = [summary_part(part.text)] if part.text else []
     written: dict[str, Any] = {"type": "reasoning", "summary": summary}
     if part.id:
         written["id"] = part.id

@@ -11,7 +11,7 @@ import msgspec
 from pointsman.decoding import decode_typed
 from pointsman.vocabulary import ToolCall
 from pointsman.wire import sse
-from pointsman.wire._openai_errors import error_type, status_named
+from pointsman.wire._openai import error_type, status_named
 from pointsman.wire.conversation import (
     ArgumentsDelta,
     CallEnd,
@@ -36,6 +36,7 @@ from pointsman.wire.responses import read_usage, snapshot
 from pointsman.wire.responses._request import compaction_item
 from pointsman.wire.responses._translation_answer import (
     NOTHING_ASKED,
+    Error,
     Response,
     bare_id,
     parts_of,
@@ -122,12 +123,6 @@ _RESPONSES: Final = {
 _KNOWN: Final = _TEXTS.keys() | _ARGUMENTS | _ITEMS | _RESPONSES | {"error"}
 
 
-class _Error(msgspec.Struct, gc=False):
-    message: str | None = None
-    code: str | int | None = None
-    type: str | None = None
-
-
 class _Event(msgspec.Struct, gc=False):
     type: str = ""
     delta: str | None = None
@@ -143,7 +138,7 @@ class _Event(msgspec.Struct, gc=False):
     response: Response | None = None
     message: str | None = None
     code: str | int | None = None
-    error: _Error | str | None = None
+    error: Error | str | None = None
 
 
 _decode: Final = msgspec.json.Decoder(_Event).decode
@@ -197,7 +192,7 @@ class StreamReader:
                 yield from self._item(item, event.item, ended=ended)
         elif event.type == "error":
             self._over = True
-            yield _failed(event.error if event.error is not None else _Error(event.message, event.code))
+            yield _failed(event.error if event.error is not None else Error(event.message, event.code))
         elif event.response is not None:
             yield from self._response(event.type, event.response)
 
@@ -260,7 +255,7 @@ class StreamReader:
         if kind == "response.failed":
             self._over = True
             error = response.error
-            yield _failed(_Error(error.message, error.code, error.type) if error else _Error())
+            yield _failed(error or Error())
             return
         if not self._started:
             self._started = True
@@ -338,7 +333,7 @@ def _unsaid(item: _Item, part: object) -> Iterator[Event]:
                 yield SignatureDelta(encrypted=part.encrypted, id=part.id)
 
 
-def _failed(error: _Error | str) -> Failed:
+def _failed(error: Error | str) -> Failed:
     if isinstance(error, str):
         return Failed(error)
     status = status_named(error.code, error.type)

@@ -1,14 +1,17 @@
-"""The error object that chat completions and responses share, written and read."""
+"""What chat completions and Responses share: the error object, and the usage of an answer."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from pointsman.decoding import UNREADABLE
 from pointsman.wire import sse
-from pointsman.wire.format import Fault
+from pointsman.wire.conversation import Usage
+from pointsman.wire.format import Fault, TokenCount, count
 
 #: What OpenAI calls an error of each status; any other below 500 is the request's fault.
 _TYPES: Final = {
@@ -49,6 +52,50 @@ class _Event(msgspec.Struct, gc=False):
 
 
 _decode: Final = msgspec.json.Decoder(_Event).decode
+
+
+class _InputDetails(msgspec.Struct, gc=False):
+    cached_tokens: TokenCount | None = None
+    cache_write_tokens: Any = None  # OpenRouter
+
+
+#: Usage as Responses names its fields.
+_USAGE: Final = (
+    ("input_tokens", TokenCount | None, None),
+    ("output_tokens", TokenCount | None, None),
+    ("input_tokens_details", _InputDetails | None, None),
+    ("output_tokens_details", Any, None),
+    ("prompt_cache_hit_tokens", Any, None),  # DeepSeek
+)
+#: What stands for an absent member.
+NOTHING: Final = (b"", b"null")
+
+
+def usage_reader(names: Mapping[str, str]) -> Callable[[msgspec.Raw], Usage | None]:
+    """Return the reader of a ``usage`` member; ``names``: what a format calls a field of Responses."""
+    shape: Any = msgspec.defstruct("Usage", _USAGE, rename=names, gc=False)
+    return partial(_read_usage, msgspec.json.Decoder(shape).decode)
+
+
+def _read_usage(decode: Callable[[msgspec.Raw], Any], raw: msgspec.Raw) -> Usage | None:
+    """Read a ``usage`` member; None if it is absent or of another shape."""
+    if bytes(raw) in NOTHING:
+        return None
+    try:
+        found = decode(raw)
+    except UNREADABLE:  # usage of a kind we do not know is no reason to throw an answer away
+        return None
+    details, reasoned = found.input_tokens_details, found.output_tokens_details
+    cached = details.cached_tokens if details else None
+    if found.prompt_cache_hit_tokens and not cached:
+        cached = count(found.prompt_cache_hit_tokens) or cached
+    return Usage(
+        found.input_tokens,
+        cached,
+        found.output_tokens,
+        count(details.cache_write_tokens) if details else None,
+        count(reasoned.get("reasoning_tokens")) if isinstance(reasoned, dict) else None,
+    )
 
 
 def error_object(fault: Fault) -> dict[str, Any]:
