@@ -59,6 +59,7 @@ class _InputDetails(msgspec.Struct, gc=False):
     cache_write_tokens: Any = None  # OpenRouter
 
 
+_NO_DETAILS: Final = _InputDetails()
 #: Usage as Responses names its fields.
 _USAGE: Final = (
     ("input_tokens", TokenCount | None, None),
@@ -85,16 +86,16 @@ def _read_usage(decode: Callable[[msgspec.Raw], Any], raw: msgspec.Raw) -> Usage
         found = decode(raw)
     except UNREADABLE:  # usage of a kind we do not know is no reason to throw an answer away
         return None
-    details, reasoned = found.input_tokens_details, found.output_tokens_details
-    cached = details.cached_tokens if details else None
+    details, reasoned = found.input_tokens_details or _NO_DETAILS, found.output_tokens_details
+    cached, written = details.cached_tokens, details.cache_write_tokens
     if found.prompt_cache_hit_tokens and not cached:
         cached = count(found.prompt_cache_hit_tokens) or cached
     return Usage(
         found.input_tokens,
         cached,
         found.output_tokens,
-        count(details.cache_write_tokens) if details else None,
-        count(reasoned.get("reasoning_tokens")) if isinstance(reasoned, dict) else None,
+        written if written is None else count(written),
+        count(reasoned.get("reasoning_tokens")) if type(reasoned) is dict else None,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -138,6 +139,10 @@ def flat_name(namespace: str, name: str) -> str:
     if not joined or _VALID_NAME(joined):
         return joined
     return f"{_INVALID.sub('_', joined)[: MAX_NAME - _HASH - 1]}_{_digest(joined)}"
+
+
+#: The same of a tool outside of namespaces: an agent calls the same few in every request.
+plain_name: Final = remembered(partial(flat_name, ""), 512, MAX_NAME)
 
 
 def joined_name(namespace: str, name: str) -> str:

@@ -48,6 +48,7 @@ from pointsman.wire.items import ROLES, as_json, split_data_url
 
 _ABSENT: Final = msgspec.Raw()
 _NULL: Final = b"null"
+_ASSISTANT, _SYSTEM, _TOOL = Role.ASSISTANT, Role.SYSTEM, Role.TOOL  # looked up once
 
 #: The member by which a caller asks OpenAI to search the web: a server tool that is no entry of ``tools``.
 WEB_SEARCH: Final = "web_search_options"
@@ -158,7 +159,7 @@ def _without_system(messages: Iterable[Message]) -> tuple[tuple[Text, ...], tupl
     system: list[Text] = []
     rest: list[Message] = []
     for message in messages:
-        if rest or message.role is not Role.SYSTEM:
+        if rest or message.role is not _SYSTEM:
             rest.append(message)
         else:
             system += [part for part in message.parts if isinstance(part, Text)]
@@ -282,17 +283,19 @@ def read_messages(messages: Iterable[WireMessage]) -> Iterator[Message]:
     """
     ids, results = _LegacyIds(), list[Part]()
     for at, message in enumerate(messages):
-        role = _role(message.role, at)
-        if role is Role.TOOL:
+        role, content = ROLES.get(message.role), message.content
+        if role is _TOOL:
             results.append(_result(message, at, ids))
             continue
-        parts = _content(message.content, at)
+        if role is None:
+            raise _unknown_role(message.role, at)
+        parts: list[Part] = [Text(content)] if content and type(content) is str else _content(content, at)
         if results:
-            yield Message(Role.TOOL, tuple(results))
+            yield Message(_TOOL, tuple(results))
             results = []
-        yield Message(role, _assistant(message, parts, ids) if role is Role.ASSISTANT else tuple(parts))
+        yield Message(role, _assistant(message, parts, ids) if role is _ASSISTANT else tuple(parts))
     if results:
-        yield Message(Role.TOOL, tuple(results))
+        yield Message(_TOOL, tuple(results))
 
 
 def reasoning(*candidates: object) -> str:
@@ -307,26 +310,27 @@ def read_call(call: WireCall, id_: str = "") -> ToolCall:
     """Read a call, whole or a fragment of one; ``id_`` replaces a missing id."""
     function, custom = call.function, call.custom
     if function is not None:
-        return ToolCall(call.id or id_, function.name or "", as_json(function.arguments))
+        given = function.arguments
+        arguments = given if type(given) is str else as_json(given)
+        return ToolCall(call.id or id_, function.name or "", arguments)
     if custom is None:
         return ToolCall(call.id or id_, "", "")
     return ToolCall(call.id or id_, custom.name or "", custom.input or "", custom=True)
 
 
-def _role(word: str, at: int) -> Role:
-    role = ROLES.get(word)
-    if role is None:
-        place = f"messages[{at}].role"
-        raise MalformedRequest(f'"{place}" is "{word}": known are {", ".join(ROLES)}', param=place)
-    return role
+def _unknown_role(word: str, at: int) -> MalformedRequest:
+    place = f"messages[{at}].role"
+    return MalformedRequest(f'"{place}" is "{word}": known are {", ".join(ROLES)}', param=place)
 
 
 def _assistant(message: WireMessage, parts: list[Part], ids: _LegacyIds) -> tuple[Part, ...]:
-    if thought := reasoning(message.reasoning_content, message.reasoning):
+    thought = message.reasoning_content or message.reasoning
+    if thought and (thought := reasoning(message.reasoning_content, message.reasoning)):
         parts.insert(0, Thinking(thought))
     if message.refusal:
         parts.append(Refusal(message.refusal))
-    parts += [read_call(call) for call in message.tool_calls or ()]
+    if calls := message.tool_calls:
+        parts += map(read_call, calls)
     if old := message.function_call:
         name = old.name or ""
         parts.append(ToolCall(ids.of_call(name), name, as_json(old.arguments)))

@@ -32,7 +32,7 @@ from pointsman.wire.models import (
     openai_sampling,
     openai_user,
 )
-from pointsman.wire.tools import described, flat_name, portable_tools, short, wrapped
+from pointsman.wire.tools import described, flat_name, plain_name, portable_tools, short, wrapped
 
 # The messages of a request, written for chat completions.
 _ASSISTANT, _SYSTEM = Role.ASSISTANT, Role.SYSTEM  # looked up once
@@ -85,7 +85,6 @@ class _Writer:
         self._report = report
         self._late_system = late_system
         self._media: list[Any] = []
-        self._names: dict[str, str] = {}  # of tools, as they are written
 
     def system(self, parts: Iterable[Part]) -> None:
         """Write instructions. The role is the older one, which every server knows."""
@@ -176,13 +175,10 @@ class _Writer:
             self._report.meet("custom_tool")
         if call.namespace:
             self._report.meet("namespace")
-            return _write_call(call, flat_name(call.namespace, call.name))
-        name = self._names.get(call.name)
-        if name is None:
-            name = self._names[call.name] = flat_name("", call.name)
-        if call.custom or len(call.id) > _MAX_ID:
-            return _write_call(call, name)
-        return _Call(call.id, _Called(name, call.arguments or "{}"))
+        name = flat_name(call.namespace, call.name) if call.namespace else plain_name(call.name)
+        arguments = wrapped(call.arguments) if call.custom else call.arguments or "{}"
+        call_id = call.id if len(call.id) <= _MAX_ID else short(call.id, _MAX_ID)
+        return _Call(call_id, _Called(name, arguments))
 
     def _result(self, result: Result) -> None:
         text = self._shown(result.parts) if result.parts else result.text
@@ -233,13 +229,6 @@ class _Writer:
             self._report.meet("document_url")
         name = media.name or "document.pdf"  # OpenAI refuses a file without a name
         return {"type": "file", "file": {"filename": name, "file_data": _data_url(media)}}
-
-
-def _write_call(call: ToolCall, name: str) -> _Call:
-    """Write a call as a call of the function of this name."""
-    arguments = wrapped(call.arguments) if call.custom else call.arguments or "{}"
-    call_id = call.id if len(call.id) <= _MAX_ID else short(call.id, _MAX_ID)
-    return _Call(call_id, _Called(name, arguments))
 
 
 def _data_url(media: Media) -> str:

@@ -16,7 +16,7 @@ from pointsman.vocabulary import ToolCall, WireFormat
 from pointsman.wire.constructs import YES, Report
 from pointsman.wire.conversation import Media, Opaque, Part, Result, StopReason, Text, Thinking
 from pointsman.wire.format import ABSENT
-from pointsman.wire.tools import call_id, flat_name, joined_name
+from pointsman.wire.tools import call_id, flat_name, plain_name
 
 _Decoded = TypeVar("_Decoded")
 
@@ -289,10 +289,14 @@ _MAGIC: Final = {"/9j/": "image/jpeg", "iVBOR": "image/png", "R0lG": "image/gif"
 
 def call_block(call: ToolCall, report: Report | None = None) -> dict[str, Any]:
     """A call; ``report`` if it is part of a request."""
+    if call.namespace:
+        name = flat_name(call.namespace, call.name)
+    else:
+        name = plain_name(call.name) if report else call.name
     return {
         "type": "tool_use",
         "id": call_id(call.id),
-        "name": (flat_name if report else joined_name)(call.namespace, call.name),
+        "name": name,
         "input": {"input": call.arguments} if call.custom else _input(call.arguments, report),
     }
 

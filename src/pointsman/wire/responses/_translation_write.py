@@ -26,65 +26,92 @@ from pointsman.wire.conversation import (
 from pointsman.wire.models import openai_effort_of, openai_sampling, openai_user
 from pointsman.wire.responses._translation_answer import summary_part
 from pointsman.wire.responses._translation_items import action_of, call_type
-from pointsman.wire.tools import flat_name, portable_tools, short
+from pointsman.wire.tools import plain_name, portable_tools, short
 
 # Messages of the form as items of a Responses request.
+_ASSISTANT, _SYSTEM, _TOOL = Role.ASSISTANT, Role.SYSTEM, Role.TOOL  # looked up once
 _OWN: Final = WireFormat.RESPONSES
 _MAX_ID: Final = 64  # characters of a ``call_id``
 
 
-def write_items(message: Message, report: Report) -> Iterator[Any]:
+class _Called(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="function_call"):
+    """A call of a function: structs are made and encoded faster than objects, and most items are these."""
+
+    call_id: str
+    name: str
+    arguments: str
+
+
+class _Returned(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="function_call_output"):
+    call_id: str
+    output: str
+
+
+def write_items(message: Message, report: Report) -> list[Any]:
     """The items of one message, in their order; results come before a user's words."""
-    if message.role is Role.ASSISTANT:
-        for said, group in groupby(message.parts, key=lambda part: isinstance(part, Text | Refusal)):
-            parts = list(group)
-            yield from _said(parts, report) if said else _acts(parts, report)
-        return
-    results = [part for part in message.parts if isinstance(part, Result)]
-    yield from _acts(results, report)
-    rest = [part for part in message.parts if not isinstance(part, Result)]
-    if message.role is Role.TOOL:
-        yield from _acts([part for part in rest if isinstance(part, Opaque)], report)
-        rest = [part for part in rest if not isinstance(part, Opaque)]
+    parts = message.parts
+    if message.role is _ASSISTANT:
+        return _assistant(parts, report)
+    items: list[Any] = [_result(part, report) for part in parts if type(part) is Result]
+    if len(items) == len(parts):
+        return items
+    rest = [part for part in parts if type(part) is not Result]
+    if message.role is _TOOL:
+        items += filter(None, [_act(part, report) for part in rest if type(part) is Opaque])
+        rest = [part for part in rest if type(part) is not Opaque]
     content = [written for part in rest if (written := _content(part, report)) is not None]
     if content:
-        role = "developer" if message.role is Role.SYSTEM else "user"
-        yield {"type": "message", "role": role, "content": content}
+        role = "developer" if message.role is _SYSTEM else "user"
+        items.append({"type": "message", "role": role, "content": content})
+    return items
 
 
-def _said(parts: list[Part], report: Report) -> Iterator[dict[str, Any]]:
-    content: list[dict[str, Any]] = []
+def _assistant(parts: tuple[Part, ...], report: Report) -> list[Any]:
+    """Words in a row are one message; every other part is an item."""
+    items: list[Any] = []
+    words: list[dict[str, Any]] | None = None  # of the message that is open
     for part in parts:
-        if isinstance(part, Refusal):
-            content.append({"type": "refusal", "refusal": part.text})
-        elif isinstance(part, Text):
-            if part.cached:
-                report.meet("cache_control")
-            if part.text:
-                content.append({"type": "output_text", "text": part.text, "annotations": []})
-    if content:
-        yield {"type": "message", "role": "assistant", "content": content}
+        if type(part) is ToolCall:
+            words = None
+            items.append(_call(part))
+        elif type(part) is Text or type(part) is Refusal:
+            if (said := _said(part, report)) is None:
+                continue
+            if words is None:
+                words = []
+                items.append({"type": "message", "role": "assistant", "content": words})
+            words.append(said)
+        else:
+            words = None
+            if (written := _act(part, report)) is not None:
+                items.append(written)
+    return items
 
 
-def _acts(parts: list[Any], report: Report) -> Iterator[Any]:
-    for part in parts:
-        match part:
-            case ToolCall():
-                yield _call(part)
-            case Result():
-                yield _result(part, report)
-            case Thinking():
-                if _OWN in {report.source, part.author}:
-                    yield _thinking(part)
-                else:
-                    report.meet("thinking_history")
-            case Opaque():
-                if part.format is _OWN:
-                    yield part.raw
-                else:
-                    report.meet_opaque(part.kind, part.kind)
-            case _:  # an image among the model's words, where this format takes text alone
-                report.meet("media_of_assistant")
+def _said(part: Text | Refusal, report: Report) -> dict[str, Any] | None:
+    if isinstance(part, Refusal):
+        return {"type": "refusal", "refusal": part.text}
+    if part.cached:
+        report.meet("cache_control")
+    return {"type": "output_text", "text": part.text, "annotations": []} if part.text else None
+
+
+def _act(part: Part, report: Report) -> Any:
+    """What is neither words nor a call, as an item; None for nothing."""
+    match part:
+        case Result():
+            return _result(part, report)
+        case Thinking():
+            if _OWN in {report.source, part.author}:
+                return _thinking(part)
+            report.meet("thinking_history")
+        case Opaque():
+            if part.format is _OWN:
+                return part.raw
+            report.meet_opaque(part.kind, part.kind)
+        case _:  # an image among the model's words, where this format takes text alone
+            report.meet("media_of_assistant")
+    return None
 
 
 def _thinking(part: Thinking) -> dict[str, Any]:
@@ -97,22 +124,27 @@ def _thinking(part: Thinking) -> dict[str, Any]:
     return written
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
-    call_id = short(call.id, _MAX_ID)
+def _call(call: ToolCall) -> _Called | dict[str, Any]:
+    call_id = call.id if len(call.id) <= _MAX_ID else short(call.id, _MAX_ID)
+    if not (call.built_in or call.custom or call.namespace):
+        return _Called(call_id, plain_name(call.name), call.arguments or "{}")
     if tool := call.built_in:
         return {"type": call_type(tool), "call_id": call_id, **action_of(tool, call.arguments)}
     written: dict[str, Any] = {"type": "custom_tool_call" if call.custom else "function_call"}
-    written |= {"call_id": call_id, "name": flat_name("", call.name)}
+    written |= {"call_id": call_id, "name": plain_name(call.name)}
     if call.namespace:
         written["namespace"] = call.namespace
     return written | ({"input": call.arguments} if call.custom else {"arguments": call.arguments or "{}"})
 
 
-def _result(result: Result, report: Report) -> dict[str, Any]:
+def _result(result: Result, report: Report) -> _Returned | dict[str, Any]:
+    call_id = result.call_id if len(result.call_id) <= _MAX_ID else short(result.call_id, _MAX_ID)
+    if not (result.parts or result.is_error or result.custom or result.local_shell):
+        return _Returned(call_id, result.text)
     kind = "custom_tool_call_output" if result.custom else "function_call_output"
     kind = "local_shell_call_output" if result.local_shell else kind
     output = _output(result, report) if result.parts or result.is_error else result.text
-    return {"type": kind, "call_id": short(result.call_id, _MAX_ID), "output": output}
+    return {"type": kind, "call_id": call_id, "output": output}
 
 
 def _output(result: Result, report: Report) -> str | list[Any]:
@@ -271,7 +303,7 @@ def _choice(request: Conversation, report: Report) -> str | dict[str, str]:
         return choice.mode
     kind = next((tool.kind for tool in request.tools if tool.name == choice.name), "function")
     if kind in {"function", "custom"}:
-        return {"type": kind, "name": flat_name("", choice.name)}
+        return {"type": kind, "name": plain_name(choice.name)}
     return {"type": kind} if report.source is _OWN else {"type": "function", "name": choice.name}
 
 
@@ -295,7 +327,7 @@ def _tool(tool: Tool, report: Report) -> msgspec.Raw | dict[str, Any]:
 def _function(tool: Tool, *, strict: bool | None) -> dict[str, Any]:
     """A function. ``strict`` is always written, since in this format a function is strict by default."""
     schema = tool.schema if bytes(tool.schema) else _NO_PARAMETERS
-    name = flat_name("", tool.name)
+    name = plain_name(tool.name)
     written: dict[str, Any] = {"type": "function", "name": name, "parameters": schema}
     if tool.description:
         written["description"] = tool.description
@@ -306,7 +338,7 @@ def _function(tool: Tool, *, strict: bool | None) -> dict[str, Any]:
 
 def _custom(tool: Tool) -> dict[str, Any]:
     """A custom tool of another format; its raw form may hold the grammar as this format has it."""
-    written: dict[str, Any] = {"type": "custom", "name": flat_name("", tool.name)}
+    written: dict[str, Any] = {"type": "custom", "name": plain_name(tool.name)}
     if tool.description:
         written["description"] = tool.description
     whole = msgspec.json.decode(tool.raw) if bytes(tool.raw) else {}
