@@ -18,9 +18,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Pr
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.vocabulary import History, Message, Prompt, Role, WireFormat
+from pointsman.vocabulary import History, Message, Prompt, Role, ToolCall, WireFormat
 from pointsman.wire import sse
-from pointsman.wire.conversation import Completion, Conversation, Event, Usage
+from pointsman.wire.conversation import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    Completion,
+    Conversation,
+    Event,
+    Start,
+    Stop,
+    StopReason,
+    Text,
+    TextDelta,
+    Usage,
+)
 
 if TYPE_CHECKING:
     from pointsman.wire.constructs import Report
@@ -128,7 +141,7 @@ class Fault(msgspec.Struct, frozen=True):
 class Reply(msgspec.Struct, frozen=True):
     """An answer the gateway itself gives: of the demo upstream, or to a command."""
 
-    id: str  # hexadecimal; each format puts its own prefix before it
+    id: str  # hexadecimal; each format has its own prefix
     model: str
     text: str = ""
     tool: str = ""  # name of the tool to call; empty: none
@@ -144,9 +157,37 @@ class Reply(msgspec.Struct, frozen=True):
         """Its tokens."""
         return Usage(self.input_tokens, None, self.output_tokens)
 
-    def pieces(self) -> Iterator[str]:
-        """Yield the text word by word, as a model writes it."""
-        return (found[0] for found in _WORD.finditer(self.text))
+    @property
+    def stop(self) -> StopReason:
+        """Why it ends."""
+        return StopReason.TOOLS if self.tool else StopReason.END
+
+    def completion(self, answer: str, call: str) -> Completion:
+        """The whole answer; ``answer`` and ``call`` are the prefixes of ids."""
+        part = ToolCall(call + self.id, self.tool, self._json) if self.tool else Text(self.text)
+        return Completion(
+            id=answer + self.id,
+            model=self.model,
+            parts=(part,),
+            stop=self.stop,
+            usage=self.usage,
+            created=self.created,
+        )
+
+    def events(self, answer: str, call: str) -> Iterator[Event]:
+        """Yield the same as a stream, word by word, as a model writes it."""
+        yield Start(answer + self.id, self.model, self.usage, self.created)
+        for found in _WORD.finditer(self.text):
+            yield TextDelta(found[0])
+        if self.tool:
+            yield CallStart(0, call + self.id, self.tool)
+            yield ArgumentsDelta(0, self._json)
+            yield CallEnd(0)
+        yield Stop(self.stop)
+
+    @property
+    def _json(self) -> str:
+        return msgspec.json.encode(self.arguments).decode()
 
 
 class Members(NamedTuple):
@@ -271,14 +312,13 @@ class Format:
     # The answer.
     read_usage: Callable[[msgspec.Raw], Usage | None]  # of a member ``usage``; None without one that is known
     completion: Callable[[bytes], tuple[CompletionSummary, str]]  # of a whole answer or stream, and its words
-    answer: Callable[[Reply], bytes]
+    ids: tuple[str, str]  # how those of our own answers begin, and of the calls in them
     is_error: Callable[[bytes], bool]
     error: Callable[[Fault], bytes]  # the body of an error answer
 
     # The stream.
     end: Callable[[Sequence[bytes]], End]  # from its first block of events and its last few
     refusal: Callable[[bytes], int | None]  # the status a first block amounts to when it is an error
-    answer_events: Callable[[Reply], Iterator[bytes]]
     error_event: Callable[[Fault, Sequence[bytes]], bytes]  # ends a stream that began and ended with these
 
     keep_alive: bytes = b": keep-alive\n\n"  # what clients ignore in a silent stream
@@ -292,6 +332,22 @@ class Format:
     def usage(self, answer: bytes) -> Usage:
         """Read the usage of a whole answer. Raises ``UNREADABLE`` when it is not JSON."""
         return self.read_usage(_decode_answer(answer).usage) or Usage()
+
+    def answer(self, reply: Reply) -> bytes:
+        """Return an answer of our own, whole."""
+        return self._writers(reply).write_answer(reply.completion(*self.ids))
+
+    def answer_events(self, reply: Reply) -> Iterator[bytes]:
+        """Yield an answer of our own as events of a stream."""
+        writer = self._writers(reply).stream_writer(reply.model)
+        for event in reply.events(*self.ids):
+            yield from (each + b"\n\n" for each in sse.events(writer.write((event,))))
+
+    def _writers(self, reply: Reply) -> AnswerWriters:
+        asked = dict(reply.asked)
+        return self.codec.for_request(
+            Conversation(model=reply.model, stream_usage=reply.wants_usage, options=asked)
+        )
 
     @cached_property
     def asked_names(self) -> tuple[str, ...]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from msgspec.json import encode as _encode
 
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import Message, Prompt, Role, ToolCall, ToolResult, WireFormat
@@ -22,7 +21,6 @@ from pointsman.wire.format import (
     Item,
     Members,
     ModelCall,
-    Reply,
     objects,
 )
 from pointsman.wire.items import (
@@ -63,42 +61,6 @@ def read_completion(answer: bytes) -> tuple[CompletionSummary, str]:
             said.append(words(message.get("content")))
         why = string(choice.get("finish_reason")) or why
     return CompletionSummary(why, tuple(filter(None, tools))), "".join(said)
-
-
-def write_answer(reply: Reply) -> bytes:
-    """Return a whole answer."""
-    message: dict[str, Any] = {
-        "role": "assistant",
-        "content": reply.text or None,
-        "refusal": None,
-        "annotations": [],
-    }
-    if reply.tool:
-        message["tool_calls"] = [call(reply)]
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish(reply)}
-    return _encode(
-        {
-            **head(reply, "chat.completion"),
-            "choices": [choice],
-            "usage": write_usage(reply.usage),
-        }
-    )
-
-
-def head(reply: Reply, kind: str) -> dict[str, Any]:
-    """The members with which an answer or a chunk begins."""
-    return {"id": f"chatcmpl-{reply.id}", "object": kind, "created": reply.created, "model": reply.model}
-
-
-def call(reply: Reply) -> dict[str, Any]:
-    """The tool call of an answer."""
-    function = {"name": reply.tool, "arguments": _encode(reply.arguments).decode()}
-    return {"id": f"call_{reply.id}", "type": "function", "function": function}
-
-
-def finish(reply: Reply) -> str:
-    """Why an answer ends."""
-    return "tool_calls" if reply.tool else "stop"
 
 
 def write_usage(usage: Usage) -> dict[str, Any]:
@@ -154,7 +116,7 @@ def _read_reply(body: bytes) -> str:
 MODEL_CALL: Final = ModelCall((), _write_question, _write_plain_question, _read_reply)
 
 
-# A streamed answer of chat completions: how it ended, and one of our own.
+# A streamed answer of chat completions: how it ended.
 class _EndedChoice(msgspec.Struct, gc=False):
     finish_reason: str | None = None
 
@@ -191,29 +153,6 @@ def end(blocks: Sequence[bytes]) -> End:
 def error_event(fault: Fault, blocks: Sequence[bytes]) -> bytes:  # noqa: ARG001 - not numbered
     """Return the event that ends a failed stream."""
     return sse.event(openai.write_error(fault))
-
-
-def answer_events(reply: Reply) -> Iterator[bytes]:
-    """Return an answer as a stream of events."""
-
-    def chunk(delta: dict[str, Any], why: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": why}
-        return sse.event(_encode({**head(reply, "chat.completion.chunk"), "choices": [choice]}))
-
-    yield chunk({"role": "assistant", "content": ""})
-    for piece in reply.pieces():
-        yield chunk({"content": piece})
-    if reply.tool:
-        yield chunk({"tool_calls": [{"index": 0, **call(reply)}]})
-    yield chunk({}, finish(reply))
-    if reply.wants_usage:
-        used = {
-            **head(reply, "chat.completion.chunk"),
-            "choices": [],
-            "usage": write_usage(reply.usage),
-        }
-        yield sse.event(_encode(used))
-    yield sse.event(b"[DONE]")
 
 
 #: Members that OpenAI documents, and those that compatible servers and routers add.
@@ -324,12 +263,11 @@ CHAT: Final = Format(
     place=place_in_messages,
     read_usage=read_usage,
     completion=read_completion,
-    answer=write_answer,
+    ids=("chatcmpl-", "call_"),
     is_error=openai.is_error,
     error=openai.write_error,
     end=end,
     refusal=openai.status_of,
-    answer_events=answer_events,
     error_event=error_event,
     model_call=MODEL_CALL,
 )

@@ -22,7 +22,6 @@ from pointsman.wire.format import (
     Member,
     Members,
     ModelCall,
-    Reply,
     TokenCount,
     WithUsage,
     objects,
@@ -89,58 +88,6 @@ def read_completion(answer: bytes) -> tuple[CompletionSummary, str]:
         words.append(string(delta.get("text")))
         why = string(event.get("stop_reason")) or string(delta.get("stop_reason")) or why
     return CompletionSummary(why, tuple(filter(None, tools))), "".join(words)
-
-
-def write_answer(reply: Reply) -> bytes:
-    """Return a whole answer."""
-    return _encode(write_message(reply, [write_block(reply)], write_stop(reply), reply.output_tokens))
-
-
-def write_block(reply: Reply) -> dict[str, Any]:
-    """The one block of an answer: a tool call or a text."""
-    if reply.tool:
-        return {
-            "type": "tool_use",
-            "id": f"toolu_{reply.id}",
-            "name": reply.tool,
-            "input": dict(reply.arguments),
-            "caller": {"type": "direct"},
-        }
-    return {"type": "text", "text": reply.text, "citations": []}
-
-
-def write_stop(reply: Reply) -> str:
-    """Why an answer ends."""
-    return "tool_use" if reply.tool else "end_turn"
-
-
-def write_message(
-    reply: Reply, content: list[dict[str, Any]], stop: str | None, output: int
-) -> dict[str, Any]:
-    """An answer with some of its blocks."""
-    usage = {
-        "input_tokens": reply.input_tokens,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
-        "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
-        "output_tokens": output,
-        "output_tokens_details": None,
-        "server_tool_use": None,
-        "service_tier": "standard",
-        "inference_geo": None,
-    }
-    return {
-        "id": f"msg_{reply.id}",
-        "type": "message",
-        "role": "assistant",
-        "model": reply.model,
-        "content": content,
-        "stop_reason": stop,
-        "stop_sequence": None,
-        "stop_details": None,
-        "container": None,
-        "usage": usage,
-    }
 
 
 # Errors of the Messages format, whole and inside a stream.
@@ -243,7 +190,7 @@ MODEL_CALL: Final = ModelCall(
 )
 
 
-# A streamed answer of the Messages format: how it ended, and one of our own.
+# A streamed answer of the Messages format: how it ended.
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -269,29 +216,6 @@ def end(blocks: Sequence[bytes]) -> End:
         elif event.type == "error":
             ending = Ending.REFUSED
     return End(ending, read_usage(final, read_usage(start)) or Usage())
-
-
-def answer_events(reply: Reply) -> Iterator[bytes]:
-    """Return an answer as a stream of events."""
-
-    def event(kind: str, **fields: Any) -> bytes:
-        return sse.event(_encode({"type": kind, **fields}), kind)
-
-    block = write_block(reply)
-    yield event("message_start", message=write_message(reply, [], None, 1))
-    empty: dict[str, Any] = {"input": {}} if reply.tool else {"text": ""}
-    yield event("content_block_start", index=0, content_block={**block, **empty})
-    if reply.tool:
-        partial = _encode(reply.arguments).decode()
-        yield event(
-            "content_block_delta", index=0, delta={"type": "input_json_delta", "partial_json": partial}
-        )
-    for piece in reply.pieces():
-        yield event("content_block_delta", index=0, delta={"type": "text_delta", "text": piece})
-    yield event("content_block_stop", index=0)
-    stop = {"stop_reason": write_stop(reply), "stop_sequence": None}
-    yield event("message_delta", delta=stop, usage={"output_tokens": reply.output_tokens})
-    yield event("message_stop")
 
 
 def _events(blocks: Sequence[bytes]) -> Iterator[_Event]:
@@ -375,12 +299,11 @@ MESSAGES: Final = Format(
     place=partial(place_in_messages, as_blocks=True),
     read_usage=read_usage,
     completion=read_completion,
-    answer=write_answer,
+    ids=("msg_", "toolu_"),
     is_error=is_error,
     error=write_error,
     end=end,
     refusal=status_of,
-    answer_events=answer_events,
     keep_alive=b'event: ping\ndata: {"type": "ping"}\n\n',
     error_event=error_event,
     model_call=MODEL_CALL,

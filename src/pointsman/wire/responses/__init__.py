@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +20,6 @@ from pointsman.wire.format import (
     Ending,
     Fault,
     Format,
-    Reply,
     WithUsage,
     objects,
 )
@@ -71,55 +69,9 @@ def read_completion(answer: bytes) -> tuple[CompletionSummary, str]:
     return CompletionSummary(string(why), tuple(filter(None, tools))), "".join(said)
 
 
-def write_answer(reply: Reply) -> bytes:
-    """Return a whole answer."""
-    return _encode(write_response(reply, "completed", [write_item(reply)]))
-
-
 def write_part(text: str) -> dict[str, Any]:
     """One part of a message with a text."""
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-
-
-def write_item(reply: Reply) -> dict[str, Any]:
-    """The one item of an answer: a tool call or a message."""
-    if reply.tool:
-        return {
-            "type": "function_call",
-            "id": f"fc_{reply.id}",
-            "call_id": f"call_{reply.id}",
-            "name": reply.tool,
-            "arguments": _encode(reply.arguments).decode(),
-            "status": "completed",
-        }
-    return {
-        "type": "message",
-        "id": f"msg_{reply.id}",
-        "role": "assistant",
-        "status": "completed",
-        "content": [write_part(reply.text)],
-    }
-
-
-def write_response(reply: Reply, status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
-    """A response with some of its items."""
-    usage = {
-        "input_tokens": reply.input_tokens,
-        "input_tokens_details": {"cached_tokens": 0},
-        "output_tokens": reply.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": reply.input_tokens + reply.output_tokens,
-    }
-    done = status == "completed"
-    return snapshot(
-        id=f"resp_{reply.id}",
-        model=reply.model,
-        created=reply.created,
-        status=status,
-        output=output,
-        usage=usage if done else None,
-        asked=reply.asked,
-    )
 
 
 def snapshot(
@@ -153,7 +105,7 @@ def snapshot(
     }
 
 
-# A streamed answer of the Responses format: how it ended, and one of our own.
+# A streamed answer of the Responses format: how it ended.
 
 #: The events after which a response changes no more.
 _FINAL: Final = frozenset({"response.completed", "response.incomplete"})
@@ -194,35 +146,6 @@ def error_event(fault: Fault, blocks: Sequence[bytes]) -> bytes:
     return sse.event(_encode(event), "error")
 
 
-def answer_events(reply: Reply) -> Iterator[bytes]:
-    """Return an answer as a stream of events."""
-    numbers = itertools.count()
-
-    def event(kind: str, **fields: Any) -> bytes:
-        return sse.event(_encode({"type": kind, "sequence_number": next(numbers), **fields}), kind)
-
-    item = write_item(reply)
-    yield event("response.created", response=write_response(reply, "in_progress", []))
-    yield event("response.in_progress", response=write_response(reply, "in_progress", []))
-    empty: dict[str, Any] = {"arguments": ""} if reply.tool else {"content": []}
-    opened = {**item, "status": "in_progress", **empty}
-    yield event("response.output_item.added", output_index=0, item=opened)
-    place: dict[str, Any] = {"item_id": item["id"], "output_index": 0}
-    if reply.tool:
-        arguments = item["arguments"]
-        yield event("response.function_call_arguments.delta", **place, delta=arguments)
-        yield event("response.function_call_arguments.done", **place, arguments=arguments)
-    else:
-        place["content_index"] = 0
-        yield event("response.content_part.added", **place, part=write_part(""))
-        for piece in reply.pieces():
-            yield event("response.output_text.delta", **place, delta=piece, logprobs=[])
-        yield event("response.output_text.done", **place, text=reply.text, logprobs=[])
-        yield event("response.content_part.done", **place, part=write_part(reply.text))
-    yield event("response.output_item.done", output_index=0, item=item)
-    yield event("response.completed", response=write_response(reply, "completed", [item]))
-
-
 RESPONSES: Final = Format(
     format=WireFormat.RESPONSES,
     folder=__name__,
@@ -240,12 +163,11 @@ RESPONSES: Final = Format(
     place=request.place,
     read_usage=read_usage,
     completion=read_completion,
-    answer=write_answer,
+    ids=("resp_", "call_"),
     is_error=openai.is_error,
     error=openai.write_error,
     end=end,
     refusal=openai.status_of,
-    answer_events=answer_events,
     error_event=error_event,
     own_reasoning="._translation_answer",
 )
