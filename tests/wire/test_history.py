@@ -7,7 +7,7 @@ import pytest
 
 from pointsman.vocabulary import Message, Role, WireFormat
 from pointsman.wire.request import JsonHistory
-from pointsman.wire.responses._request import PASSED
+from pointsman.wire.responses import PASSED
 
 CHAT, RESPONSES, MESSAGES = WireFormat
 THREE = [

@@ -22,7 +22,7 @@ from pointsman.wire import FORMATS
 from pointsman.wire.body import Body
 from pointsman.wire.format import ABSENT, Items, Member
 from pointsman.wire.items import read_item
-from pointsman.wire.responses._request import additional_tools
+from pointsman.wire.responses import additional_tools
 from pointsman.wire.responses.stored_conversation import StoredConversation
 from pointsman.wire.tools import tool_names
 

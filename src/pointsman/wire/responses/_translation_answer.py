@@ -25,10 +25,32 @@ from pointsman.wire.conversation import (
     Usage,
 )
 from pointsman.wire.reasoning import Cleaned, Origin, OwnReasoning, Thought, head, removals, spans
-from pointsman.wire.responses import read_usage, snapshot, write_part
+from pointsman.wire.responses import read_usage
 from pointsman.wire.responses._translation_items import action_of, call_type, id_prefix, read_item
 from pointsman.wire.tools import APPLY_PATCH
 
+#: What a response repeats of its request, and what stands there when the request did not say.
+_UNASKED: Final[dict[str, Any]] = {
+    "background": False,
+    "frequency_penalty": 0,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "presence_penalty": 0,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "reasoning": {"effort": None, "summary": None},
+    "safety_identifier": None,
+    "service_tier": "default",
+    "store": True,
+    "temperature": 1,
+    "text": {"format": {"type": "text"}},
+    "top_logprobs": 0,
+    "top_p": 1,
+    "truncation": "disabled",
+}
 #: What is repeated of no request.
 NOTHING_ASKED: Final[Mapping[str, Any]] = {}
 
@@ -126,6 +148,42 @@ def stop_of(response: Response) -> StopReason:
         reason = response.incomplete_details.reason if response.incomplete_details else None
         return _STOPS.get(reason or "", StopReason.LENGTH)
     return StopReason.TOOLS if calls else StopReason.END
+
+
+def write_part(text: str) -> dict[str, Any]:
+    """One part of a message with a text."""
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def snapshot(
+    *,
+    id: str,  # noqa: A002 - the member's name
+    model: str,
+    created: int,
+    status: str,
+    output: Sequence[Any],
+    usage: Mapping[str, Any] | None,
+    asked: Mapping[str, Any],
+    incomplete: str | None = None,
+    error: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A response object; ``incomplete`` is why it is, ``asked`` are members of the request to repeat."""
+    return {
+        "id": id,
+        "object": "response",
+        "created_at": created,
+        "completed_at": created if status == "completed" else None,
+        "status": status,
+        "error": error,
+        "incomplete_details": {"reason": incomplete} if incomplete else None,
+        "model": model,
+        "output": output,
+        "usage": usage,
+        "tool_choice": "auto",
+        "tools": [],
+        **_UNASKED,
+        **{name: value for name, value in asked.items() if name in _UNASKED},
+    }
 
 
 def write_usage(usage: Usage | None) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import Role
 from pointsman.wire.constructs import unknown_members
 from pointsman.wire.conversation import Conversation, Message, Shape, Text, Tool, ToolChoice
-from pointsman.wire.responses._request import (
+from pointsman.wire.responses import (
     NO_SETTINGS,
     Settings,
     begins_with_settings,

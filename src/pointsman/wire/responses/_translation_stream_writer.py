@@ -25,7 +25,6 @@ from pointsman.wire.conversation import (
     UsageReport,
 )
 from pointsman.wire.format import Fault
-from pointsman.wire.responses import snapshot, write_part
 from pointsman.wire.responses._translation_answer import (
     NOTHING_ASKED,
     bare_id,
@@ -33,8 +32,10 @@ from pointsman.wire.responses._translation_answer import (
     message_item,
     reasoning_item,
     refusal_part,
+    snapshot,
     status_of,
     summary_part,
+    write_part,
     write_usage,
 )
 

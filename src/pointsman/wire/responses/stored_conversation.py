@@ -18,7 +18,7 @@ from pointsman.vocabulary import AgentRequest, Message, Role
 from pointsman.wire import sse
 from pointsman.wire.body import Body, Edit
 from pointsman.wire.format import Member
-from pointsman.wire.responses._request import PASSED, read_item, said
+from pointsman.wire.responses import PASSED, read_item, said
 
 __all__ = [
     "StoredConversation",
@@ -65,29 +65,24 @@ def with_items(body: bytes, find: Find) -> bytes:
     if _REFERENCE not in body:
         return body
     named: set[str] = set()
+    return _replaced(body, lambda raw: _found(raw, find, named))
+
+
+def with_summaries(body: bytes) -> bytes:
+    """Return a body with a message in place of each compaction of the gateway's; the body itself without."""
+    return _replaced(body, _summary)
+
+
+def _replaced(body: bytes, other: Callable[[msgspec.Raw], bytes | None]) -> bytes:
+    """Return a body with other items in ``input``: None keeps an item, an empty one leaves it out."""
     try:
         members = decode_members(body)
-        given = decode_items(members["input"])
-        found = [(raw, _found(raw, find, named)) for raw in given]
+        found = [(raw, other(raw)) for raw in decode_items(members["input"])]
     except (KeyError, *UNREADABLE):
         return body
     if all(item is None for _, item in found):
         return body
     items = [bytes(raw) if item is None else item for raw, item in found if item != b""]
-    members["input"] = msgspec.Raw(b"[" + b",".join(items) + b"]")
-    return msgspec.json.encode(members)
-
-
-def with_summaries(body: bytes) -> bytes:
-    """Return a body with a message in place of each compaction of the gateway's; the body itself without."""
-    try:
-        members = decode_members(body)
-        given = decode_items(members["input"])
-        items = [_summary(raw) or bytes(raw) for raw in given]
-    except (KeyError, *UNREADABLE):
-        return body
-    if items == [bytes(raw) for raw in given]:
-        return body
     members["input"] = msgspec.Raw(b"[" + b",".join(items) + b"]")
     return msgspec.json.encode(members)
 

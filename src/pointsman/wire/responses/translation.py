@@ -32,8 +32,7 @@ from pointsman.wire.conversation import (
     UsageReport,
 )
 from pointsman.wire.format import AnswerWriters, Codec
-from pointsman.wire.responses import read_usage, snapshot
-from pointsman.wire.responses._request import compaction_item
+from pointsman.wire.responses import compaction_item, read_usage
 from pointsman.wire.responses._translation_answer import (
     NOTHING_ASKED,
     Error,
@@ -42,6 +41,7 @@ from pointsman.wire.responses._translation_answer import (
     parts_of,
     read_answer,
     repeated,
+    snapshot,
     stop_of,
     write_answer,
     write_usage,
