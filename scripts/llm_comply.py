@@ -17,10 +17,11 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from real_agents.gateway import announced
 
 FORMATS = {"chat": "openai-chat", "responses": "open-responses", "messages": "anthropic"}
 MODEL = "demo-small"
@@ -44,18 +45,15 @@ path = "{folder}/front.sqlite"
 """
 
 
-@contextmanager
-def serving(folder: Path, *options: str) -> Iterator[str]:
+def serving(folder: str, *options: str) -> AbstractContextManager[list[str]]:
     """``pointsman serve`` on a free port, with a state of its own."""
-    command = [sys.executable, "-m", "pointsman", "serve", "--port", "0", *options]
-    environment = os.environ | {"XDG_STATE_HOME": str(folder), "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        try:
-            assert process.stdout is not None
-            line = next(line for line in process.stdout if line.startswith("Pointsman listens on "))
-            yield line.split()[3].rstrip(".")
-        finally:
-            process.terminate()
+    environment = os.environ | {"XDG_STATE_HOME": folder, "PYTHONUNBUFFERED": "1"}
+    return announced("Pointsman listens on ", *options, env=environment)
+
+
+def url_of(said: list[str]) -> str:
+    """The address that a gateway has printed."""
+    return said[-1].split()[3].rstrip(".")
 
 
 def results_of(tool: str, url: str, kind: str) -> Results:
@@ -84,16 +82,17 @@ def main() -> int:
     worse = 0
     print("caller     upstream   through the gateway")
     options = ("--demo", "--no-traffic")
-    with tempfile.TemporaryDirectory() as temporary, serving(Path(temporary), *options) as upstream:
+    with tempfile.TemporaryDirectory() as temporary, serving(temporary, *options) as printed:
+        upstream = url_of(printed)
         direct = {caller: results_of(tool, upstream, kind) for caller, kind in FORMATS.items()}
         for spoken in FORMATS:
             file = Path(temporary) / f"{spoken}.toml"
             file.write_text(
                 FRONT.format(upstream=upstream, folder=temporary, spoken=spoken), encoding="utf-8"
             )
-            with serving(Path(temporary), "--config", str(file)) as front:
+            with serving(temporary, "--config", str(file)) as said:
                 for caller, kind in FORMATS.items():
-                    worse += compare(caller, spoken, direct[caller], results_of(tool, front, kind))
+                    worse += compare(caller, spoken, direct[caller], results_of(tool, url_of(said), kind))
     return int(worse > 0)
 
 

@@ -15,10 +15,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+
+from real_agents.gateway import announced
 
 from pointsman.upstreams.connections import LABEL
 from pointsman.vocabulary import WireFormat
@@ -48,25 +48,6 @@ reasoning = "one"
 [ledger]
 path = "ledger.sqlite"
 """
-
-
-@contextmanager
-def serving(folder: Path) -> Iterator[dict[str, str]]:
-    """Run ``pointsman serve`` in a folder, and give its lines by client."""
-    command = [sys.executable, "-m", "pointsman", "serve", "--port", "0"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
-        if process.stdout is None:
-            raise SystemExit("the gateway has no output")
-        said = []
-        for line in process.stdout:
-            said.append(line.rstrip("\n"))
-            if line.startswith("Ledger: "):
-                break
-        try:
-            yield {line[2:20].strip(): line[20:] for line in said if line.startswith("  ")}
-        finally:
-            process.terminate()
-            process.communicate(timeout=30)
 
 
 def once(client: str, line: str) -> str:
@@ -109,16 +90,17 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
             (folder / "pointsman.toml").write_text(_CONFIGURATION.format(spoken=spoken), encoding="utf-8")
-            with serving(folder) as lines:
+            with announced("Ledger: ", cwd=folder) as said:
+                lines = {line[2:20].strip(): line[20:] for line in said if line.startswith("  ")}
                 for client, (stands, _) in _ONCE.items():
                     if not (binaries / stands.split()[0]).exists():
                         print(f"{client:<12} {spoken:<10} not installed")
                         continue
                     home = folder / client.replace(" ", "-")
                     home.mkdir()
-                    said = answer(once(client, lines[client]), binaries, home)
-                    failed += LABEL not in said
-                    shown = "answers" if LABEL in said else repr(said[-600:])
+                    answered = answer(once(client, lines[client]), binaries, home)
+                    failed += LABEL not in answered
+                    shown = "answers" if LABEL in answered else repr(answered[-600:])
                     print(f"{client:<12} {spoken:<10} {shown}")
     return failed
 

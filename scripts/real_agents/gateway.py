@@ -9,8 +9,9 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-__all__ = ["free_port", "running"]
+__all__ = ["announced", "free_port", "running"]
 
 
 def free_port() -> int:
@@ -40,3 +41,19 @@ def running(file: Path, port: int, environment: Mapping[str, str] | None = None)
     finally:
         process.terminate()
         process.wait(30)
+
+
+@contextmanager
+def announced(last: str, *options: str, **settings: Any) -> Iterator[list[str]]:
+    """Serve on a free port until the block ends; give its lines up to one that begins so."""
+    command = [sys.executable, "-m", "pointsman", "serve", "--port", "0", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **settings) as process:
+        assert process.stdout is not None
+        said: list[str] = []
+        try:
+            while not (said and said[-1].startswith(last)):
+                said.append(next(process.stdout).rstrip("\n"))
+            yield said
+        finally:
+            process.terminate()
+            process.communicate(timeout=30)
