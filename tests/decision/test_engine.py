@@ -1,6 +1,7 @@
 """The four answers put together, and what happens when one of them fails."""
 
 from collections.abc import Callable
+from functools import cache
 from operator import attrgetter
 
 import msgspec
@@ -169,6 +170,14 @@ def test_a_policys_version_is_of_its_content() -> None:
     assert engine().version != engine(Verification(model="small")).version
 
 
+@cache
+def patterns() -> tuple[SignalTable, ReMatcher]:
+    """Those of profile ``seed`` and the built-in domains: compiling them by ``re`` takes seconds."""
+    domains = DomainPolicy(domains=default_domains())
+    table = SignalTable(Policy(profile=builtin_profile("seed"), domains=domains).signals())
+    return table, ReMatcher(table)
+
+
 def guided(monkeypatch: pytest.MonkeyPatch, part: str, method: str) -> Engine:
     """An engine with every part on, of which one breaks."""
     policy = Policy(
@@ -178,8 +187,7 @@ def guided(monkeypatch: pytest.MonkeyPatch, part: str, method: str) -> Engine:
         domains=DomainPolicy(domains=default_domains(), mode=Mode.ON),
         guidance=GuidancePolicy(mode=Mode.ON),
     )
-    table = SignalTable(policy.signals())
-    built = Engine(policy, Scanner(table, ReMatcher(table)))
+    built = Engine(policy, Scanner(*patterns()))
 
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("broken for the test")
@@ -230,14 +238,13 @@ def test_enrichment_comes_when_the_signature_changes_and_again_when_the_history_
         tier_models=LADDER,
         domains=DomainPolicy(domains=default_domains(), mode=Mode.ON),
     )
-    table = SignalTable(policy.signals())
     asked = {"role": "user", "content": "investigate Acme Corporation"}
     worked = [asked, {"role": "assistant", "content": "looking"}, {"role": "tool", "content": "found"}]
     again = [*worked, {"role": "user", "content": "investigate its owners"}]
     other = [*again, {"role": "user", "content": "now let's fix this bug in the login function"}]
     back = [*other, {"role": "user", "content": "now let's investigate Acme Corporation's owners"}]
     compacted = [{"role": "user", "content": "a summary: investigate Acme Corporation"}]
-    on = Engine(policy, Scanner(table, ReMatcher(table)))
+    on = Engine(policy, Scanner(*patterns()))
     sent = [[asked], [asked], worked, again, again, other, back, compacted]
     assert enriching(on, sent) == [1, 1, 0, 0, 0, 1, 1, 1]
 
