@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,26 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["POINTSMAN_CACHE_DIR"] = str(config.cache.mkdir("patterns"))
         os.environ["XDG_CONFIG_HOME"] = str(config.cache.mkdir("no-configuration"))
         os.environ["XDG_STATE_HOME"] = str(config.cache.mkdir("no-state"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leave what collection makes out of garbage collection: a million objects that live to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_scanners() -> Iterator[None]:
+    """Compile the built-in profiles once per worker: thousands of tests make an engine of one."""
+    from support.scanners import shared
+
+    with shared():
+        yield
 
 
 @pytest.fixture(scope="session")
