@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args, get_origin
 
@@ -390,6 +391,7 @@ def given(of: Any) -> Any:
     return of
 
 
+@cache
 def keys(of: type[msgspec.Struct]) -> dict[str, structs.FieldInfo]:
     """The keys of a table: without its name and derived values."""
     return {

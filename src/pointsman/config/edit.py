@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -128,10 +128,8 @@ def plain(file: Config) -> dict[str, Any]:
     tables: dict[str, Any] = _without_nulls(built)
     for kind in ("upstreams", "models", "keys", "teams"):
         for name, entry in getattr(file, kind).items():
-            table = tables[kind][name]
-            tables[kind][name] = {
-                key: table[key] for key in keys(type(entry)) if key in table and table[key] != {}
-            }
+            table, of = tables[kind][name], cast("type[msgspec.Struct]", type(entry))
+            tables[kind][name] = {key: table[key] for key in keys(of) if key in table and table[key] != {}}
     known = keys(ProviderSpec)
     tables["guidance"]["providers"] = [
         {key: value for key, value in provider.items() if key in known}

@@ -7,8 +7,10 @@ profiles differ only in these values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from enum import StrEnum
+from functools import cache
 from pkgutil import get_data  # importlib.resources brings tempfile and half of os.path with it
 from string import Formatter
 from typing import Annotated, Final, TypeAlias
@@ -38,6 +40,8 @@ __all__ = [
 
 #: What the signal of a dimension or an override may name.
 _PLACEHOLDERS: Final = frozenset({"count", "keywords", "tokens"})
+#: Written without spaces: Thai, Kana, Han, and Hangul (its particles are written onto the word).
+_UNSPACED: Final = re.compile("[\u0e00-\u0e7f\u3040-\u9fff\uac00-\ud7a3]")
 
 _Finite: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]  # keeps sums finite
 _Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
@@ -271,16 +275,11 @@ def signal_of(profile: TierProfile, dimension: Dimension, word: str) -> Signal:
     if profile.matching is Matching.SUBSTRINGS:
         return Signal(profile.name, dimension.name, literal, Kind.SUBSTRING)
     kind = Kind.WORD
-    if literal.startswith("*") or _written_without_spaces(literal):
+    if literal.startswith("*") or _UNSPACED.search(literal):
         kind = Kind.SUBSTRING
     elif literal.endswith("*"):
         kind = Kind.PREFIX
     return Signal(profile.name, dimension.name, literal.strip("*"), kind)
-
-
-def _written_without_spaces(word: str) -> bool:
-    """True for Thai, Kana, Han, and Hangul (its particles are written onto the word)."""
-    return any("฀" <= c <= "๿" or "぀" <= c <= "鿿" or "가" <= c <= "힣" for c in word)
 
 
 def _check_keyword(word: str, dimension: str, matching: Matching) -> None:
@@ -319,8 +318,9 @@ _TABLES: Final[dict[str, tuple[type[msgspec.Struct], ...]]] = {
 _MOVED: Final = {("verification", "timeout_ms"): "timeout_ms in [tiers.verify] of pointsman.toml"}
 
 
+@cache
 def builtin_profile(name: str) -> TierProfile:
-    """A profile that ships with the package.
+    """A profile that ships with the package, read once.
 
     Raises:
         ConfigError: there is no profile of that name.
