@@ -144,21 +144,6 @@ class Facts:
         return self.limits.policy(self.failed_node).delay(self.count("control_retry_count"))
 
     @property
-    def retries_left(self) -> bool:
-        """The failed node may be tried again."""
-        return self.count("control_retry_count") < self.limits.retries(self.failed_node)
-
-    @property
-    def reclassifications_left(self) -> bool:
-        """Capabilities may be selected again."""
-        return self.count("control_reclassification_count") < self.limits.max_reclassifications
-
-    @property
-    def plans_left(self) -> bool:
-        """Another plan may be made."""
-        return self.count("control_plans_created_count") < self.limits.max_planning_attempts
-
-    @property
     def steps_left(self) -> bool:
         """Another node may run."""
         return self.count("control_steps_taken_count") < self.limits.max_steps

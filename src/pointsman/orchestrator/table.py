@@ -163,7 +163,11 @@ PHASES: Final[tuple[tuple[Phase, Condition], ...]] = (
 )
 
 _GOES_ON: Final = Guard("run may go on", "run may not go on", Facts.may_go_on)
-_PLANS_LEFT: Final = Guard("plans left", "no plans left", lambda run: run.plans_left)
+_PLANS_LEFT: Final = Guard(
+    "plans left",
+    "no plans left",
+    lambda run: run.count("control_plans_created_count") < run.limits.max_planning_attempts,
+)
 
 
 def _not_just_run(node: str) -> Guard:
@@ -179,7 +183,11 @@ def _not_just_run(node: str) -> Guard:
 GUARDS: Final[Mapping[Phase, tuple[Guard, ...]]] = MappingProxyType(
     {
         Phase.RETRIABLE: (
-            Guard("retries left", "no retries left", lambda run: run.retries_left),
+            Guard(
+                "retries left",
+                "no retries left",
+                lambda run: run.count("control_retry_count") < run.limits.retries(run.failed_node),
+            ),
             Guard(
                 "run may go on after the delay",
                 "run may not go on after the delay",
@@ -191,7 +199,7 @@ GUARDS: Final[Mapping[Phase, tuple[Guard, ...]]] = MappingProxyType(
             Guard(
                 "reclassifications left",
                 "no reclassifications left",
-                lambda run: run.reclassifications_left,
+                lambda run: run.count("control_reclassification_count") < run.limits.max_reclassifications,
             ),
             _GOES_ON,
         ),
