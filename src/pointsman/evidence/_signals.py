@@ -49,11 +49,12 @@ class SignalTable:
     def __init__(self, signals: Iterable[Signal]) -> None:
         self.signals: Final[tuple[Signal, ...]] = tuple(sorted(set(signals)))
         self.ids: Final = tuple(signal.id for signal in self.signals)
-        self._bits: Final = {signal: 1 << index for index, signal in enumerate(self.signals)}
+        #: Places, not bits: a bit takes 250 bytes, and there are thousands.
+        self._places: Final = {signal: place for place, signal in enumerate(self.signals)}
         masks: dict[tuple[str, str], int] = {}
-        for signal, bit in self._bits.items():
+        for signal, place in self._places.items():
             key = (signal.lexicon, signal.group)
-            masks[key] = masks.get(key, 0) | bit
+            masks[key] = masks.get(key, 0) | 1 << place
         self._masks: Final = masks
         #: Their ids. Remembered, because an agent sends the same words with every result of a tool.
         self.ids_of: Final = lru_cache(_KEPT_IDS)(self._ids_of)
@@ -63,7 +64,7 @@ class SignalTable:
 
     def bit(self, signal: Signal) -> int:
         """The one-bit mask of a signal. Raises ``KeyError`` for one that is not in the table."""
-        return self._bits[signal]
+        return 1 << self._places[signal]
 
     def mask(self, lexicon: str, group: str) -> int:
         """The mask of a whole group; 0 if the table does not contain it."""

@@ -44,9 +44,9 @@ CHARACTERS: Final = 4
 
 #: Turns and sessions remembered while their answers are awaited.
 REMEMBERED: Final = 4_096
-#: Of the turns, those that are remembered whole though they are answered, some kilobytes each: not fewer than
-#: one batch writes.
-WHOLE: Final = 1_000
+#: Of the turns, those that are remembered whole though they are answered, 6 to 12 kB each: an entry that
+#: comes later, as an outcome does, reads its turn from the ledger.
+WHOLE: Final = 128
 
 #: Reasons of a decision whose question was asked, and paid for, in vain.
 _ASKED_IN_VAIN: Final = frozenset({"tiers.abstained.llm-failed", "tiers.abstained.llm-invalid"})
