@@ -18,7 +18,6 @@ from pointsman.access import Hold
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import (
     CallerError,
-    LimitReached,
     Overloaded,
     StaleConnection,
     UpstreamError,
@@ -116,6 +115,11 @@ class RunningAttempt:
                 translated=self.changes,
             )
         )
+
+    def failed(self, failure: Failure, status: int = 0) -> Failure:
+        """Write the attempt down as one that failed, and return why."""
+        self.finish(status, failure.kind)
+        return failure
 
 
 class UpstreamResponse(msgspec.Struct, frozen=True):
@@ -277,35 +281,28 @@ def _count(request: DecidedRequest, failure: Failure, target: Target, began: flo
         upstream.trouble.failed(failure.fault.message, time.monotonic())
 
 
-def _not_sent(request: DecidedRequest, target: Target, error: CallerError) -> Failure:
-    """Return why nothing is sent, and count a limit of the caller's key."""
-    if isinstance(error, LimitReached):
-        request.count_limit(error.kind)
-    return not_sent(target, error)
-
-
 async def _try(
     request: DecidedRequest, target: Target, *, may_resend: bool = True
 ) -> UpstreamResponse | Failure:
-    client = target.upstream.client
     try:
         prepared = request.unchanged(target) or await request.prepare(target)
         hold = await request.reserve(target.model) if request.spending is not None else None
     except CallerError as error:  # a credential is missing, a limit reached, or it cannot be translated
-        return _not_sent(request, target, error)
+        request.count_limit(error)
+        return not_sent(target, error)
     attempt = RunningAttempt(request, target, prepared, hold)
     try:
         try:
-            exchange = await client.send(prepared.call)
+            exchange = await target.upstream.client.send(prepared.call)
         except StaleConnection:  # sent again at once, and told: the upstream may have read it all the same
             if not may_resend:
                 raise
             attempt.hold = None  # what was reserved is for the second sending
             attempt.finish(0, "stale")
             attempt = RunningAttempt(request, target, prepared, hold)
-            exchange = await client.send(prepared.call)
+            exchange = await target.upstream.client.send(prepared.call)
     except UpstreamError as error:
-        return connection_failure(attempt, error)
+        return attempt.failed(connection_failure(target.upstream, error))
     except asyncio.CancelledError:
         attempt.finish(0, "disconnect")
         raise
@@ -313,7 +310,7 @@ async def _try(
         attempt.got_first_byte()
         result = await _read(attempt, exchange)
     except UpstreamError as error:
-        result = connection_failure(attempt, error, exchange.status)
+        result = attempt.failed(connection_failure(target.upstream, error), exchange.status)
     except Overloaded:
         attempt.finish(exchange.status, "busy")
         exchange.close()
@@ -328,9 +325,11 @@ async def _try(
 
 
 async def _read(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse | Failure:
-    status = exchange.status
+    status, upstream = exchange.status, attempt.target.upstream
     if not 200 <= status < 300:
-        return status_failure(attempt, exchange, await error_body(exchange))
+        return attempt.failed(
+            status_failure(upstream, exchange, attempt.wire, await error_body(exchange)), status
+        )
     if is_stream(exchange):
         return await _first_event(attempt, exchange)
     body = await _whole(attempt, exchange)
@@ -339,10 +338,12 @@ async def _read(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse
         usage = attempt.known = attempt.wire.usage(body)
         if attempt.translated is not None:
             if attempt.wire.is_error(body):  # some say so with status 200
-                return status_failure(attempt, exchange, body, 502)
+                return attempt.failed(status_failure(upstream, exchange, attempt.wire, body, 502), status)
             body, turn = await _translated(attempt.translated, body)
     except UNREADABLE:
-        return unreadable_answer(attempt, status)
+        return attempt.failed(
+            unreadable_answer(upstream, attempt.wire if attempt.translated else None), status
+        )
     return UpstreamResponse(attempt, exchange, is_stream=False, first=body, usage=usage, turn=turn)
 
 

@@ -7,7 +7,7 @@ import math
 import random
 import time
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -29,14 +29,13 @@ from pointsman.stores.ledger.port import NOT_ASKED
 from pointsman.upstreams.port import Exchange, Headers
 from pointsman.wire import Fault, Format
 from pointsman.wire.sse import masked
-from pointsman.wire.translate import Translated
 
 __all__ = [
     "Failure",
-    "Tried",
     "backoff",
     "connection_failure",
     "error_body",
+    "error_message",
     "failure_kind",
     "is_credentials_error",
     "is_retryable",
@@ -125,29 +124,6 @@ _OPERATORS: Final = frozenset({"upstream_refused_key", _REDIRECT})
 _WORDS: Final = 200
 
 
-class Tried(Protocol):
-    """An attempt that has failed."""
-
-    @property
-    def target(self) -> Target:
-        """The model that was asked."""
-        ...
-
-    @property
-    def wire(self) -> Format:
-        """The format in which it was asked."""
-        ...
-
-    @property
-    def translated(self) -> Translated | None:
-        """The translation; None if the caller's format was sent."""
-        ...
-
-    def finish(self, status: int, error: str = "") -> None:
-        """Write it down."""
-        ...
-
-
 class Failure(msgspec.Struct, frozen=True):
     """One try failed, or could not be made."""
 
@@ -189,12 +165,20 @@ def together(failures: Sequence[Failure]) -> Failure:
     return msgspec.structs.replace(chosen, fault=fault, status=0, body=b"", why=why)
 
 
-class _Error(msgspec.Struct):
+class _Error(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class _Body(msgspec.Struct):
-    error: _Error
+class _Body(msgspec.Struct, gc=False):
+    error: _Error = _Error()
+
+
+_decode_body: Final = msgspec.json.Decoder(_Body).decode
+
+
+def error_message(body: bytes) -> str:
+    """Return the message of an error, in any of the formats; empty if it has none. Raises ``UNREADABLE``."""
+    return _decode_body(body).error.message
 
 
 def _in_full(failure: Failure) -> str:
@@ -203,7 +187,7 @@ def _in_full(failure: Failure) -> str:
     if failure.is_operators or not body or failure.upstream is None:
         return said
     try:
-        words = msgspec.json.decode(masked(body, failure.upstream.secrets), type=_Body).error.message
+        words = error_message(masked(body, failure.upstream.secrets))
     except UNREADABLE:
         return said
     return f"{said}: {words[:_WORDS]}" if words else said
@@ -217,28 +201,25 @@ def failure_kind(error: UpstreamError) -> str:
     return "cut"
 
 
-def connection_failure(attempt: Tried, error: UpstreamError, status: int = 0) -> Failure:
+def connection_failure(upstream: Upstream, error: UpstreamError) -> Failure:
     """The upstream was not reached, or did not answer to the end."""
     kind = failure_kind(error)
-    attempt.finish(status, kind)
-    upstream = attempt.target.upstream
     fault = Fault(error.status, f'{error.message} (upstream "{upstream.spec.name}")', f"upstream_{kind}")
     return Failure(fault, kind, upstream, retry=kind not in _NOT_RETRIED)
 
 
-def unreadable_answer(attempt: Tried, status: int) -> Failure:
-    """The upstream answered with something else than its format."""
-    attempt.finish(status, "malformed")
-    upstream = attempt.target.upstream
-    what = f"an answer of the format {attempt.wire.format}" if attempt.translated else "JSON"
+def unreadable_answer(upstream: Upstream, wire: Format | None) -> Failure:
+    """The upstream answered with something else than a format that is translated; without one, than JSON."""
+    what = f"an answer of the format {wire.format}" if wire else "JSON"
     message = f'the upstream\'s answer is not {what} (upstream "{upstream.spec.name}")'
     return Failure(Fault(502, message, "upstream_malformed"), "malformed", upstream)
 
 
-def status_failure(attempt: Tried, exchange: Exchange, body: bytes, status: int | None = None) -> Failure:
-    """The upstream answered with an error."""
-    upstream, status = attempt.target.upstream, status or exchange.status
-    attempt.finish(exchange.status, "status")
+def status_failure(
+    upstream: Upstream, exchange: Exchange, wire: Format, body: bytes, status: int = 0
+) -> Failure:
+    """The upstream answered with an error; ``status``: another than its answer has."""
+    status = status or exchange.status
     name = upstream.spec.name
     credentials = refuses_our_key(upstream, status)
     retryable = is_retryable(status)
@@ -255,7 +236,7 @@ def status_failure(attempt: Tried, exchange: Exchange, body: bytes, status: int 
         status,
         exchange.headers,
         body,
-        attempt.wire,
+        wire,
         retry=retryable and dict(exchange.headers).get(b"x-should-retry") != b"false",
         fall_back=retryable or credentials or status < 400,
         wait=retry_after(exchange.headers),

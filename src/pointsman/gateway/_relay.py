@@ -10,12 +10,11 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-import msgspec
 from msgspec.structs import replace
 
 from pointsman.errors import Overloaded, UpstreamBusy, UpstreamError, UpstreamTimeout
 from pointsman.gateway._attempts import RunningAttempt, UpstreamResponse, event_sent, hold_event
-from pointsman.gateway._failures import Failure, failure_kind
+from pointsman.gateway._failures import Failure, error_message, failure_kind
 from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway._response_headers import Headers, answer_lines, downstream_headers, own_headers
 from pointsman.gateway._streaming import (
@@ -48,17 +47,6 @@ _JSON: Final = (b"content-type", b"application/json")
 #: Bytes given to the server at once: what it holds for a caller before it lets the sender wait.
 _PIECE: Final = 64 << 10
 _CHANGES: Final = 1_000  # characters of what was changed in a translated request
-
-
-class _Message(msgspec.Struct, frozen=True, gc=False):
-    message: str = ""
-
-
-class _Error(msgspec.Struct, gc=False):
-    error: _Message = _Message()
-
-
-_decode_error: Final = msgspec.json.Decoder(_Error).decode
 
 
 def relay(
@@ -432,7 +420,7 @@ async def _fail_begun(request: DecidedRequest, failure: Failure, send: Send) -> 
     """Tell a failure in a stream that has begun: as the event in which the format reports errors."""
     fault, upstream = failure.fault, failure.upstream
     if upstream and failure.status == fault.status and not failure.is_operators:
-        told = _decode_error(_upstream_error(request.wire, failure, upstream.secrets) or b"{}").error.message
+        told = error_message(_upstream_error(request.wire, failure, upstream.secrets) or b"{}")
         fault = replace(fault, message=told) if told else fault
     why = failure.why or fault.message
     log.warning(

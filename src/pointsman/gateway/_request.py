@@ -13,7 +13,7 @@ import msgspec
 from pointsman.access import Hold, Spending
 from pointsman.decision.decision import Decision
 from pointsman.decoding import UNREADABLE
-from pointsman.errors import PreviousResponseNotFound, Unauthorized
+from pointsman.errors import CallerError, LimitReached, PreviousResponseNotFound, Unauthorized
 from pointsman.gateway._conversation_memory import ConversationMemory, Watch
 from pointsman.gateway._failures import Failure
 from pointsman.gateway._inbound import BodyReservation, InboundRequest, caller_credentials
@@ -277,20 +277,22 @@ class DecidedRequest:
             return None
         return cleaned if cleaned.changed else None
 
-    async def reserve(self, model: ModelSpec) -> Hold | None:
+    async def reserve(self, model: ModelSpec, *, beside: bool = False) -> Hold | None:
         """Reserve the possible usage of a model's answer in the caller's limits; None if it has none.
+
+        Args:
+            model: To be asked.
+            beside: As a shadow model, which counts no request.
 
         Raises:
             LimitReached: a limit has no room.
             StoreUnavailable: the limits cannot be read, and requests are then refused.
         """
-        return None if self.spending is None else await self._reserve(self.spending, model)
-
-    async def reserve_beside(self, model: ModelSpec) -> Hold | None:
-        """Reserve for the same request to a shadow model, which counts no request; raises as ``reserve``."""
-        return None if self.spending is None else await self._reserve(self.spending.beside(), model)
-
-    async def _reserve(self, spending: Spending, model: ModelSpec) -> Hold:
+        spending = self.spending
+        if spending is None:
+            return None
+        if beside:
+            spending = spending.beside()
         asked = max(whole_number(self.body.member(name)) or 0 for name in self.wire.output_limits)
         given = self.decision.parameters.get(model.name)
         limits = [asked, given.max_tokens if given else None, model.max_output_tokens]
@@ -313,9 +315,10 @@ class DecidedRequest:
         if cost:
             self._site.metrics.count("spent", self.turn.caller, self.turn.team, by=cost)
 
-    def count_limit(self, kind: str) -> None:
-        """Count a refusal by a limit of the caller."""
-        self._site.metrics.count("limited", self.turn.caller, self.turn.team, kind)
+    def count_limit(self, error: CallerError) -> None:
+        """Count a refusal, if it is by a limit of the caller."""
+        if isinstance(error, LimitReached):
+            self._site.metrics.count("limited", self.turn.caller, self.turn.team, error.kind)
 
     @property
     def reservation(self) -> BodyReservation | None:

@@ -194,7 +194,7 @@ class ShadowModel:
     async def _try(self, sample: _CapturedResponse, now: float) -> None:
         request, attempt, at = sample.request, _ShadowAttempt(now), time.time()
         try:
-            hold = await request.reserve_beside(self._target.model)
+            hold = await request.reserve(self._target.model, beside=True)
         except (LimitReached, StoreUnavailable):
             self._count(request, "skipped: budget")
             return
