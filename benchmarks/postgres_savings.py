@@ -39,7 +39,8 @@ MODELS = {
 #: Every value of a row, from `n`, its number, and three pseudo-random numbers below 100.
 VALUES = {
     "id": "lpad(to_hex(n), 12, '0')", "at": "at", "session": "'session-' || n / 400 || '-' || a % 20",
-    "caller": "''", "role": "''", "tier": "tier", "model": "model", "result": "2", "status": "200",
+    "caller": "''", "role": "''", "project": "''", "project_name": "''", "client": "''",
+    "tier": "tier", "model": "model", "result": "2", "status": "200",
     "attempts": "1", "domains": "'{}'::text[]", "signals": "'{a/b/c,a/b/d}'::text[]", "stuck": "a = 7",
     "downgraded": "b < 3", "abstained": "a = 9", "label": "''", "score": "NULL::float8", "labelled": "false",
     "input": "200 + a * 500", "cached": "a * 300", "output": "10 + b * 20",

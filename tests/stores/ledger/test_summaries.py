@@ -321,6 +321,25 @@ def test_what_comes_late_for_removed_rows_changes_no_sum(tmp_path: Path) -> None
         assert sums(path) == before
 
 
+def test_the_hour_up_to_which_an_earlier_version_removed_rows_keeps_its_sums(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with closing(opened(path)) as ledger:
+        for number in range(10):
+            ledger.append(a_decision(f"d{number}", at=number * 60.0))
+    seal(path)
+    sweep(path, Retention(keep_days=300.0 / DAY, max_mb=None), 600.0)
+    with closing(raw(path)) as connection:  # that version added what it wrote to the sums
+        connection.execute("DELETE FROM sums WHERE hours = 0")
+    with closing(opened(path)) as ledger:
+        assert (ledger.count(), sum(each.turns for each in ledger.totals().turns)) == (4, 10)
+        for name, at in (("late", 650.0), ("of the next hour", 3_700.0)):
+            ledger.append(a_decision(name, at=at))
+        assert sum(each.turns for each in ledger.totals().turns) == 11
+    seal(path)
+    with closing(opened(path)) as ledger:
+        assert (ledger.count(), sum(each.turns for each in ledger.totals().turns)) == (6, 11)
+
+
 @settings(max_examples=8)
 @given(seed=st.integers(0, 1_000), batch=st.integers(1, 30))
 def test_sums_are_of_all_that_was_written_whatever_was_removed(

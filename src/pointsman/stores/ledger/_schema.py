@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 from pointsman.stores._sqlite_file import MemoryFile, SqliteFile
 from pointsman.stores.ledger._summaries import MIGRATION
 from pointsman.stores.ledger._sums import MIGRATION as SUMS
-from pointsman.stores.ledger._sums import REMOVED
 
 #: SQLite's field that identifies the program of a file: "Ptsm".
 APPLICATION: Final = 0x5074736D
@@ -122,8 +121,6 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     ),
     # A break: bodies of decisions are compressed (`_bodies`). The rows there are stay as they are.
     (),
-    # Sums of removed rows stand apart, so that the hour in which these were can be added up again.
-    REMOVED,
 )
 
 

@@ -18,7 +18,7 @@ from pointsman.stores._sqlite_file import insert
 from pointsman.stores.ledger._bodies import READERS, TEXT, encode, read_decision
 from pointsman.stores.ledger._schema import SQLITE, Statements
 from pointsman.stores.ledger._summaries import AFTER, BEGIN, CHANGE, NEWEST, STATE, STORED, encoded
-from pointsman.stores.ledger._sums import hour_of, mark, seal_some
+from pointsman.stores.ledger._sums import hour_of, mark, seal_some, take_over
 from pointsman.stores.ledger.turns import REMEMBERED, Before, Belonging, Turns, TurnSummary, goes_on
 
 log = logging.getLogger(__name__)
@@ -92,6 +92,7 @@ class Summarizer:
         [version] = connection.execute("PRAGMA data_version").fetchone()
         if connection is not self._connection or version != self._version:
             self.clear()
+            take_over(connection)
             self._connection, self._version = connection, version
 
     def _recall(self, connection: sqlite3.Connection, turns: Turns, until: float) -> None:
@@ -103,7 +104,7 @@ class Summarizer:
 
     def _take_reported(self, connection: sqlite3.Connection, turns: dict[str, TurnSummary]) -> None:
         """Read turns again that others have added outcomes to."""
-        counts = reported(connection, turns)
+        counts = dict(connection.execute(_REPORTED, (encode(list(turns)).decode(),)).fetchall())
         changed = [each for each, turn in turns.items() if turn.outcomes != counts.get(each, 0)]
         for wanted, entries in _belonging(connection, changed).items() if changed else ():
             turns[wanted].begin_again(entries)
@@ -233,9 +234,6 @@ def _belonging(connection: sqlite3.Connection, wanted: Iterable[str]) -> dict[st
     return found
 
 
-_encode: Final = msgspec.json.Encoder().encode
-
-
 def _beside(order: str, sign: str) -> str:
     """The turn next to each of those in a JSON array of ids, sessions and times, in one direction."""
     return f"""WITH wanted(id, session, at) AS (SELECT json_extract(value, '$[0]'),
@@ -267,10 +265,5 @@ def _neighbours(
     ]
     if not wanted:
         return []
-    rows = connection.execute(query, (_encode(wanted).decode(),)).fetchall()
+    rows = connection.execute(query, (encode(wanted).decode(),)).fetchall()
     return [(of, found, Before(*after)) for of, found, *after in rows]
-
-
-def reported(connection: sqlite3.Connection, decisions: Iterable[str]) -> dict[str, int]:
-    """Return how many outcomes each of these decisions has, without those that have none."""
-    return dict(connection.execute(_REPORTED, (_encode(list(decisions)).decode(),)).fetchall())

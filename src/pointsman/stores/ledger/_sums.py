@@ -14,6 +14,7 @@ import operator
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, Final
 
 from pointsman.stores._sqlite_file import insert
@@ -40,14 +41,6 @@ MIGRATION: Final = (
 
 _NAMES: Final = ", ".join(SUMS)
 _ADDED: Final = ", ".join(f"sum({name}) AS {name}" for name in SUMS)
-_HOUR_OF_REMOVED: Final = "CAST(CAST(value AS REAL) / 3600.0 AS INTEGER)"
-#: The hour up to which rows were removed has the sums that it has: they become those of removed rows.
-REMOVED: Final = (
-    f"""INSERT INTO sums SELECT 0, since, grp, {_NAMES} FROM sums WHERE hours = 1
-        AND since = (SELECT {_HOUR_OF_REMOVED} FROM meta WHERE name = 'rows_after')""",  # noqa: S608 - words of ours
-    f"""UPDATE meta SET value = CAST(({_HOUR_OF_REMOVED} + 1) * 3600.0 - 0.001 AS TEXT)
-        WHERE name = 'rows_after'""",  # noqa: S608 - as above
-)
 
 #: CROSS: the hours first, or all rows would be read.
 _LIVE: Final = SEARCH.rollup(
@@ -86,25 +79,19 @@ _TOTALS: Final = f"""WITH unfit(day) AS (SELECT DISTINCT hour / {_DAY} * {_DAY} 
     ) GROUP BY 1, {KEYS} HAVING sum(turns) > 0"""  # noqa: S608 - as above
 
 
-def _into_sums(hours: int, hour: str, rows: str) -> tuple[str, str]:
-    """Insert the sums of rows, and before them their groups."""
-    return (
-        f"INSERT OR IGNORE INTO groups ({KEYS}) SELECT {KEYS} FROM ({rows})",  # noqa: S608 - as above
-        f"""INSERT INTO sums (hours, since, grp, {_NAMES}) SELECT {hours}, {hour}, id, {_NAMES}
-            FROM ({rows}) CROSS JOIN groups USING ({KEYS}) WHERE true
-            ON CONFLICT (hours, since, grp) DO UPDATE SET """  # noqa: S608 - as above
-        + ", ".join(f"{name} = {name} + excluded.{name}" for name in SUMS),
-    )
-
-
-#: Add an hour up, from its removed rows and from its rows.
-_SEAL: Final = (
+_PLACES: Final = ", ".join("?" * (KEYS.count(",") + 1))
+_NEW_GROUP: Final = f"INSERT OR IGNORE INTO groups ({KEYS}) VALUES {{rows}}"  # noqa: S608 - as above
+_ADD: Final = (
+    f"INSERT INTO sums (hours, since, grp, {_NAMES}) VALUES "  # noqa: S608 - as above
+    f"(?, ?, (SELECT id FROM groups WHERE ({KEYS}) = ({_PLACES})), {', '.join('?' * len(SUMS))}) "
+    f"ON CONFLICT (hours, since, grp) DO UPDATE SET "
+    + ", ".join(f"{name} = {name} + excluded.{name}" for name in SUMS)
+)
+#: Begin an hour anew, with the sums of its removed rows.
+_BEGIN_HOUR: Final = (
     "DELETE FROM sums WHERE hours = 1 AND since = :hour",
     f"INSERT INTO sums SELECT 1, since, grp, {_NAMES} FROM sums WHERE hours = 0 AND since = :hour",  # noqa: S608 - as above
-    *_into_sums(1, ":hour", _ONE_HOUR),
-    "DELETE FROM dirty WHERE hour = :hour",
 )
-_KEEP: Final = _into_sums(0, ":hour", _GOING)
 #: Add a day up from its hours, where none of them is left to be added up.
 _SEAL_DAY: Final = (
     f"DELETE FROM sums WHERE hours = {_DAY} AND since = :day",  # noqa: S608 - as above
@@ -115,11 +102,15 @@ _LEFT: Final = "SELECT 1 FROM dirty WHERE hour >= :day AND hour < :day + 24"
 _hour_in: Final = operator.itemgetter(HOUR_OF)
 _MARK: Final = "INSERT OR IGNORE INTO dirty (hour) VALUES {rows}"
 _DUE: Final = "SELECT hour FROM dirty WHERE hour < ? ORDER BY hour LIMIT ?"
-#: Hours added up in one transaction, some milliseconds each.
-_HOURS: Final = 4
+#: Most hours that are added up in one transaction, and rows after which no other hour is begun: some 50 ms,
+#: and as many decisions as the writer takes from a full queue before it adds up again.
+_HOURS: Final = 100
+_ROWS: Final = 5_000
 
 #: Until when rows were removed; their sums stay.
 GONE: Final = "SELECT value FROM meta WHERE name = 'rows_after'"
+_OF_REMOVED: Final = "SELECT 1 FROM sums WHERE hours = 0 AND since = ? LIMIT 1"
+_TAKE_OVER: Final = f"INSERT INTO sums SELECT 0, since, grp, {_NAMES} FROM sums WHERE hours = 1 AND since = ?"  # noqa: S608 - as above
 _SET_GONE: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('rows_after', ?)"
 
 
@@ -130,6 +121,15 @@ def gone_in(found: Sequence[Sequence[object]]) -> float:
 
 def _gone_until(connection: sqlite3.Connection) -> float:
     return gone_in(connection.execute(GONE).fetchall())
+
+
+def take_over(connection: sqlite3.Connection) -> None:
+    """Keep the sums of the hour up to which an earlier version removed rows: all its rows are counted."""
+    gone = _gone_until(connection)
+    hour = hour_of(gone)
+    if gone > -math.inf and connection.execute(_OF_REMOVED, (hour,)).fetchone() is None:
+        connection.execute(_TAKE_OVER, (hour,))
+        connection.execute(_SET_GONE, (repr(max(gone, (hour + 1) * HOUR - 0.001)),))
 
 
 def mark(connection: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> None:
@@ -144,10 +144,13 @@ def seal_some(connection: sqlite3.Connection, end: int) -> bool:
     """Add up some hours before ``end`` that have changed; whether there were any."""
     found = connection.execute(_DUE, (end, _HOURS)).fetchall()
     if found:
+        rows = 0
         with connection:
             connection.execute("BEGIN IMMEDIATE")
             for [hour] in found:
-                _seal(connection, hour)
+                rows += _seal(connection, hour)
+                if rows >= _ROWS:
+                    break
     return bool(found)
 
 
@@ -159,12 +162,12 @@ def keeping(connection: sqlite3.Connection, until: float) -> Iterator[None]:
         connection: In a transaction.
         until: Seconds since the epoch.
     """
+    take_over(connection)
     last, gone = hour_of(until), _gone_until(connection)
     for [hour] in connection.execute(_DUE, (last, -1)).fetchall():
         _seal(connection, hour)
     is_marked = connection.execute("SELECT 1 FROM dirty WHERE hour = ?", (last,)).fetchone()
-    for statement in _KEEP:
-        connection.execute(statement, {"hour": last, "gone": gone, "until": until})
+    _add(connection, 0, last, _GOING, gone=gone, until=until)
     yield
     connection.execute("DELETE FROM dirty WHERE hour < ?", (last + (is_marked is None),))
     connection.execute("DELETE FROM sums WHERE hours = 0 AND since < ?", (last,))
@@ -172,17 +175,27 @@ def keeping(connection: sqlite3.Connection, until: float) -> Iterator[None]:
     connection.execute("DELETE FROM hour_values WHERE hour < ?", (last,))
 
 
-def _seal(connection: sqlite3.Connection, hour: int) -> None:
-    gone = _gone_until(connection)
-    is_kept = hour < hour_of(gone)  # rows of it that are there came late
-    for statement in _SEAL[-1:] if is_kept else _SEAL:  # the last marks the hour as added up
-        connection.execute(statement, {"hour": hour, "gone": gone})
-    if not is_kept:
-        _store_values(connection, hour)
+def _seal(connection: sqlite3.Connection, hour: int) -> int:
+    """Add an hour up; return how many rows it has."""
+    gone, one, rows = _gone_until(connection), {"hour": hour}, 0
+    if hour >= hour_of(gone):  # else what is there came late
+        for statement in _BEGIN_HOUR:
+            connection.execute(statement, one)
+        _add(connection, 1, hour, _ONE_HOUR, gone=gone)
+        rows = _store_values(connection, hour)
+    connection.execute("DELETE FROM dirty WHERE hour = :hour", one)
     day = {"day": hour // _DAY * _DAY}
     if connection.execute(_LEFT, day).fetchone() is None:
         for statement in _SEAL_DAY:
             connection.execute(statement, day)
+    return rows
+
+
+def _add(connection: sqlite3.Connection, hours: int, hour: int, rollup: str, **bounds: float) -> None:
+    """Add the sums of rows of an hour to those that there are."""
+    found = connection.execute(rollup, {"hour": hour, **bounds}).fetchall()
+    insert(connection, _NEW_GROUP, [row[1 : -len(SUMS)] for row in found])
+    connection.executemany(_ADD, [(hours, hour, *row[1:]) for row in found])
 
 
 def totals_of_period(since: int, until: int, zone: int, gone: float) -> tuple[str, dict[str, object]]:
@@ -200,22 +213,23 @@ _DOMAIN, _SIGNAL = 5, 6
 _NEW: Final = "INSERT OR IGNORE INTO hour_values (kind, value, hour) VALUES {rows}"
 _FORGET: Final = "DELETE FROM hour_values WHERE hour = ?"
 _OF_ROWS: Final = (
-    f"SELECT DISTINCT {', '.join(_KINDS)} FROM summaries WHERE at >= ? * 3600.0 AND at < (? + 1) * 3600.0"  # noqa: S608 - as above
+    f"SELECT {', '.join(_KINDS)} FROM summaries WHERE at >= ? * 3600.0 AND at < (? + 1) * 3600.0"  # noqa: S608 - as above
 )
 _HAVING: Final = "SELECT hour FROM hour_values WHERE kind = ? AND value = ?"
 
 
-def _store_values(connection: sqlite3.Connection, hour: int) -> None:
-    """Store the values that occur in the rows of an hour."""
+def _store_values(connection: sqlite3.Connection, hour: int) -> int:
+    """Store the values that occur in the rows of an hour; return how many rows it has."""
     connection.execute(_FORGET, (hour,))
-    found = {
-        (kind, value, hour)
-        for row in connection.execute(_OF_ROWS, (hour, hour))
-        for kind, values in enumerate(row)
-        for value in (values.split("\n") if kind in (_DOMAIN, _SIGNAL) else [str(values)])
-        if value or kind < _DOMAIN
-    }
-    insert(connection, _NEW, sorted(found))
+    rows = connection.execute(_OF_ROWS, (hour, hour)).fetchall()
+    found: list[tuple[int, str, int]] = []
+    for kind, column in enumerate(zip(*rows, strict=True)):
+        values = set(map(str, column))
+        if kind in (_DOMAIN, _SIGNAL):
+            values = set(chain.from_iterable(each.split("\n") for each in values))
+        found += [(kind, value, hour) for value in values if value or kind < _DOMAIN]
+    insert(connection, _NEW, found)
+    return len(rows)
 
 
 def hours_of(wanted: DecisionFilter) -> tuple[str, list[object]] | None:
