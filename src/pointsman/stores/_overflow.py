@@ -82,16 +82,20 @@ class Tally:
     def __init__(self, name: str, place: str) -> None:
         self._name: Final = name
         self._place: Final = place  # where entries wait meanwhile, for the log
-        self._lock: Final = threading.Lock()
+        self._counting: Final = threading.Lock()
         self._lost_before = 0  # entries lost when writing began to fail
-        self.written = 0
-        self.lost = 0
+        self.written = 0  # entries that the store has
+        self.lost = 0  # entries that could not be stored
         self.fault = ""  # of the last write; empty after one that succeeded
+
+    def count(self, written: int) -> None:
+        """Count entries that the store has."""
+        self.written += written
 
     def lose(self, count: int) -> None:
         """Count entries that are lost."""
         if count:
-            with self._lock:
+            with self._counting:
                 self.lost += count
 
     def fail(self, fault: str, *, unforeseen: bool = False) -> None:

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pointsman.errors import StoreUnavailable
 from pointsman.stores.schema_version import Schema, SchemaState, meta_of
@@ -21,6 +21,8 @@ __all__ = ["BUSY", "MemoryFile", "SqliteFile", "Values", "insert"]
 log = logging.getLogger(__name__)
 
 Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
+#: The device and the number of a file.
+_Identity: TypeAlias = tuple[int, int]
 
 #: Seconds to wait for another process that writes; a store's thread waits, no request does.
 BUSY: Final = 5.0
@@ -63,7 +65,8 @@ class SqliteFile:
         self._application: Final = application
         self.schema: Final = Schema(migrations, readable_from or len(migrations))
         self._connection: sqlite3.Connection | None = None  # the writing thread's own
-        self._written: _Files | None = None  # what is behind it
+        #: What is behind it: the file and its log.
+        self._written: tuple[_Identity | None, _Identity | None] | None = None
         self._reader: sqlite3.Connection | None = None  # of whichever thread holds the lock
         self._read: _Identity | None = None  # what is behind it
         self.lock: Final = threading.RLock()  # held while the reader's connection is used
@@ -96,7 +99,7 @@ class SqliteFile:
                 connection.close()
                 raise
             self._connection = connection
-            self._written = _Files(_identity(self.path), _identity(self._beside("-wal")))
+            self._written = _identity(self.path), _identity(self._beside("-wal"))
         return self._connection
 
     def close_writer(self) -> None:
@@ -167,10 +170,12 @@ class SqliteFile:
 
         The log of that one goes: SQLite would take it for the log of the file that is here now.
         """
-        known = self._written
-        if known is None or known.file == _identity(self.path):
+        if self._written is None:
             return False
-        if known.log is not None and known.log == _identity(self._beside("-wal")):
+        file, written_log = self._written
+        if file == _identity(self.path):
+            return False
+        if written_log is not None and written_log == _identity(self._beside("-wal")):
             for ending in ("-wal", "-shm"):
                 self._beside(ending).unlink(missing_ok=True)
         return True
@@ -290,23 +295,13 @@ def _has_meta(connection: sqlite3.Connection) -> bool:
     return found is not None
 
 
-class _Identity(NamedTuple):
-    device: int
-    inode: int
-
-
-class _Files(NamedTuple):
-    file: _Identity | None
-    log: _Identity | None
-
-
 def _identity(path: Path) -> _Identity | None:
     """Tell which file is at a path; None when there is none that can be looked at."""
     try:
         found = path.stat()
     except OSError:
         return None
-    return _Identity(found.st_dev, found.st_ino)
+    return found.st_dev, found.st_ino
 
 
 def insert(connection: sqlite3.Connection, statement: str, rows: Sequence[Sequence[object]]) -> None:

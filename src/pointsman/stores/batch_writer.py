@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class BatchWriter(Generic[T]):
+class BatchWriter(Tally, Generic[T]):
     """Hands entries to ``write`` in batches, from a separate thread that starts with the first entry.
 
     ``write`` returns how many entries of its batch it had to refuse. When it raises a ``PointsmanError`` or
@@ -50,6 +50,7 @@ class BatchWriter(Generic[T]):
         upkeep: Callable[[], bool] = lambda: False,
         spill: Spill[T] | None = None,
     ) -> None:
+        super().__init__(name, f"{size:,} entries at most{', then in a file' if spill else ''}")
         self._write: Final = write
         self._limits: Final = Limits(name, size, retry)
         self.linger = linger
@@ -63,25 +64,9 @@ class BatchWriter(Generic[T]):
         self._closed = False
         self._thread: threading.Thread | None = None
         self._stuck = False  # a batch waits for another attempt
-        self._tally: Final = Tally(name, f"{size:,} entries at most{', then in a file' if spill else ''}")
-        self._overflow: Final = Overflow(spill, self._queue, self._limits, self._tally) if spill else None
+        self._overflow: Final = Overflow(spill, self._queue, self._limits, self) if spill else None
         #: Entries in the queue up to which another is put there and nothing else is to be looked at.
         self._room = max((size + 1) // 2 - 1, 0) if spill else size
-
-    @property
-    def written(self) -> int:
-        """Entries that the store has."""
-        return self._tally.written
-
-    @property
-    def lost(self) -> int:
-        """Entries that could not be stored."""
-        return self._tally.lost
-
-    @property
-    def fault(self) -> str:
-        """Why the last write failed; empty after one that did not."""
-        return self._tally.fault
 
     @property
     def waiting(self) -> int:
@@ -109,7 +94,7 @@ class BatchWriter(Generic[T]):
         """Queue an entry when the queue is half full, full or closed."""
         size = self._limits.size
         if self._closed or len(self._queue) >= size:
-            self._tally.lose(1)
+            self.lose(1)
             if self._overflow and not self._closed:
                 self._overflow.rouse()
             return False
@@ -162,7 +147,7 @@ class BatchWriter(Generic[T]):
                 try:
                     thread.start()
                 except RuntimeError as error:  # the system has no thread left; the next entry asks again
-                    self._tally.fail(str(error))
+                    self.fail(str(error))
                     return
                 self._thread = thread
         self._wake.set()
@@ -213,16 +198,16 @@ class BatchWriter(Generic[T]):
             refused = self._write(self._batch)
         except (PointsmanError, OSError) as error:
             self._stuck = True
-            self._tally.fail(str(error))
+            self.fail(str(error))
             return False
         except Exception as error:  # noqa: BLE001 - one bad batch must not end the thread; it is counted
-            self._tally.fail(f"{type(error).__name__}: {error}", unforeseen=True)
+            self.fail(f"{type(error).__name__}: {error}", unforeseen=True)
             refused = len(self._batch)
         else:
-            self._tally.recover()
+            self.recover()
         self._stuck = False
-        self._tally.written += len(self._batch) - refused
-        self._tally.lose(refused)
+        self.count(len(self._batch) - refused)
+        self.lose(refused)
         if self._overflow:
             self._overflow.confirm()
         self._batch.clear()
@@ -238,7 +223,7 @@ class BatchWriter(Generic[T]):
             return self._overflow.leave(self._batch)
         log.warning("%s: lost at shutdown: %d", self._limits.name, self.waiting)
         while self._batch:
-            self._tally.lose(len(self._batch))
+            self.lose(len(self._batch))
             self._batch.clear()
             for reached in fill(self._queue, self._batch):
                 reached.set()

@@ -76,20 +76,8 @@ class Spent(NamedTuple):
     amount: int
 
 
-class Book(Protocol):
-    """The durable record of spent money. Every method may raise ``StoreUnavailable``.
-
-    Each process records a separate total of each counter, so that recording twice changes nothing, and a
-    counter's total is the sum over all processes.
-    """
-
-    def record(self, spent: Sequence[Spent], /) -> None:
-        """Record totals; a lower one than is recorded changes nothing."""
-        ...
-
-    def spent(self, counters: Sequence[str], /) -> Mapping[str, Mapping[str, int]]:
-        """Return the recorded amount of each counter, by process."""
-        ...
+class Shares(Protocol):
+    """The shares of processes in what they may spend during an outage, and the end of a store."""
 
     def join(self, process: str, /) -> float:
         """Return the share, from 0 to 1, of what all processes may spend while no store can be asked.
@@ -107,7 +95,23 @@ class Book(Protocol):
         ...
 
 
-class BudgetStore(Protocol):
+class Book(Shares, Protocol):
+    """The durable record of spent money. Every method may raise ``StoreUnavailable``.
+
+    Each process records a separate total of each counter, so that recording twice changes nothing, and a
+    counter's total is the sum over all processes.
+    """
+
+    def record(self, spent: Sequence[Spent], /) -> None:
+        """Record totals; a lower one than is recorded changes nothing."""
+        ...
+
+    def spent(self, counters: Sequence[str], /) -> Mapping[str, Mapping[str, int]]:
+        """Return the recorded amount of each counter, by process."""
+        ...
+
+
+class BudgetStore(Shares, Protocol):
     """Every method may raise ``StoreUnavailable``. A counter that is not known is 0."""
 
     @property
@@ -132,20 +136,8 @@ class BudgetStore(Protocol):
         """
         ...
 
-    def join(self, process: str, /) -> float:
-        """Return the share of a process in an outage; see ``Book.join``."""
-        ...
-
-    def leave(self, process: str, /) -> None:
-        """Give the share back."""
-        ...
-
     def totals(self, counters: Sequence[str], /) -> tuple[int, ...]:
         """Return the used and reserved amount of each counter."""
-        ...
-
-    def close(self) -> None:
-        """Release connections."""
         ...
 
 

@@ -11,7 +11,7 @@ A row names the shape of its decision; an earlier one is converted when it is re
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
@@ -274,7 +274,22 @@ def entry_in(line: bytes) -> Entry:
     return _READERS[head.row](line)
 
 
-def kept_entry(entry: Entry, mode: TextMode) -> Entry | None:
+def lines_of(entries: Iterable[Entry], mode: TextMode) -> tuple[list[Entry], list[bytes], int]:
+    """Return the stored form of entries, their rows, and how many cannot be written as JSON."""
+    kept: list[Entry] = []
+    lines: list[bytes] = []
+    refused = 0
+    for entry in entries:
+        try:
+            if (found := _kept(entry, mode)) is not None:
+                lines.append(line_of(found))
+                kept.append(found)
+        except (TypeError, ValueError, RecursionError):  # counted: there is no row of it
+            refused += 1
+    return kept, lines, refused
+
+
+def _kept(entry: Entry, mode: TextMode) -> Entry | None:
     """Return the stored form of an entry; None for nothing."""
     match entry:
         case Decision():

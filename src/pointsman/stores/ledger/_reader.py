@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from pointsman.decision.decision import Decision
+from pointsman.decision.decision import Decision, TextMode
 from pointsman.prices import Prices
 from pointsman.stores.ledger._bodies import (
     ATTEMPT,
@@ -24,7 +24,9 @@ from pointsman.stores.ledger._bodies import (
     read_run_entry,
 )
 from pointsman.stores.ledger._queued import QueuedLedger
+from pointsman.stores.ledger._retention import NONE_REMOVED, Removed, Retention
 from pointsman.stores.ledger._schema import Statements
+from pointsman.stores.ledger._spill import SpillFile
 from pointsman.stores.ledger._summaries import SummarySearch, spenders_in
 from pointsman.stores.ledger.port import (
     Attempt,
@@ -43,6 +45,7 @@ from pointsman.stores.ledger.reading import (
     DecisionRow,
     Page,
     Position,
+    Reason,
     Spender,
     Totals,
     belongs,
@@ -62,6 +65,26 @@ class StoredLedger(QueuedLedger):
 
     _statements: ClassVar[Statements]
     _search: ClassVar[SummarySearch]
+
+    def __init__(
+        self,
+        *,
+        queue: int,
+        text: TextMode,
+        retention: Retention,
+        clock: Callable[[], float],
+        spill: SpillFile | None,
+    ) -> None:
+        self._retention: Final = retention
+        self._clock: Final = clock
+        self._removed: Final[Removed] = dict(NONE_REMOVED)
+        self._swept_at = -math.inf
+        super().__init__(queue=queue, text=text, spill=spill)
+
+    @property
+    def removed(self) -> Mapping[Reason, int]:
+        """How many decisions and other entries this process removed, by reason."""
+        return self._removed
 
     @abstractmethod
     def _query(self, query: str, *values: object, is_short: bool = False) -> Rows:

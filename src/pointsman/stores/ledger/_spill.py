@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from pointsman.decision.decision import TextMode
-from pointsman.stores.ledger._bodies import entry_in, kept_entry, line_of
+from pointsman.stores.ledger._bodies import entry_in, lines_of
 from pointsman.stores.ledger.port import Entry
 
 if sys.platform == "win32":
@@ -114,11 +114,11 @@ class SpillFile:
         Raises:
             OSError: the file is full, or cannot be written.
         """
-        lines, refused = self._encoded(entries)
+        _, lines, refused = lines_of(entries, self._mode)
         if not lines:
             return refused
         self._open_any()
-        data = b"".join(lines)
+        data = b"\n".join((*lines, b""))
         if self._end + len(data) > self._most and self._written - _HEADER > self._most // 2:
             self._rewrite(b"")
         if self._end + len(data) > self._most:
@@ -173,9 +173,9 @@ class SpillFile:
         """
         if not self.waiting:
             return self.append(entries)
-        lines, refused = self._encoded(entries)
+        _, lines, refused = lines_of(entries, self._mode)
         if lines:
-            self._rewrite(b"".join(lines))
+            self._rewrite(b"\n".join((*lines, b"")))
             self.waiting += len(lines)
             self.spilled += len(lines)
         return refused
@@ -229,17 +229,6 @@ class SpillFile:
                     self._end += len(line)
                     self.waiting += 1
         os.ftruncate(self._fd, self._end)
-
-    def _encoded(self, entries: Sequence[Entry]) -> tuple[list[bytes], int]:
-        lines: list[bytes] = []
-        refused = 0
-        for entry in entries:
-            try:
-                if (kept := kept_entry(entry, self._mode)) is not None:
-                    lines.append(line_of(kept) + b"\n")
-            except (TypeError, ValueError, RecursionError):  # counted: there is no row of it
-                refused += 1
-        return lines, refused
 
     def _rewrite(self, first: bytes) -> None:
         """Write a new file: lines, then the entries that the store does not have."""

@@ -17,7 +17,7 @@ from pointsman.stores._sqlite_file import SqliteFile, insert
 from pointsman.stores.ledger._bodies import SHAPE, encode, packed
 from pointsman.stores.ledger._queued import DECISIONS, HeldEntries, of_types, policies_used
 from pointsman.stores.ledger._reader import Rows, StoredLedger
-from pointsman.stores.ledger._retention import NONE_REMOVED, SWEEP, Removed, Retention
+from pointsman.stores.ledger._retention import SWEEP, Retention
 from pointsman.stores.ledger._schema import (
     KEEP_OWNER,
     KEEP_POLICY,
@@ -42,7 +42,7 @@ from pointsman.stores.ledger.port import (
     RunEntry,
     Shadow,
 )
-from pointsman.stores.ledger.reading import HOUR, DecisionFilter, Position, Reason, Totals
+from pointsman.stores.ledger.reading import HOUR, DecisionFilter, Position, Totals
 from pointsman.stores.ledger.redact import kept_decision, kept_step, kept_text
 from pointsman.stores.ledger.turns import Belonging
 from pointsman.stores.schema_version import Schema, SchemaState
@@ -157,15 +157,11 @@ class SqliteLedger(StoredLedger):
         file: SqliteFile | None = None,
     ) -> None:
         self._file: Final = file or ledger_file(path)
-        self._retention: Final = retention
-        self._clock: Final = clock
-        self._removed: Final[Removed] = dict(NONE_REMOVED)
-        self._swept_at = -math.inf
         self._removal: Iterator[None] | None = None  # of entries over the bounds, piece by piece
         self._summarizer: Final = Summarizer()
         self._searched: Final = file or ledger_file(path)  # requests do not wait for a search
         self._row_mode: TextMode = text  # of texts in rows
-        super().__init__(queue=queue, text=text, spill=spill)
+        super().__init__(queue=queue, text=text, retention=retention, clock=clock, spill=spill)
 
     @property
     def schema(self) -> Schema:
@@ -176,11 +172,6 @@ class SqliteLedger(StoredLedger):
     def where(self) -> str:
         """The file."""
         return str(self._file.path)
-
-    @property
-    def removed(self) -> Mapping[Reason, int]:
-        """How many decisions and other entries this process removed, by reason."""
-        return self._removed
 
     def schema_state(self) -> SchemaState:
         """Return the schema of the file; number 0 if it has none. Nothing is changed.
@@ -384,6 +375,7 @@ class MemoryLedger(SqliteLedger):
             oldest = f"DELETE FROM {table} WHERE rowid <= (SELECT max(rowid) FROM {table}) - ?"  # noqa: S608 - tables above
             count = connection.execute(oldest, (share * self._size,)).rowcount
             self._removed["size"] += count if table == "decisions" else 0
+        self._summarizer.work(connection, self._clock())  # whoever reads has no pause to wait for
         return refused
 
     def _count_dropped(self, entry: Entry) -> None:

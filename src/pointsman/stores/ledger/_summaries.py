@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from pointsman.prices import Prices
+from pointsman.stores.ledger._bodies import encode
 from pointsman.stores.ledger.reading import (
     FIELDS,
     HOUR,
@@ -109,7 +110,6 @@ MIGRATION: Final = (
     END""",
 )
 
-_json: Final = msgspec.json.Encoder().encode
 _parts: Final = msgspec.json.Decoder(tuple[Part, ...]).decode
 _EMPTY: Final = "[]"
 #: Most seconds since the epoch.
@@ -127,11 +127,11 @@ def encoded(turn: TurnSummary) -> list[object]:
         # A line each, an empty one at both ends: each is found between two line ends.
         "\n".join(("", *domains, "")) if domains else "",
         "\n".join(("", *signals, "")) if signals else "",
-        _json(parts).decode() if parts else _EMPTY,
+        encode(parts).decode() if parts else _EMPTY,
         tried,
         at // HOUR,
         beside_of(parts) if parts else "",
-        _json(before).decode() if before else "",
+        encode(before).decode() if before else "",
     )
     return values
 

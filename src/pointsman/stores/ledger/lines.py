@@ -22,7 +22,7 @@ from typing import Final
 from pointsman.decision.decision import TextMode
 from pointsman.errors import StoreUnavailable
 from pointsman.stores.batch_writer import BatchWriter
-from pointsman.stores.ledger._bodies import entry_in, kept_entry, line_of, row_of
+from pointsman.stores.ledger._bodies import entry_in, line_of, lines_of, row_of
 from pointsman.stores.ledger._retention import NONE_REMOVED, Retention
 from pointsman.stores.ledger._spill import lock_file, unlock_file, write_all
 from pointsman.stores.ledger._sqlite import MemoryLedger
@@ -97,16 +97,7 @@ class JsonLinesLedger(MemoryLedger):
         return super()._outcomes_written(decision, caller)
 
     def _write_rows(self, batch: Sequence[Entry]) -> int:
-        kept: list[Entry] = []
-        lines: list[bytes] = []
-        refused = 0
-        for entry in batch:
-            try:
-                if (found := kept_entry(entry, self._mode)) is not None:
-                    lines.append(line_of(found))
-                    kept.append(found)
-            except (TypeError, ValueError, RecursionError):  # counted: there is no row of it
-                refused += 1
+        kept, lines, refused = lines_of(batch, self._mode)
         try:
             self._lines.write(lines)
         except OSError as error:

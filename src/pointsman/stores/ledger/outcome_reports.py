@@ -17,7 +17,6 @@ __all__ = [
     "CALLER",
     "LENGTHS",
     "ReportedOutcome",
-    "check_count",
     "read_line",
     "read_report",
     "report",
@@ -97,12 +96,6 @@ def unknown(decision: str) -> UnknownDecision:
     return UnknownDecision(f'there is no decision "{decision[: LENGTHS["decision"]]}"')
 
 
-def check_count(decision: str, count: int) -> None:
-    """Raise ``TooManyOutcomes`` where a decision has all the outcomes it may have."""
-    if count >= MAX_OUTCOMES:
-        raise TooManyOutcomes(f'decision "{decision}" has {count} outcomes, and takes {MAX_OUTCOMES} at most')
-
-
 class Admission:
     """Which decisions wait to be written, and how many outcomes the decisions lately reported on have.
 
@@ -137,5 +130,8 @@ class Admission:
             TooManyOutcomes: it has all it may have.
         """
         count = max(written, self._counts.get(decision, 0))
-        check_count(decision, count)
+        if count >= MAX_OUTCOMES:
+            raise TooManyOutcomes(
+                f'decision "{decision}" has {count} outcomes, and takes {MAX_OUTCOMES} at most'
+            )
         self._counts.keep(decision, count + 1)

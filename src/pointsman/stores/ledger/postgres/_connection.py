@@ -219,7 +219,16 @@ class Reader:
         """
         if flush:
             self._flush()
-        return self._guarded(lambda connection: _rows(connection, query, values), patience) or []
+        patience = self._seconds + _GRACE if patience is None else patience
+        with self._lock:
+            at, failure = self._failed
+            if self._clock() - at < PAUSE:
+                raise StoreUnavailable(failure.message, hint=failure.hint)
+            try:
+                return self._read(query, values, patience)
+            except StoreUnavailable as error:
+                self._failed = self._clock(), error
+                raise
 
     def resume(self) -> None:
         """Ask again at once: the database has been reached."""
@@ -230,27 +239,14 @@ class Reader:
         with self._lock:
             self._close()
 
-    def _guarded(self, read: Callable[[Connection], T], patience: float | None = None) -> T | None:
-        """Return the result of ``read``; None if there are no tables."""
-        patience = self._seconds + _GRACE if patience is None else patience
-        with self._lock:
-            at, failure = self._failed
-            if self._clock() - at < PAUSE:
-                raise StoreUnavailable(failure.message, hint=failure.hint)
-            try:
-                return self._read(read, patience)
-            except StoreUnavailable as error:
-                self._failed = self._clock(), error
-                raise
-
-    def _read(self, read: Callable[[Connection], T], patience: float) -> T | None:
+    def _read(self, query: str, values: Values, patience: float) -> Rows:
         is_new = self._connection is None
         try:
             connection = self._opened()
             if connection is None:
-                return None
+                return []
             connection.patience = patience
-            return read(connection)
+            return connection.execute(query, values, binary=True).fetchall()
         except Silent as error:
             self._close()
             raise self._database.unavailable("cannot read", error) from None
@@ -266,7 +262,8 @@ class Reader:
         except psycopg.Error as error:
             self._close()
             raise self._database.unavailable("cannot read", error) from error
-        return self._read(read, patience)  # over a new connection: the server may have been started again
+        # Over a new connection: the server may have been started again.
+        return self._read(query, values, patience)
 
     def _opened(self) -> PatientConnection | None:
         """Connect; None if there are no tables."""
@@ -289,10 +286,6 @@ class Reader:
             with suppress(psycopg.Error):
                 self._connection.close()
             self._connection = None
-
-
-def _rows(connection: Connection, query: str, values: Values) -> Rows:
-    return connection.execute(query, values, binary=True).fetchall()
 
 
 class Silent(psycopg.OperationalError):

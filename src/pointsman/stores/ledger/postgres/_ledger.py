@@ -23,7 +23,6 @@ from pointsman.stores.ledger._retention import (
     LEAST_POLICIES,
     MOST_OWNERS,
     MOST_POLICIES,
-    NONE_REMOVED,
     SWEEP,
     Removed,
     Retention,
@@ -91,15 +90,12 @@ class PostgresLedger(StoredLedger):
         spill: SpillFile | None = None,
     ) -> None:
         self._database: Final = Database(url, password=password)
-        self._retention: Final = retention
-        self._clock: Final = clock
-        self._removed: Final[Removed] = dict(NONE_REMOVED)
-        self._swept_at = self._sealed_at = -math.inf
+        self._sealed_at = -math.inf
         self._fault_at_start = ""
         self._copier: Final = BatchCopier(self._database, text, clock)
         self._rows: Final = Reader(self._database, self.flush)
         self._summaries: Final = Reader(self._database, self.flush, seconds=SECONDS)
-        super().__init__(queue=queue, text=text, spill=spill)
+        super().__init__(queue=queue, text=text, retention=retention, clock=clock, spill=spill)
 
     schema: Final[Schema] = SCHEMA
     _statements = Statements(POSTGRES)
@@ -114,11 +110,6 @@ class PostgresLedger(StoredLedger):
     def fault(self) -> str:
         """Why the last write, or ``check`` before the first, failed; empty after one that did not."""
         return super().fault or ("" if self._writer.written else self._fault_at_start)
-
-    @property
-    def removed(self) -> Mapping[Reason, int]:
-        """How many decisions and other entries this process removed, by reason."""
-        return self._removed
 
     def check(self) -> None:
         """Connect, and make the tables or bring them up to date.

@@ -15,7 +15,7 @@ import msgspec
 
 from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
-from pointsman.stores.ledger._bodies import READERS, read_decision
+from pointsman.stores.ledger._bodies import READERS, encode, read_decision
 from pointsman.stores.ledger._summaries import (
     KEYS,
     SUMS,
@@ -47,7 +47,6 @@ COLUMNS: Final = {
 }  # fmt: skip
 _AT, _PARTS, _LABEL, _JUDGING = map(tuple(COLUMNS).index, ("at", "parts", "label", "judging"))
 
-_json: Final = msgspec.json.Encoder().encode
 read_before: Final = msgspec.json.Decoder(Before).decode
 
 #: What a column of a type can hold of a value. Sums of a million turns are numbers that eight bytes hold.
@@ -69,9 +68,9 @@ def encoded(turn: TurnSummary, outcome: Row | None = None) -> Row:
         values[_JUDGING] = max(values[_JUDGING], judging)
     parts, before = values[_PARTS], turn.before
     values[_AT] = at = stored_at(values[_AT])
-    values[_PARTS] = _json(parts).decode()
+    values[_PARTS] = encode(parts).decode()
     values += (
-        int(at // HOUR), beside_of(parts), _json(before).decode() if before else "", turn.after().model
+        int(at // HOUR), beside_of(parts), encode(before).decode() if before else "", turn.after().model
     )  # fmt: skip
     held = zip(values, COLUMNS.values(), strict=True)
     return tuple(_HELD[kind](value) if kind in _HELD and value is not None else value for value, kind in held)
