@@ -27,7 +27,7 @@ from pointsman.vocabulary import ModelSpec, Tier
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from support.consoles import Browser, console_gateway
+from support.consoles import Browser, console_gateway, console_state
 
 ROWS = 1_000_000
 DAYS = 30
@@ -118,8 +118,10 @@ def read_all(ledger: SqliteLedger, rows: int) -> None:
     measured("a session in order", lambda: ledger.session(session))
     measured("totals of all days", ledger.totals)
     measured("totals of the last day", lambda: ledger.totals(since=newest - 86_400))
-    config = demo_config()
-    browser = Browser(console_gateway(replace(config, models={**config.models, **MODELS}), ledger))
+    demo = demo_config()
+    config = replace(demo, models={**demo.models, **MODELS})
+    browser = Browser(console_gateway(config, ledger))
+    browser.gateway.replace(console_state(config, browser))
     for path in PAGES:
         measured(f"page {path}", lambda p=path: got(browser, p.format(deep=f"{deep!r}_~")))  # type: ignore[misc]
     browser.close()
