@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -79,12 +80,11 @@ _decode_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 def objects(answer: bytes) -> Iterator[Mapping[str, Any]]:
     """Yield a whole answer, or each event of a streamed one; what is no JSON object is skipped."""
-    whole = answer.lstrip()[:1] == b"{"
-    for payload in (answer,) if whole else map(sse.data, sse.events(answer)):
-        try:
-            yield _decode_object(payload)
-        except UNREADABLE:
-            continue
+    if answer.lstrip()[:1] != b"{":
+        yield from sse.decoded(answer, _decode_object)
+        return
+    with suppress(*UNREADABLE):
+        yield _decode_object(answer)
 
 
 _WORD: Final = re.compile(r"\S+\s*|\s+")

@@ -7,8 +7,8 @@ CR alone at line ends, which the standard allows and no provider sends, is refus
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ __all__ = [
     "STREAM_BYTES",
     "Splitter",
     "data",
+    "decoded",
     "event",
     "events",
     "masked",
@@ -31,6 +32,8 @@ __all__ = [
 EVENT_BYTES: Final = 32 << 20
 #: Most bytes of a stream by default: 128,000 tokens with the log probabilities of twenty others each.
 STREAM_BYTES: Final = 256 << 20
+
+Shape = TypeVar("Shape")
 
 _BLANK_LINE: Final = re.compile(rb"\r?\n\r?\n")
 _DATA: Final = re.compile(rb"^data:[ ]?([^\r\n]*)", re.MULTILINE)
@@ -135,6 +138,15 @@ def data(single: bytes) -> bytes:
             return line.removeprefix(b" ")
     lines = _DATA.findall(single)
     return lines[0] if len(lines) == 1 else b"\n".join(lines)
+
+
+def decoded(block: bytes, decode: Callable[[bytes], Shape]) -> Iterator[Shape]:
+    """Yield the events of a block that can be decoded, without the others."""
+    for single in events(block):
+        try:
+            yield decode(data(single))
+        except UNREADABLE:
+            continue
 
 
 def event(payload: bytes, name: str = "") -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -122,7 +122,7 @@ _decode_error: Final = msgspec.json.Decoder(_ErrorEvent).decode
 
 def status_of(block: bytes) -> int | None:
     """Return the status a block's first event amounts to when it is an error; None when it is none."""
-    event = next(_error_events(block), None)
+    event = next(sse.decoded(block, _decode_error), None)
     if event is None or event.type != "error":
         return None
     return STATUS.get(event.error.type, 502) if event.error else 502
@@ -145,14 +145,6 @@ def write_error(fault: Fault) -> bytes:
 def error_event(fault: Fault, blocks: Sequence[bytes]) -> bytes:  # noqa: ARG001 - not numbered
     """Return the event that ends a failed stream."""
     return sse.event(write_error(fault), "error")
-
-
-def _error_events(block: bytes) -> Iterator[_ErrorEvent]:
-    for single in sse.events(block):
-        try:
-            yield _decode_error(sse.data(single))
-        except UNREADABLE:
-            continue
 
 
 # A question of our own as a Messages request, and its reply.
@@ -206,7 +198,7 @@ def end(blocks: Sequence[bytes]) -> End:
     """Say how a stream ended, from its first block of events and its last few."""
     ending = Ending.CUT
     start = final = msgspec.Raw()
-    for event in _events(blocks):
+    for event in sse.decoded(b"".join(blocks), _decode_event):
         if event.type == "message_start" and event.message:
             start = event.message.usage
         elif event.type == "message_delta":
@@ -216,14 +208,6 @@ def end(blocks: Sequence[bytes]) -> End:
         elif event.type == "error":
             ending = Ending.REFUSED
     return End(ending, read_usage(final, read_usage(start)) or Usage())
-
-
-def _events(blocks: Sequence[bytes]) -> Iterator[_Event]:
-    for single in sse.events(b"".join(blocks)):
-        try:
-            yield _decode_event(sse.data(single))
-        except UNREADABLE:
-            continue
 
 
 #: Members that Anthropic documents, and those that its clouds and routers add.

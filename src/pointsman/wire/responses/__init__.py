@@ -93,11 +93,7 @@ _decode_event: Final = msgspec.json.Decoder(_StreamEvent).decode
 
 def end(blocks: Sequence[bytes]) -> End:
     """Say how a stream ended, from its first block of events and its last few."""
-    for single in sse.events(b"".join(blocks)):
-        try:
-            event = _decode_event(sse.data(single))
-        except UNREADABLE:
-            continue
+    for event in sse.decoded(b"".join(blocks), _decode_event):
         if event.type in _FINAL:
             reported = read_usage(event.response.usage) if event.response else None
             return End(Ending.COMPLETE, reported or Usage())

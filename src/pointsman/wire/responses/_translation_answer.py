@@ -26,7 +26,7 @@ from pointsman.wire.conversation import (
 )
 from pointsman.wire.reasoning import Cleaned, Origin, OwnReasoning, Thought, head, removals, spans
 from pointsman.wire.responses import read_usage
-from pointsman.wire.responses._translation_items import action_of, call_type, id_prefix, read_item
+from pointsman.wire.responses._translation_items import BUILT_IN, action_of, read_item
 from pointsman.wire.tools import APPLY_PATCH
 
 #: What a response repeats of its request, and what stands there when the request did not say.
@@ -291,7 +291,7 @@ def call_item(suffix: str, call: ToolCall, status: str = "completed") -> dict[st
     if tool := call.built_in:
         if tool == APPLY_PATCH and status != "completed":
             status = "in_progress"  # it has no other
-        item = {"type": call_type(tool), "id": f"{id_prefix(tool)}_{suffix}", "status": status}
+        item = {"type": BUILT_IN[tool].call, "id": f"{BUILT_IN[tool].prefix}_{suffix}", "status": status}
         return item | {"call_id": call.id or f"call_{suffix}", **action_of(tool, call.arguments)}
     kind, prefix = ("custom_tool_call", "ctc") if call.custom else ("function_call", "fc")
     item = {"type": kind, "id": f"{prefix}_{suffix}", "status": status}

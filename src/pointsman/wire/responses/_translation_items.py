@@ -45,18 +45,8 @@ def action_of(tool: str, arguments: str) -> _Members:
     try:
         found = _decode(arguments or "{}")
     except UNREADABLE:
-        return _TOOLS[tool].action({}, arguments)
-    return _TOOLS[tool].action(found, "")
-
-
-def call_type(tool: str) -> str:
-    """Return the type of a call's item."""
-    return _TOOLS[tool].call
-
-
-def id_prefix(tool: str) -> str:
-    """Return how the id of a call's item begins."""
-    return _TOOLS[tool].prefix
+        return BUILT_IN[tool].action({}, arguments)
+    return BUILT_IN[tool].action(found, "")
 
 
 def arguments_of(action: msgspec.Raw, actions: msgspec.Raw, operation: msgspec.Raw) -> str:
@@ -119,7 +109,8 @@ def _preview(found: _Members, malformed: str) -> _Members:
     return {"pending_safety_checks": [], "action": actions[0] if actions else {"type": "screenshot"}}
 
 
-_TOOLS: Final = {
+#: The tools that Responses has built in and the caller runs.
+BUILT_IN: Final = {
     LOCAL_SHELL: _BuiltIn("lsh", "local_shell_call", _execution),
     SHELL: _BuiltIn("sh", "shell_call", _commands),
     APPLY_PATCH: _BuiltIn("apc", "apply_patch_call", _operation),

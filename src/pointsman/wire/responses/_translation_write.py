@@ -25,7 +25,7 @@ from pointsman.wire.conversation import (
 )
 from pointsman.wire.models import openai_effort_of, openai_sampling, openai_user
 from pointsman.wire.responses._translation_answer import summary_part
-from pointsman.wire.responses._translation_items import action_of, call_type
+from pointsman.wire.responses._translation_items import BUILT_IN, action_of
 from pointsman.wire.tools import plain_name, portable_tools, short
 
 # Messages of the form as items of a Responses request.
@@ -129,7 +129,7 @@ def _call(call: ToolCall) -> _Called | dict[str, Any]:
     if not (call.built_in or call.custom or call.namespace):
         return _Called(call_id, plain_name(call.name), call.arguments or "{}")
     if tool := call.built_in:
-        return {"type": call_type(tool), "call_id": call_id, **action_of(tool, call.arguments)}
+        return {"type": BUILT_IN[tool].call, "call_id": call_id, **action_of(tool, call.arguments)}
     written: dict[str, Any] = {"type": "custom_tool_call" if call.custom else "function_call"}
     written |= {"call_id": call_id, "name": plain_name(call.name)}
     if call.namespace:
