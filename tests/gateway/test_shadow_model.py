@@ -324,7 +324,7 @@ def test_a_fault_in_sampling_costs_nobody_an_answer(start: Start, monkeypatch: p
     assert trial.counts() == {"skipped: failed": 1}
 
 
-@pytest.mark.parametrize(("longest", "error"), [(400, ""), (40, "cut")])
+@pytest.mark.parametrize(("longest", "error"), [(380, ""), (40, "cut")])
 def test_what_is_too_long_to_look_at(
     start: Start, monkeypatch: pytest.MonkeyPatch, longest: int, error: str
 ) -> None:
@@ -334,7 +334,7 @@ def test_what_is_too_long_to_look_at(
         await reply(send, 200, b'{"choices": [{"finish_reason": "length"}]} ')
 
     trial, _, _ = start(briefly)
-    assert len(trial.post().content) > 400
+    assert len(trial.post().content) > 380
     kept = trial.shadow()
     assert (kept.error, kept.beside, kept.said.finish) == (error, None, "" if error else "length")
 
