@@ -111,8 +111,8 @@ def _add(name: str, kind: type[HookEvent], reads: str, shows: str, install: str)
     Args:
         name: Of the agent.
         kind: Its events.
-        reads: What the hook reads, in its help.
-        shows: What becomes of a line on standard error, in its help.
+        reads: Input of the hook, in its help.
+        shows: Effect of a line on standard error, in its help.
         install: The help of ``install``.
     """
     group = typer.Typer(cls=Group, invoke_without_command=True)

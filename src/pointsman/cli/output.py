@@ -154,7 +154,7 @@ def read_config(named: Path | None) -> Config:
 
 
 def check_profile(profile: str | None, config: Path | None) -> None:
-    """Refuse --profile beside --config.
+    """Refuse --profile together with --config.
 
     Raises:
         PointsmanError: both are given.

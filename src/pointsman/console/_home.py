@@ -134,7 +134,7 @@ class _Moved(NamedTuple):
 
 
 def changes(visit: Visit, kept: Kept) -> Page:
-    """Show two hours side by side; ``kept`` caches what they cost.
+    """Show two hours side by side, with cached figures of past ones.
 
     Raises:
         Unusable: a time cannot be read, the hours are the same, or no model has a price.
@@ -210,7 +210,7 @@ class _Found(NamedTuple):
 
 
 def home(visit: Visit, kept: Kept) -> Page:
-    """Show the money of a period; ``kept`` caches it.
+    """Show the money of a period, with cached figures of its parts.
 
     Raises:
         Unusable: there is no such period.

@@ -177,7 +177,7 @@ def _plugin(plugin: Plugin) -> Check:
 
 
 def _tried(name: str, look: Callable[[Config], str], config: Config) -> Check:
-    """Return what a look at a part found, or why it failed."""
+    """Check one part: its state, or the error."""
     try:
         return Check(name, ok=True, detail=look(config))
     except PointsmanError as error:
@@ -224,7 +224,7 @@ def _sessions(config: Config) -> Check:
 
 
 def _kept_sessions(config: Config) -> str:
-    """Count what a store of sessions keeps.
+    """Count the stored sessions.
 
     Raises:
         StoreUnavailable: it has a fault.

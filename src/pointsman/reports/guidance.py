@@ -96,7 +96,7 @@ def compare(rows: Iterable[Followed]) -> Effect:
 
 
 def _between(counts: Sequence[tuple[Arm, float | None]], *, of_scores: bool) -> Effect:
-    """Compare what is counted of the sessions of two sides; None: it is not counted."""
+    """Compare the values of the sessions of two sides; None: it does not count."""
     sides = ([value for side, value in counts if side is arm] for arm in (Arm.TREATED, Arm.CONTROL))
     known = [(len(side), [value for value in side if value is not None]) for side in sides]
     treated, control = (EffectSide(sessions, len(values), sum(values)) for sessions, values in known)

@@ -142,7 +142,7 @@ class Replay:
 
 
 def differences(then: Verdict, now: Verdict, parts: Iterable[str]) -> str:
-    """Say what both policies decided where they differ."""
+    """Return the parts in which two policies differ, with both decisions."""
     return ", ".join(f"{part} {getattr(then, part) or '-'} -> {getattr(now, part) or '-'}" for part in parts)
 
 

@@ -56,7 +56,7 @@ def root_session(session: str, role: str | None) -> str:
 
 
 def kept_words(text: str | None) -> str | None:
-    """Return the stored words of a prompt or an answer; None where only their hash is kept, or nothing."""
+    """Return the stored words of a prompt or an answer; None without them, or with their hash alone."""
     return text if text and not text.startswith(_HASHED) else None
 
 
@@ -66,7 +66,7 @@ def cost(model: ModelSpec | None, used: Usage | None) -> float | None:
 
 
 def answer_costs(models: Mapping[str, ModelSpec]) -> dict[str, float]:
-    """What an answer of each model with a price costs, for comparisons: 1,000 tokens in, and as many out."""
+    """Cost of an answer of each model with a price, to compare them: 1,000 tokens in, and as many out."""
     return {name: each.cost(1_000, 0, 1_000) or 0.0 for name, each in models.items() if each.is_priced}
 
 
