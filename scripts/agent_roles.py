@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import try_agents as agents
-from real_agents.clients import AGENTS, Agent, Started
+from real_agents.clients import AGENTS, Agent, Started, aider
 from real_agents.task import Asked, Offered, Task
 from real_agents.upstream import CALLERS_KEY
 
@@ -137,17 +137,10 @@ def _and_then(*more: str) -> Callable[[list[str]], list[str]]:
     return change
 
 
-def _aider(binary: Path, *more: str) -> Callable[[Path, str, Path], Started]:
-    def start(modules: Path, base: str, folder: Path) -> Started:
-        del modules
-        quiet = ["--no-show-model-warnings", "--no-check-update", "--analytics-disable", "--yes-always"]
-        asked = ["--model", "openai/auto", "--message", "Say hello in first.txt", "first.txt"]
-        aider = shlex.join([str(binary), *quiet, *more, *asked])
-        git = "git init -q . && git -c user.name=a -c user.email=a@b add . && true"
-        environment = {"OPENAI_API_KEY": CALLERS_KEY, "OPENAI_API_BASE": f"{base}/v1"}
-        return Started(["bash", "-c", f"cd {folder}; {git}; {aider}"], environment)
-
-    return start
+def _in_repository(command: list[str]) -> list[str]:
+    """The command, in a work folder that git knows."""
+    git = "git init -q . && git -c user.name=a -c user.email=a@b add ."
+    return ["bash", "-c", f"{git}; {shlex.join(command)}"]
 
 
 def _cline(cline_modules: Path, *more: str) -> Callable[[Path, str, Path], Started]:
@@ -161,7 +154,7 @@ def _cline(cline_modules: Path, *more: str) -> Callable[[Path, str, Path], Start
     return start
 
 
-def _cases(cline: Path | None, aider: Path | None) -> Iterator[Case]:
+def _cases(cline: Path | None, binary: Path | None) -> Iterator[Case]:
     by = {agent.name: agent for agent in AGENTS}
     claude, codex = by["Claude Code, auto"], by["Codex, auto"]
     loop = ("message", "tool_iteration")
@@ -196,13 +189,12 @@ def _cases(cline: Path | None, aider: Path | None) -> Iterator[Case]:
         yield Case(
             "Cline, plan mode", Agent("Cline", WireFormat.CHAT, "cline", _cline(cline, "-p")), ("plan",)
         )
-    if aider:
-        yield Case("aider", Agent("aider", WireFormat.CHAT, "", _aider(aider)), ("message",))
-        yield Case(
-            "aider, architect",
-            Agent("aider", WireFormat.CHAT, "", _aider(aider, "--architect", "--auto-accept-architect")),
-            ("plan", "edit"),
-        )
+    if binary:
+        plain = Agent("aider", WireFormat.CHAT, "", aider(binary, "first.txt"))
+        yield Case("aider", _after(plain, _in_repository), ("message",))
+        architect = ["--architect", "--auto-accept-architect"]
+        planning = _after(plain, lambda it: _in_repository([*it, *architect]))
+        yield Case("aider, architect", planning, ("plan", "edit"))
 
 
 def _estimated(records: list[Record]) -> Iterator[Record]:

@@ -25,12 +25,12 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from real_agents.clients import AGENTS, TASK, Agent, Started, run
+from real_agents.clients import AGENTS, TASK, Agent, Started, aider, run
 from real_agents.gateway import free_port, running
 from real_agents.record import Recorder, Seen
 from real_agents.upstream import CALLERS_KEY
@@ -118,22 +118,15 @@ def _copilot(modules: Path, base: str, folder: Path) -> Started:
     return Started(command, own | {"COPILOT_MODEL": "auto"})
 
 
-def _aider(binary: Path) -> Callable[[Path, str, Path], Started]:
-    def start(modules: Path, base: str, folder: Path) -> Started:
-        del modules, folder
-        quiet = ["--no-show-model-warnings", "--no-check-update", "--analytics-disable", "--yes-always"]
-        asked = ["--no-git", "--no-auto-commits", "--model", "openai/auto", "--message", TASK, "a.py"]
-        environment = {"OPENAI_API_KEY": CALLERS_KEY, "OPENAI_API_BASE": f"{base}/v1"}
-        return Started([str(binary), *quiet, *asked], environment)
-
-    return start
+#: It keeps to the file, and commits nothing.
+_OF_AIDER = ("--no-git", "--no-auto-commits", "a.py")
 
 
-def clients(aider: Path | None) -> list[Agent]:
+def clients(program: Path | None) -> list[Agent]:
     """The clients in the order of the table; aider where its program is named."""
     known = {agent.name: agent for agent in AGENTS}
     return [
-        *([Agent("aider", WireFormat.CHAT, "", _aider(aider))] if aider else []),
+        *([Agent("aider", WireFormat.CHAT, "", aider(program, *_OF_AIDER))] if program else []),
         known["Qwen Code"],
         Agent("Copilot CLI", WireFormat.CHAT, "@github/copilot", _copilot),
         known["Claude Code"],

@@ -16,8 +16,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["ASKED", "Attack", "Bound", "Gateway", "holding", "large_answer", "post", "running", "talk"]
+__all__ = [
+    "ANSWER",
+    "ASKED",
+    "Attack",
+    "Bound",
+    "Gateway",
+    "Upstream",
+    "holding",
+    "large_answer",
+    "post",
+    "running",
+    "talk",
+    "whole",
+]
 
+_CHOICE = {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}
+ANSWER = json.dumps({"id": "c", "object": "chat.completion", "model": "m", "choices": [_CHOICE]}).encode()
 ASKED = b'{"model":"auto","messages":[{"role":"user","content":"hi"}]}'
 
 _CONFIG = """
@@ -176,36 +191,74 @@ def talk(connection: socket.socket, sent: bytes, until: bytes | None = None) -> 
     return got
 
 
-@contextlib.contextmanager
-def large_answer(size: int) -> Iterator[str]:
-    """Run an upstream in this process whose every answer has ``size`` bytes of text; yields its address."""
-    message = {"role": "assistant", "content": "x" * size}
-    choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    body = json.dumps({"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]}).encode()
-    fields = b"content-type: application/json\r\nconnection: close\r\n"
-    learned_router = b"HTTP/1.1 200 OK\r\n%scontent-length: %d\r\n\r\n"
-    ready = threading.Event()
-    address: list[int] = []
+#: Reads one request's body, and returns what is sent and what is sent after it until nobody listens.
+Says = Callable[[bytes], tuple[bytes, bytes]]
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            asked = await reader.readuntil(b"\r\n\r\n")
-            found = re.search(rb"content-length: (\d+)", asked, re.IGNORECASE)
-            await reader.readexactly(int(found[1]) if found else 0)
-            writer.write(learned_router % (fields, len(body)))
-            writer.write(body)
-            await writer.drain()
-            writer.close()
 
-    async def serve() -> None:
-        server = await asyncio.start_server(answer, "127.0.0.1", 0)
-        address.append(server.sockets[0].getsockname()[1])
-        ready.set()
-        await server.serve_forever()
+def whole(status: bytes, body: bytes = ANSWER, *headers: bytes) -> bytes:
+    """Return an answer of an upstream."""
+    lines = (b"HTTP/1.1 " + status, b"content-type: application/json", *headers)
+    return b"\r\n".join((*lines, b"content-length: %d" % len(body), b"", body))
 
-    threading.Thread(target=lambda: asyncio.run(serve()), daemon=True).start()
-    ready.wait()
-    yield f"http://127.0.0.1:{address[0]}/v1"
+
+class Upstream:
+    """An upstream in a thread of its own that sends bytes; keeps the heads of what it is asked."""
+
+    def __init__(self, says: Says, *, answers: int = 1_000_000) -> None:
+        self.heads: list[bytes] = []
+        self._says = says
+        self._answers = answers  # on one connection; the next request is read, and the connection closed
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            for number in range(self._answers + 1):
+                head = await reader.readuntil(b"\r\n\r\n")
+                found = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+                body = await reader.readexactly(int(found[1]) if found else 0)
+                self.heads.append(head)
+                if number == self._answers:
+                    break
+                first, then = self._says(body)
+                writer.write(first)
+                while then:
+                    writer.write(then)
+                    await writer.drain()
+        writer.close()
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[str]:
+        """Serve; yields the address."""
+        loop, ready, address = asyncio.new_event_loop(), threading.Event(), [0]
+
+        async def start() -> None:
+            server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=512)
+            address[0] = server.sockets[0].getsockname()[1]
+            ready.set()
+
+        def run() -> None:
+            loop.run_until_complete(start())
+            loop.run_forever()
+
+        async def stop() -> None:
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            loop.call_soon(loop.stop)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        ready.wait()
+        try:
+            yield f"http://127.0.0.1:{address[0]}/v1"
+        finally:
+            asyncio.run_coroutine_threadsafe(stop(), loop)
+            thread.join(10)
+
+
+def large_answer(size: int) -> contextlib.AbstractContextManager[str]:
+    """Run an upstream in this process whose every answer has ``size`` bytes of text; gives its address."""
+    body = ANSWER.replace(b'"hi"', b'"' + b"x" * size + b'"')
+    answer = whole(b"200 OK", body, b"connection: close")
+    return Upstream(lambda _: (answer, b""), answers=1).running()
 
 
 @contextlib.contextmanager

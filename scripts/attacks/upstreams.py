@@ -2,86 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import json
 import re
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from attacks.base import ASKED, Attack, Bound, Gateway, post, running
+from attacks.base import ANSWER, ASKED, Attack, Bound, Gateway, Upstream, post, running, whole
 
 __all__ = ["ATTACKS"]
 
 _STREAM = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
-_CHOICE = {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}
-_ANSWER = json.dumps({"id": "c", "object": "chat.completion", "model": "m", "choices": [_CHOICE]}).encode()
 _EVENT = b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n'
 _SHOWN = 1_000_000  # bytes of an answer that are looked at
 _POISON = ASKED.replace(b'"hi"', b'"poison"')
-
-#: Reads one request's body, and returns what is sent and what is sent after it until nobody listens.
-_Says = Callable[[bytes], tuple[bytes, bytes]]
-
-
-def _whole(status: bytes, body: bytes = _ANSWER, *headers: bytes) -> bytes:
-    lines = (b"HTTP/1.1 " + status, b"content-type: application/json", *headers)
-    return b"\r\n".join((*lines, b"content-length: %d" % len(body), b"", body))
-
-
-class _Upstream:
-    """An upstream in a thread of its own that sends bytes; keeps the heads of what it is asked."""
-
-    def __init__(self, says: _Says, *, answers: int = 1_000_000) -> None:
-        self.heads: list[bytes] = []
-        self._says = says
-        self._answers = answers  # on one connection; the next request is read, and the connection closed
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            for number in range(self._answers + 1):
-                head = await reader.readuntil(b"\r\n\r\n")
-                found = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
-                body = await reader.readexactly(int(found[1]) if found else 0)
-                self.heads.append(head)
-                if number == self._answers:
-                    break
-                first, then = self._says(body)
-                writer.write(first)
-                while then:
-                    writer.write(then)
-                    await writer.drain()
-        writer.close()
-
-    @contextlib.contextmanager
-    def running(self) -> Iterator[str]:
-        """Serve; yields the address."""
-        loop, ready, address = asyncio.new_event_loop(), threading.Event(), [0]
-
-        async def start() -> None:
-            server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=512)
-            address[0] = server.sockets[0].getsockname()[1]
-            ready.set()
-
-        def run() -> None:
-            loop.run_until_complete(start())
-            loop.run_forever()
-
-        async def stop() -> None:
-            for task in asyncio.all_tasks() - {asyncio.current_task()}:
-                task.cancel()
-            loop.call_soon(loop.stop)
-
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        ready.wait()
-        try:
-            yield f"http://127.0.0.1:{address[0]}/v1"
-        finally:
-            asyncio.run_coroutine_threadsafe(stop(), loop)
-            thread.join(10)
 
 
 def _ask(gateway: Gateway, body: bytes, *headers: bytes) -> bytes:
@@ -108,7 +42,7 @@ _SENT: dict[str, tuple[bytes, bytes, int]] = {
     "status 103": (b"", b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n", 502),
     "events after the first": (_STREAM + _EVENT, _EVENT * 500, 200),
     "status 101": (b"HTTP/1.1 101 X\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n", b"", 502),
-    "status 999": (_whole(b"999 X"), b"", 502),
+    "status 999": (whole(b"999 X"), b"", 502),
     "lines with CR": (_STREAM + b"data: {}\r\rdata: {}\r\r", b"", 502),
 }
 
@@ -118,9 +52,9 @@ def _without_end(folder: Path) -> Iterator[Bound]:
     sent = [""]
 
     def says(body: bytes) -> tuple[bytes, bytes]:
-        return (_whole(b"200 OK"), b"") if b"poison" not in body else _SENT[sent[0]][:2]
+        return (whole(b"200 OK"), b"") if b"poison" not in body else _SENT[sent[0]][:2]
 
-    with _Upstream(says).running() as url, running(folder, url) as gateway:
+    with Upstream(says).running() as url, running(folder, url) as gateway:
         before, right = gateway.memory(), 0
         for name, (_, _, status) in _SENT.items():
             sent[0] = name
@@ -136,9 +70,9 @@ def _failing(folder: Path) -> Iterator[Bound]:
     """Requests of one caller that make the upstream fail, then 100 at once that fail."""
 
     def says(body: bytes) -> tuple[bytes, bytes]:
-        return _whole(b"500 X", b"{}") if b"poison" in body else _whole(b"200 OK"), b""
+        return whole(b"500 X", b"{}") if b"poison" in body else whole(b"200 OK"), b""
 
-    upstream = _Upstream(says)
+    upstream = Upstream(says)
     with upstream.running() as url, running(folder, url) as gateway:
         for _ in range(3):
             _ask(gateway, _POISON, b"x-session-id: bad")
@@ -153,7 +87,7 @@ def _failing(folder: Path) -> Iterator[Bound]:
 
 def _closing(folder: Path) -> Iterator[Bound]:
     """Kept connections that close with the request."""
-    upstream = _Upstream(lambda _: (_whole(b"200 OK"), b""), answers=1)
+    upstream = Upstream(lambda _: (whole(b"200 OK"), b""), answers=1)
     with upstream.running() as url, running(folder, url) as gateway:
         sent, told = len(upstream.heads), 0
         for _ in range(10):
@@ -179,8 +113,8 @@ def _headers(folder: Path) -> Iterator[Bound]:
         b"refresh",
         b"clear-site-data",
     ]
-    returned = _whole(b"200 OK", _ANSWER, *(name + b": leaked" for name in down))
-    upstream = _Upstream(lambda _: (returned, b""))
+    returned = whole(b"200 OK", ANSWER, *(name + b": leaked" for name in down))
+    upstream = Upstream(lambda _: (returned, b""))
     with upstream.running() as url, running(folder, url) as gateway:
         got = _ask(gateway, ASKED, b"connection: x-nominated", *(name + b": leaked" for name in up))
         yield Bound("headers leaked", got.count(b"leaked") + upstream.heads[-1].count(b"leaked"), 0)
@@ -189,8 +123,8 @@ def _headers(folder: Path) -> Iterator[Bound]:
 
 def _repeated(folder: Path) -> Iterator[Bound]:
     """One request with an idempotency key, sent 50 times at once, and large answers to many keys."""
-    long = _whole(b"200 OK", _ANSWER.replace(b'"hi"', b'"' + b"x" * 900_000 + b'"'))
-    upstream = _Upstream(lambda body: (long if b"poison" in body else _whole(b"200 OK"), b""))
+    long = whole(b"200 OK", ANSWER.replace(b'"hi"', b'"' + b"x" * 900_000 + b'"'))
+    upstream = Upstream(lambda body: (long if b"poison" in body else whole(b"200 OK"), b""))
     with upstream.running() as url, running(folder, url) as gateway:
         before = len(upstream.heads)
         with ThreadPoolExecutor(50) as pool:

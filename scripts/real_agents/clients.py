@@ -14,7 +14,7 @@ from pointsman.vocabulary import WireFormat
 from real_agents.task import DONE
 from real_agents.upstream import CALLERS_KEY
 
-__all__ = ["AGENTS", "TASK", "Agent", "Started", "run"]
+__all__ = ["AGENTS", "TASK", "Agent", "Started", "aider", "run"]
 
 TASK = "Read first.txt and second.txt, write a report about them to report.txt, and show me the report."
 _TERMINAL = Path(__file__).parent / "terminal.py"
@@ -137,6 +137,19 @@ def _ai_sdk(provider: str, model: str, **more: str) -> Callable[[Path, str, Path
         del modules
         arguments = [provider, f"{base}/v1", CALLERS_KEY, model, str(folder), TASK]
         return Started(["node", str(_AI_SDK), *arguments], more)
+
+    return start
+
+
+def aider(binary: Path, *more: str) -> Callable[[Path, str, Path], Started]:
+    """How to start aider, which is no package of npm."""
+
+    def start(modules: Path, base: str, folder: Path) -> Started:
+        del modules, folder
+        quiet = ["--no-show-model-warnings", "--no-check-update", "--analytics-disable", "--yes-always"]
+        asked = ["--model", "openai/auto", "--message", TASK, *more]
+        environment = {"OPENAI_API_KEY": CALLERS_KEY, "OPENAI_API_BASE": f"{base}/v1"}
+        return Started([str(binary), *quiet, *asked], environment)
 
     return start
 
