@@ -39,7 +39,7 @@ from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, read_profile
 from pointsman.learning.datasets import Features, PromptOutcome
 from pointsman.learning.fit import fit_tiers
-from pointsman.learning.learning import LENGTH_SLOPE, RULES_SLOPE, Corpus, fit_weights, held_out
+from pointsman.learning.learning import LENGTH_SLOPE, RULES_SLOPE, Corpus, Predicted, fit_weights, held_out
 from pointsman.learning.metrics import gap_curve
 from pointsman.learning.rankers import by_length, by_rules, persons_text
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScorer, read_learned_router
@@ -286,7 +286,7 @@ def _left_out(corpus: Corpus, tasks: NDArray[Any]) -> Floats:
             scores[test] = LENGTH_SLOPE * corpus.log_length[test] + RULES_SLOPE * corpus.rules[test]
             continue
         weights = fit_weights(part, np.arange(len(part)))
-        raw = weights.predict(corpus, test, held_out(part, seed=0).bounds)
+        raw = Predicted.by(weights, corpus, test).raw(held_out(part, seed=0).bounds)
         scores[test] = raw[1] - raw[0]
     return scores
 

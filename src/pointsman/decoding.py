@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -16,6 +16,7 @@ __all__ = [
     "decode_members",
     "decode_text",
     "decode_typed",
+    "decoded",
     "syntax_error",
     "why_unreadable",
     "without_halves",
@@ -90,6 +91,20 @@ def without_halves(json: bytes) -> bytes:
         return json
     plain = json.replace(rb"\\", _BACKSLASH)
     return b"".join(_mended(plain)).replace(_BACKSLASH, rb"\\")
+
+
+_Decoded = TypeVar("_Decoded")
+
+
+def decoded(decode: Callable[[bytes], _Decoded], json: bytes) -> _Decoded:
+    """Decode JSON, half surrogate pairs replaced. Raises ``UNREADABLE``."""
+    try:
+        return decode(json)
+    except UNREADABLE:
+        mended = without_halves(json)
+        if mended == json:
+            raise
+        return decode(mended)
 
 
 def _mended(plain: bytes) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ from pointsman.encoders import load_encoder
 from pointsman.encoders.learned_routers import load_scorer
 from pointsman.learning.datasets import Features
 from pointsman.learning.fit import fit_tiers
-from pointsman.learning.learning import Corpus, fit_weights
+from pointsman.learning.learning import Corpus, Predicted, fit_weights
 from pointsman.learning.rankers import persons_text
 from pointsman.tiers.learned_router import read_learned_router
 from support.outcomes import made_up
@@ -31,7 +31,7 @@ def test_the_file_scores_as_the_fit_did(tmp_path: Path, features: Features, size
     corpus = Corpus.of(rows, load_encoder(features))
     everything = np.arange(len(rows))
     weights = fit_weights(corpus, everything)
-    weak, strong = weights.predict(corpus, everything, (-1.0, -0.5))
+    weak, strong = Predicted.by(weights, corpus, everything).raw((-1.0, -0.5))
     for index in range(0, 60, 7):
         said = scorer.score(persons_text(rows[index].prompt), rules=corpus.rules[index]).score
         assert said == pytest.approx(strong[index] - weak[index], abs=2e-3)

@@ -11,7 +11,7 @@ import msgspec
 
 from pointsman.audit.caches import Call, calls
 from pointsman.audit.outcomes import STUCK, Sign, TurnOutcome, call_outcome, is_stuck, signs, turn_outcomes
-from pointsman.audit.session import Certainty, Request, Session, SessionFacts, Usage
+from pointsman.audit.session import Certainty, Request, Session, SessionFacts, Tokens
 from pointsman.trajectory import CallOutcome
 
 __all__ = [
@@ -170,41 +170,32 @@ class Split(msgspec.Struct, frozen=True, gc=False):
     subscription: bool = False
 
 
-class Spent(msgspec.Struct, gc=False):
-    """Sums over requests. All tokens of the input are in ``input_tokens``, cached and written ones too."""
+class Spent(Tokens, frozen=True, gc=False, kw_only=True):
+    """Sums over requests."""
 
     requests: int = 0
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    written_tokens: int = 0
-    written_1h_tokens: int = 0
-    output_tokens: int = 0
-    output_at_most: int = 0
     uncertain: int = 0  # requests whose tokens the log does not have exactly
     logged_cost: float = 0.0  # dollars, of the requests whose log has a cost
     with_cost: int = 0
 
-    def add(self, request: Request) -> None:
-        """Add one request."""
-        usage = request.usage
-        self.requests += 1
-        self._tokens(usage)
-        self.uncertain += (usage.output_certainty, usage.input_certainty) != _EXACT
-        if request.cost is not None:
-            self.logged_cost += request.cost
-            self.with_cost += 1
+    @classmethod
+    def of(cls, request: Request) -> Spent:
+        """The sums of one request."""
+        usage, cost = request.usage, request.cost
+        tokens = {name: getattr(usage, name) for name in Tokens.__struct_fields__}
+        return cls(
+            **tokens | {"output_at_most": max(usage.output_tokens, usage.output_at_most)},
+            requests=1,
+            uncertain=int((usage.output_certainty, usage.input_certainty) != _EXACT),
+            logged_cost=cost or 0.0,
+            with_cost=int(cost is not None),
+        )
 
-    def _tokens(self, usage: Usage) -> None:
-        self.input_tokens += usage.input_tokens
-        self.cached_tokens += usage.cached_tokens
-        self.written_tokens += usage.written_tokens
-        self.written_1h_tokens += usage.written_1h_tokens
-        self.output_tokens += usage.output_tokens
-        self.output_at_most += max(usage.output_tokens, usage.output_at_most)
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
 
-    def plus(self, other: Spent) -> Spent:
-        """The sum of both."""
-        return Spent(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
+    def __sub__(self, other: Spent) -> Spent:
+        return Spent(**{name: getattr(self, name) - getattr(other, name) for name in self.__struct_fields__})
 
 
 _EXACT: Final = (Certainty.LOGGED, Certainty.LOGGED)
@@ -256,10 +247,7 @@ class SessionFigures(SessionFacts, frozen=True, kw_only=True):
 
     def total(self) -> Spent:
         """Sums of the whole session."""
-        found = Spent()
-        for part in self.parts:
-            found = found.plus(part.spent)
-        return found
+        return sum((part.spent for part in self.parts), Spent())
 
 
 def figures(session: Session, *, keys: Sequence[int] = ()) -> SessionFigures:
@@ -317,7 +305,8 @@ def parts(requests: Iterable[Request]) -> tuple[Part, ...]:
     """Add requests up by what their price, day and role depend on."""
     sums: dict[Split, Spent] = {}
     for request in requests:
-        sums.setdefault(_split(request), Spent()).add(request)
+        split = _split(request)
+        sums[split] = sums.get(split, Spent()) + Spent.of(request)
     return tuple(Part(split, spent) for split, spent in sums.items())
 
 

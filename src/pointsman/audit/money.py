@@ -25,7 +25,6 @@ __all__ = [
     "maker_of",
     "price_order",
     "spread",
-    "total_money",
 ]
 
 #: Who makes a model, by the beginning of its id: the list price of the maker is taken where a log names a
@@ -89,14 +88,6 @@ class Money(msgspec.Struct, frozen=True):
         }
 
 
-def total_money(money: Iterable[Money]) -> Money:
-    """The sum of amounts."""
-    total = Money()
-    for each in money:
-        total += each
-    return total
-
-
 class Pricing:
     """Prices of models. The catalogue has one price per model and field, with its date."""
 
@@ -155,7 +146,7 @@ class Pricing:
             parts: Their sums.
             client: The client, for subscriptions.
         """
-        return total_money(self._part(part.split, part.spent, client) for part in parts)
+        return sum((self._part(part.split, part.spent, client) for part in parts), Money())
 
     def subscribed(self, client: str, *, logged: bool) -> bool:
         """Whether a subscription pays a request: by the log, or the client was named."""

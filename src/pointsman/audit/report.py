@@ -173,10 +173,8 @@ class AuditReport:
 
     def total(self) -> tuple[Spent, Money]:
         """Sums over all sessions."""
-        spent, money = Spent(), Money()
-        for of in self.sessions:
-            spent, money = spent.plus(of.total()), money + self.pricing.session(of)
-        return spent, money
+        spent = sum((of.total() for of in self.sessions), Spent())
+        return spent, sum(map(self.pricing.session, self.sessions), Money())
 
     def verdict(self) -> Verdict:
         """Known savings."""
@@ -317,7 +315,7 @@ def _session(of: SessionFigures, pricing: Pricing) -> dict[str, object]:
 def _by_model(of: SessionFigures) -> dict[str, Spent]:
     sums: dict[str, Spent] = {}
     for part in of.parts:
-        sums[part.split.model] = sums.get(part.split.model, Spent()).plus(part.spent)
+        sums[part.split.model] = sums.get(part.split.model, Spent()) + part.spent
     return sums
 
 

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from pointsman.audit.caches import Call, paid, reads
-from pointsman.audit.figures import SUB_AGENT, Part, SessionFigures, Spent
-from pointsman.audit.money import Pricing, total_money
+from pointsman.audit.figures import SUB_AGENT, Part, SessionFigures
+from pointsman.audit.money import Money, Pricing
 from pointsman.audit.session import HOUSEKEEPING
 from pointsman.prices import Prices
 from pointsman.vocabulary import Purpose
@@ -68,10 +68,7 @@ def without(parts: Sequence[Part], less: Sequence[Part]) -> Iterator[Part]:
         if other is None:
             yield part
         elif other.requests < part.spent.requests:
-            names = Spent.__struct_fields__
-            yield Part(
-                part.split, Spent(*(getattr(part.spent, name) - getattr(other, name) for name in names))
-            )
+            yield Part(part.split, part.spent - other)
 
 
 def sure(sessions: Sequence[SessionFigures], pricing: Pricing) -> tuple[Sure, ...]:
@@ -110,7 +107,7 @@ _BECAUSE: Final = {
 
 
 def _after_stuck(sessions: Sequence[SessionFigures], pricing: Pricing) -> Sure:
-    money = total_money(pricing.money(of.after_stuck, of.client) for of in sessions)
+    money = sum((pricing.money(of.after_stuck, of.client) for of in sessions), Money())
     count = sum(part.spent.requests for of in sessions for part in of.after_stuck)
     return Sure(
         STUCK_CHANGE,

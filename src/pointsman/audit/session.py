@@ -21,6 +21,7 @@ __all__ = [
     "Request",
     "Session",
     "SessionFacts",
+    "Tokens",
     "ToolUse",
     "Usage",
     "cut",
@@ -46,8 +47,8 @@ class Certainty(StrEnum):
     UNKNOWN = "unknown"  # the log does not have it
 
 
-class Usage(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Tokens of one request. ``input_tokens`` is the whole prompt: cache reads and writes are parts of it."""
+class Tokens(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Tokens of requests. ``input_tokens`` are whole prompts: cache reads and writes are parts of them."""
 
     input_tokens: int = 0
     cached_tokens: int = 0  # read from the provider's prompt cache
@@ -55,6 +56,11 @@ class Usage(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     written_1h_tokens: int = 0  # of these, with a lifetime of an hour
     output_tokens: int = 0  # as logged, reasoning included
     output_at_most: int = 0  # upper bound; equal to ``output_tokens`` where that is complete
+
+
+class Usage(Tokens, frozen=True, gc=False, kw_only=True):
+    """Tokens of one request."""
+
     reasoning_tokens: int = 0  # of the output, as far as the log has it
     input_certainty: Certainty = Certainty.LOGGED
     output_certainty: Certainty = Certainty.LOGGED

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from pointsman.audit.figures import Part, SessionFigures, SignFigures, Spent
-from pointsman.audit.money import Money, Pricing, total_money
+from pointsman.audit.money import Money, Pricing
 from pointsman.audit.outcomes import STUCK
 from pointsman.printable import Block, Column, TextTable
 
@@ -64,8 +64,8 @@ def by(sessions: Iterable[SessionFigures], pricing: Pricing, what: str) -> list[
         Group(
             name,
             len(members[name]),
-            _sum(part.spent for _, part in own),
-            total_money(pricing.money([part], client) for client, part in own),
+            sum((part.spent for _, part in own), Spent()),
+            sum((pricing.money([part], client) for client, part in own), Money()),
         )
         for name, own in parts.items()
     ]
@@ -125,8 +125,8 @@ def _shortened(groups: list[Group], what: str) -> list[Group]:
     more = Group(
         f"({len(rest)} more)",
         sum(group.sessions for group in rest),
-        _sum(group.spent for group in rest),
-        total_money(group.money for group in rest),
+        sum((group.spent for group in rest), Spent()),
+        sum((group.money for group in rest), Money()),
     )
     return [*groups[:_ROWS], more]
 
@@ -173,7 +173,7 @@ def ending(of: SessionFigures) -> str:
 
 
 def _where_blocks(sessions: Sequence[SessionFigures]) -> Iterator[Block]:
-    total = _sum(of.total() for of in sessions)
+    total = sum((of.total() for of in sessions), Spent())
     plain = total.input_tokens - total.cached_tokens - total.written_tokens
     missed = sum(miss.tokens for of in sessions for miss in of.misses)
     rows = [
@@ -233,13 +233,6 @@ def _share(count: int, of: Spent) -> str:
     return f"{count / of.input_tokens:.0%}" if of.input_tokens else "-"
 
 
-def _sum(spent: Iterable[Spent]) -> Spent:
-    total = Spent()
-    for each in spent:
-        total = total.plus(each)
-    return total
-
-
 def trouble_blocks(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[Block]:
     """Where sessions went wrong."""
     yield from _stuck_blocks(sessions, pricing)
@@ -251,7 +244,7 @@ def trouble_blocks(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iter
 
 def _stuck_blocks(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[Block]:
     stuck = [of for of in sessions if of.stuck]
-    after = total_money(pricing.money(of.after_sign, of.client) for of in sessions)
+    after = sum((pricing.money(of.after_sign, of.client) for of in sessions), Money())
     yield ""
     ended = f"{counted(len(stuck), 'session')} ended stuck." if stuck else "No session ended stuck."
     yield f"{ended} Requests after a first sign cost {cost(after)}." if after.total or stuck else ended
@@ -265,7 +258,7 @@ def _stuck_blocks(sessions: Sequence[SessionFigures], pricing: Pricing) -> Itera
             str(len(own)),
             str(sum(sign.episodes for _, sign in own)),
             f"{sum(part.spent.requests for _, sign in own for part in sign.after):,}",
-            cost(total_money(pricing.money(sign.after, of.client) for of, sign in own)),
+            cost(sum((pricing.money(sign.after, of.client) for of, sign in own), Money())),
         ]
         for name, own in sorted(found.items(), key=lambda each: -len(each[1]))
     ]

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pointsman.audit.figures import SessionFigures, Spent
-from pointsman.audit.money import Money, Pricing, total_money
+from pointsman.audit.money import Money, Pricing
 from pointsman.audit.savings import Comparison, Run, Sure, compare, is_work, labels_needed, sure, without
 from pointsman.audit.tables import counted
 from pointsman.printable import Block, Column, TextTable
@@ -274,13 +274,13 @@ def verdict(sessions: Sequence[SessionFigures], pricing: Pricing) -> Verdict:
     ]
     first, last = period(sessions) or (None, None)
     return Verdict(
-        total=total_money(pricing.session(of) for of in sessions),
+        total=sum(map(pricing.session, sessions), Money()),
         days=(last - first).days + 1 if first and last else 0,
         sure=sure(sessions, pricing),
         compared=compared,
         stakes=tuple(_stakes(undecided, spent, runs, pricing, tries)),
         stuck=sum(of.stuck for of in sessions),
-        after_sign=total_money(pricing.money(of.after_sign, of.client) for of in sessions),
+        after_sign=sum((pricing.money(of.after_sign, of.client) for of in sessions), Money()),
     )
 
 
@@ -318,7 +318,7 @@ def _work(sessions: Sequence[SessionFigures], pricing: Pricing) -> dict[_Model, 
             subscribed = pricing.subscribed(of.client, logged=part.split.subscription)
             cost = pricing.money([part], of.client).total
             own = msgspec.structs.replace(part.spent, logged_cost=cost)
-            paid[subscribed] = paid.get(subscribed, Spent()).plus(own)
+            paid[subscribed] = paid.get(subscribed, Spent()) + own
     return found
 
 

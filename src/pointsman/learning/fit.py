@@ -28,11 +28,11 @@ from pointsman.learning.learning import (
     Fitted,
     Floats,
     HeldOut,
+    Predicted,
     Rows,
     Weights,
     group_offsets,
     held_out,
-    trust,
 )
 from pointsman.learning.metrics import Interval, apgr_interval, calibration_interval, difference_interval
 from pointsman.learning.one_sided import Observed, Sides, check_enough, refused, sides_of
@@ -242,7 +242,10 @@ def fit_tiers(
     rankings = {**baselines(outcomes), "learned_router": unseen.raw[1] - unseen.raw[0]}
     weights = fit(corpus, np.arange(len(corpus)))
     apart = Corpus.of(given.ruled, encoder, prompt_kinds) if given.ruled else None
-    raw = unseen.raw if apart is None else np.hstack([unseen.raw, _raw(weights, apart, unseen.bounds)])
+    raw = unseen.raw
+    if apart is not None:
+        predicted = Predicted.by(weights, apart, np.arange(len(apart)))
+        raw = np.hstack([raw, predicted.raw(unseen.bounds)])
     (weak, weak_error), (strong, strong_error) = (given.calibrated(raw, model, seed) for model in (0, 1))
     shown = msgspec.structs.replace(
         claim(rankings, corpus.weak, corpus.strong, first=corpus.first, seed=seed),
@@ -320,14 +323,6 @@ def _read(
         observed,
         sides,
     )
-
-
-def _raw(weights: Fitted, corpus: Corpus, bounds: tuple[float, float]) -> Floats:
-    """Raw values of the two models on prompts that a router was not fitted on. Shape ``(2, n)``."""
-    every = np.arange(len(corpus))
-    raw = trust(weights.similarity(corpus, every), bounds) * weights.evidence(corpus, every)
-    raw[0] -= weights.prior(corpus, every)
-    return raw
 
 
 def _learned_router(

@@ -21,6 +21,7 @@ from pointsman.learning.learning import (
     Floats,
     Rows,
     fit_weights,
+    residuals,
     vector_centres,
 )
 from pointsman.tiers.kinds import SCALE, Kinds, PromptKinds
@@ -89,17 +90,10 @@ def fit_prior(corpus: Corpus, rows: Rows, *, residual: bool = True) -> PriorWeig
         apart = vectors - middle
         noise = SHRINKAGE * max(float((apart**2).sum(axis=1).mean()), 1e-12)
         squares = apart.T @ apart + noise * np.eye(apart.shape[1])
-        coefficients = np.linalg.solve(squares, apart.T @ _targets(corpus, rows).T).T
+        coefficients = np.linalg.solve(squares, apart.T @ residuals(corpus, rows, _prior(corpus, rows)).T).T
     return PriorWeights(
         coefficients, coefficients @ middle, vector_centres(vectors), float(corpus.log_length[rows].mean())
     )
-
-
-def _targets(corpus: Corpus, rows: Rows) -> Floats:
-    """Residual after the prior; for failures of the weak model. Shape ``(2, n)``."""
-    expected = _prior(corpus, rows)
-    weak, strong = corpus.weak[rows], corpus.strong[rows]
-    return np.stack([weak - weak.mean() + expected - expected.mean(), strong - strong.mean()])
 
 
 def _prior(corpus: Corpus, rows: Rows) -> Floats:

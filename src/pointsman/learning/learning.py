@@ -34,10 +34,12 @@ __all__ = [
     "Corpus",
     "Fitted",
     "HeldOut",
+    "Predicted",
     "Weights",
     "fit_weights",
     "group_offsets",
     "held_out",
+    "residuals",
     "trust",
 ]
 
@@ -255,12 +257,6 @@ class Weights:
             said = said + self.vectors @ corpus.vectors[rows].T
         return np.asarray(said)
 
-    def predict(self, corpus: Corpus, rows: Rows, bounds: tuple[float, float]) -> Floats:
-        """Raw values of the weak and the strong model, prior included. Shape ``(2, len(rows))``."""
-        raw = trust(self.similarity(corpus, rows), bounds) * self.evidence(corpus, rows)
-        raw[0] -= self.prior(corpus, rows)
-        return raw
-
 
 def fit_weights(corpus: Corpus, rows: Rows) -> Weights:
     """Fit on some rows of a corpus."""
@@ -279,7 +275,8 @@ def fit_weights(corpus: Corpus, rows: Rows) -> Weights:
         features = sparse.hstack([features, scale * vectors], format="csr")
         mean = np.r_[mean, scale * vectors.mean(axis=0)]
     fitted = Ridge(alpha=SHRINKAGE * spread, solver="sparse_cg", tol=1e-6)
-    fitted.fit(features, _targets(corpus, rows).T)
+    expected = LENGTH_SLOPE * corpus.log_length[rows] + RULES_SLOPE * corpus.rules[rows]
+    fitted.fit(features, residuals(corpus, rows, expected).T)
     return Weights(
         rarity=rarity,
         centres=centres * rarity,
@@ -291,9 +288,8 @@ def fit_weights(corpus: Corpus, rows: Rows) -> Weights:
     )
 
 
-def _targets(corpus: Corpus, rows: Rows) -> Floats:
-    """Residual after the prior; for failures of the weak model. Shape ``(2, n)``."""
-    expected = LENGTH_SLOPE * corpus.log_length[rows] + RULES_SLOPE * corpus.rules[rows]
+def residuals(corpus: Corpus, rows: Rows, expected: Floats) -> Floats:
+    """Outcomes less the prior; for failures of the weak model. Shape ``(2, n)``."""
     weak, strong = corpus.weak[rows], corpus.strong[rows]
     return np.stack([weak - weak.mean() + expected - expected.mean(), strong - strong.mean()])
 
@@ -315,15 +311,20 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
-class _CrossFitted:
-    """What routers fitted on the other folds say of each prompt."""
+class Predicted:
+    """What routers that were not fitted on a prompt say of it."""
 
     evidence: Floats  # (2, n)
     prior: Floats  # (n,)
     similarity: Floats  # (n,)
 
+    @classmethod
+    def by(cls, router: Fitted, corpus: Corpus, rows: Rows) -> Predicted:
+        """Ask one router about some rows of a corpus."""
+        return cls(router.evidence(corpus, rows), router.prior(corpus, rows), router.similarity(corpus, rows))
+
     def raw(self, bounds: tuple[float, float]) -> Floats:
-        """Raw values behind a gate. Shape ``(2, n)``."""
+        """Raw values of the weak and the strong model behind a gate, prior included. Shape ``(2, n)``."""
         raw = trust(self.similarity, bounds) * self.evidence
         raw[0] -= self.prior
         return raw
@@ -353,8 +354,8 @@ def held_out(corpus: Corpus, *, seed: int, fit: Callable[[Corpus, Rows], Fitted]
     return HeldOut(raw, by_row.similarity, _best(gates, parts, corpus, every), gates[0])
 
 
-def _cross_fitted(corpus: Corpus, folds: Rows, fit: Callable[[Corpus, Rows], Fitted]) -> _CrossFitted:
-    found = _CrossFitted(np.zeros((2, len(corpus))), np.zeros(len(corpus)), np.zeros(len(corpus)))
+def _cross_fitted(corpus: Corpus, folds: Rows, fit: Callable[[Corpus, Rows], Fitted]) -> Predicted:
+    found = Predicted(np.zeros((2, len(corpus))), np.zeros(len(corpus)), np.zeros(len(corpus)))
     for fold in np.unique(folds):
         out, kept = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
         weights = fit(corpus, kept)
@@ -376,7 +377,7 @@ def _cluster_folds(nearest: Rows) -> Rows:
 
 def _best(
     gates: Sequence[tuple[float, float]],
-    parts: Sequence[_CrossFitted],
+    parts: Sequence[Predicted],
     corpus: Corpus,
     rows: NDArray[np.bool_],
 ) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime
 import msgspec
 
 from pointsman.audit.session import Request, Session, ToolUse, Usage, cut
-from pointsman.decoding import UNREADABLE, why_unreadable, without_halves
+from pointsman.decoding import UNREADABLE, decoded, why_unreadable
 from pointsman.errors import PointsmanError
 from pointsman.jsonl import numbered_lines
 from pointsman.text.extract import latest_words
@@ -208,7 +208,7 @@ class Lines:
         """
         for number, line in numbered_lines(file):
             try:
-                yield _decoded(line, decode)
+                yield decoded(decode, line)
             except UNREADABLE as error:
                 self.damaged += 1
                 if len(self._named) < self.NAMED:
@@ -222,7 +222,7 @@ class Lines:
             PointsmanError: the file cannot be read at all.
         """
         try:
-            yield _decoded(file.read_bytes(), decode)
+            yield decoded(decode, file.read_bytes())
         except OSError as error:
             raise PointsmanError(f"cannot read {file}: {error.strerror or error}") from error
         except UNREADABLE as error:
@@ -235,16 +235,6 @@ class Lines:
         more = self.damaged - len(self._named)
         rest = (f"{more} more lines cannot be read",) if more else ()
         return (*(f"left out: {each}" for each in self._named), *rest)
-
-
-def _decoded(line: bytes, decode: Callable[[bytes], Line]) -> Line:
-    try:
-        return decode(line)
-    except UNREADABLE:
-        whole = without_halves(line)  # JavaScript writes halves of emoji
-        if whole == line:
-            raise
-        return decode(whole)
 
 
 def seconds(timestamp: str | float | None) -> float:

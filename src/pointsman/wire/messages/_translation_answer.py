@@ -11,6 +11,7 @@ import msgspec
 from msgspec.json import encode as _encode
 from msgspec.structs import replace
 
+from pointsman.decoding import decoded
 from pointsman.vocabulary import ToolCall, WireFormat
 from pointsman.wire import sse
 from pointsman.wire.conversation import (
@@ -41,7 +42,6 @@ from pointsman.wire.messages._translation_parts import (
     Content,
     Written,
     call_block,
-    decoded,
     read_parts,
 )
 

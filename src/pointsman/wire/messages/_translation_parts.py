@@ -7,18 +7,16 @@ import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE, decode_members, without_halves
+from pointsman.decoding import UNREADABLE, decode_members
 from pointsman.vocabulary import ToolCall, WireFormat
 from pointsman.wire.constructs import YES, Report
 from pointsman.wire.conversation import Media, Opaque, Part, Result, StopReason, Text, Thinking
 from pointsman.wire.format import ABSENT
 from pointsman.wire.tools import call_id, flat_name, plain_name
-
-_Decoded = TypeVar("_Decoded")
 
 #: What blocks say beside their meaning (``cache_control``, ``citations``), by name, for the report.
 Hints: TypeAlias = dict[str, msgspec.Raw]
@@ -100,17 +98,6 @@ class _Nested(msgspec.Struct, gc=False):
 
 _decode_children: Final = msgspec.json.Decoder(_Children).decode
 _decode_nested: Final = msgspec.json.Decoder(_Nested).decode
-
-
-def decoded(decode: Callable[[bytes], _Decoded], json: bytes) -> _Decoded:
-    """Decode JSON, half surrogate pairs replaced. Raises ``UNREADABLE``."""
-    try:
-        return decode(json)
-    except UNREADABLE:
-        mended = without_halves(json)
-        if mended == json:
-            raise
-        return decode(mended)
 
 
 def given(raw: msgspec.Raw) -> bool:

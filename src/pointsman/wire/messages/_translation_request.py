@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE, decode_members, why_unreadable
+from pointsman.decoding import UNREADABLE, decode_members, decoded, why_unreadable
 from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import Role, ToolCall
 from pointsman.wire.constructs import YES, Known, unknown_members
@@ -30,7 +30,6 @@ from pointsman.wire.messages._translation_parts import (
     Hints,
     KnownBlock,
     Raws,
-    decoded,
     given,
     is_read,
     is_server_block,

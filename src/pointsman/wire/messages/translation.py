@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE, decode_typed
+from pointsman.decoding import UNREADABLE, decode_typed, decoded
 from pointsman.wire import sse
 from pointsman.wire.conversation import (
     CUT,
@@ -37,7 +37,6 @@ from pointsman.wire.messages._translation_parts import (
     STOP_REASONS,
     Block,
     arguments_of,
-    decoded,
 )
 from pointsman.wire.messages._translation_request import read_request
 from pointsman.wire.messages._translation_write import write_request
