@@ -126,7 +126,6 @@ class _Set(msgspec.Struct, gc=False):
 
 class _GeminiLine(_GeminiMessage, rename="camel", gc=False):
     session_id: str = ""
-    kind: str = ""
     messages: list[_GeminiMessage] | None = None
     set: _Set | None = msgspec.field(default=None, name="$set")
 
@@ -224,7 +223,6 @@ class _Event(msgspec.Struct, gc=False):
     cached_content_token_count: int = 0
     thoughts_token_count: int = 0
     total_token_count: int = 0
-    prompt_id: str = ""
     subagent_name: str | None = None
     call_id: str = ""
     success: bool | None = None
@@ -248,7 +246,6 @@ class _QwenLine(msgspec.Struct, rename="camel", gc=False):
     session_id: str = ""
     timestamp: str = ""
     type: str = ""
-    subtype: str | None = None
     cwd: str = ""
     version: str = ""
     model: str = ""

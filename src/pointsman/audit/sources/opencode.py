@@ -18,7 +18,6 @@ from pointsman.vocabulary import Purpose
 
 __all__ = ["OpenCode"]
 
-_DATABASE: Final = "opencode.db"
 _NOT_LOGGED: Final = ("titles",)
 
 
