@@ -22,12 +22,47 @@ import typer
 from pointsman.cli.output import JsonOption, echo, print_json
 from pointsman.decision.policy import Policy
 from pointsman.encoders.learned_routers import load_scorer
+from pointsman.errors import PointsmanError
 from pointsman.factory import read_profile
-from pointsman.learning.datasets import PromptOutcome, read_easy, read_prompts
+from pointsman.jsonl import decoded, numbered_lines
+from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.metrics import bootstrap
 from pointsman.learning.rankers import RULES, by_learned_router, decided
 from pointsman.tiers.learned_router import LearnedScorer
 from pointsman.vocabulary import Tier
+
+
+class _Prompt(msgspec.Struct, frozen=True):
+    prompt: str
+    weak: float | bool | None = None
+    expected_tier: str = ""
+
+
+def read_prompts(path: Path) -> list[str]:
+    """Read the prompts of a file, whatever else its lines hold.
+
+    Raises:
+        PointsmanError: the file cannot be read or holds no line.
+        ConfigError: a line has no prompt.
+    """
+    return [row.prompt for row in _prompts(path)]
+
+
+def read_easy(path: Path) -> list[str]:
+    """Read the prompts of a file that need no strong model: labelled SIMPLE, or right by the weak model.
+
+    Empty where the lines do not say. Raises what ``read_prompts`` raises.
+    """
+    return [row.prompt for row in _prompts(path) if row.expected_tier == "SIMPLE" or row.weak == 1]
+
+
+def _prompts(path: Path) -> list[_Prompt]:
+    decode = msgspec.json.Decoder(_Prompt).decode
+    found = [row for _, row in decoded(numbered_lines(path), decode, path.name)]
+    if not found:
+        raise PointsmanError(f"{path} holds no line")
+    return found
+
 
 #: One word of so many with at least four letters gets a slip of the keys: about the rate of hurried typing.
 TYPO_EVERY: Final = 20

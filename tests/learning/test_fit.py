@@ -11,7 +11,7 @@ from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.fit import Fit, calibrate, claim, fit_tiers, power_of
 from pointsman.learning.learning import Corpus, fit_weights
 from pointsman.learning.rankers import alike, persons_text
-from pointsman.learning.tiers import evaluate_tiers
+from pointsman.learning.tiers import evaluate_scored, score_prompts
 from pointsman.tiers.learned_router import Claim, LearnedScorer, ScoreSource, read_learned_router
 from support.outcomes import HARD, made_up, shuffled
 
@@ -105,7 +105,7 @@ def test_a_ranking_below_chance_is_no_improvement_on_a_worse_one() -> None:
 
 
 def test_a_fresh_set_confirms_it(scorer: LearnedScorer) -> None:
-    rows = {row.ranker: row for row in evaluate_tiers(made_up(400, seed=9), scorer)}
+    rows = {row.ranker: row for row in evaluate_scored(score_prompts(made_up(400, seed=9), scorer))}
     assert rows["learned_router"].low > rows["length"].high
     assert rows["random"].apgr == pytest.approx(0.5)
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from pointsman.evidence import detect_script
-from pointsman.learning.datasets import read_easy
 from pointsman.tiers.learned_router import LearnedScorer
 from pointsman.vocabulary import Script
 from support.benchmarks import benchmark
@@ -121,6 +120,6 @@ def test_easy_prompts_are_those_the_file_calls_so(tmp_path: Path) -> None:
     file = tmp_path / "data.jsonl"
     lines = [{"prompt": "a", "weak": 1}, {"prompt": "b", "weak": False}, {"prompt": "c"}]
     file.write_text("\n".join(map(json.dumps, [*lines, {"prompt": "d", "expected_tier": "SIMPLE"}])))
-    assert read_easy(file) == ["a", "d"]
+    assert ROBUSTNESS.read_easy(file) == ["a", "d"]
     assert ROBUSTNESS.decided_simple([*EASY, "Prove it by induction."]) == EASY
     assert ROBUSTNESS.gadget_lines([])[0].startswith("no easy prompt")

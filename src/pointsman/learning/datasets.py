@@ -22,10 +22,8 @@ __all__ = [
     "Graded",
     "PromptOutcome",
     "read_difficulties",
-    "read_easy",
     "read_graded",
     "read_outcomes",
-    "read_prompts",
     "read_served",
 ]
 
@@ -95,38 +93,6 @@ class Graded:
     group: str = ""
     bench: str = ""
     costs: tuple[float, ...] = ()  # money for its call of each model, where the line says
-
-
-class _Prompt(msgspec.Struct, frozen=True):
-    prompt: str
-    weak: float | bool | None = None
-    expected_tier: str = ""
-
-
-def read_prompts(path: Path) -> list[str]:
-    """Read the prompts of a file, whatever else its lines hold.
-
-    Raises:
-        PointsmanError: the file cannot be read or holds no line.
-        ConfigError: a line has no prompt.
-    """
-    return [row.prompt for row in _prompts(path)]
-
-
-def read_easy(path: Path) -> list[str]:
-    """Read the prompts of a file that need no strong model: labelled SIMPLE, or right by the weak model.
-
-    Empty where the lines do not say. Raises what ``read_prompts`` raises.
-    """
-    return [row.prompt for row in _prompts(path) if row.expected_tier == "SIMPLE" or row.weak == 1]
-
-
-def _prompts(path: Path) -> list[_Prompt]:
-    decode = msgspec.json.Decoder(_Prompt).decode
-    found = [row for _, row in decoded(numbered_lines(path), decode, path.name)]
-    if not found:
-        raise PointsmanError(f"{path} holds no line")
-    return found
 
 
 def read_outcomes(path: Path, *, weak: str = "", strong: str = "") -> list[PromptOutcome]:

@@ -25,7 +25,6 @@ __all__ = [
     "ScoredPrompts",
     "TierRow",
     "evaluate_scored",
-    "evaluate_tiers",
     "evaluation_lines",
     "measure",
     "ranking_table",
@@ -71,29 +70,6 @@ class TierRow(msgspec.Struct, frozen=True, kw_only=True):
     benches: dict[str, TierRow] = {}  # the same over each bench or task that the rows name
 
 
-def evaluate_tiers(
-    outcomes: Sequence[PromptOutcome],
-    scorer: LearnedScorer | None = None,
-    *,
-    seed: int = 0,
-    quality: float = KEPT,
-    price_ratio: float | None = None,
-    kinds: Kinds | None = None,
-) -> list[TierRow]:
-    """Measure every ranker, and the learned router and kinds when there are any.
-
-    Args:
-        outcomes: evaluation data; should not contain training data of the learned router.
-        scorer: the learned router.
-        seed: of the resamples.
-        quality: share of the strong model's quality at which costs are compared.
-        price_ratio: price of a call of the weak model in calls of the strong one.
-        kinds: combined with length, and with profile ``default``; should not be made from these outcomes.
-    """
-    scored = score_prompts(outcomes, scorer, kinds=kinds)
-    return evaluate_scored(scored, seed=seed, quality=quality, price_ratio=price_ratio)
-
-
 @dataclass(frozen=True)
 class ScoredPrompts:
     """Outcomes with the score of each ranker. All arrays have shape ``(n,)``."""
@@ -108,7 +84,13 @@ class ScoredPrompts:
 def score_prompts(
     outcomes: Sequence[PromptOutcome], scorer: LearnedScorer | None = None, *, kinds: Kinds | None = None
 ) -> ScoredPrompts:
-    """Score prompts by every ranker; see ``evaluate_tiers``."""
+    """Score prompts by every ranker, and by the learned router and kinds when there are any.
+
+    Args:
+        outcomes: evaluation data; should not contain training data of the learned router.
+        scorer: the learned router.
+        kinds: combined with length, and with profile ``default``; should not be made from these outcomes.
+    """
     rankings = baselines(outcomes)
     if kinds:
         rankings |= by_kinds(outcomes, kinds, rankings["default"])
@@ -128,7 +110,14 @@ def score_prompts(
 def evaluate_scored(
     scored: ScoredPrompts, *, seed: int = 0, quality: float = KEPT, price_ratio: float | None = None
 ) -> list[TierRow]:
-    """Measure rankers with given scores; see ``evaluate_tiers``."""
+    """Measure rankers with given scores.
+
+    Args:
+        scored: prompts with the score of each ranker.
+        seed: of the resamples.
+        quality: share of the strong model's quality at which costs are compared.
+        price_ratio: price of a call of the weak model in calls of the strong one.
+    """
     rows = measure(
         scored.outcomes,
         scored.rankings,
