@@ -68,7 +68,7 @@ _CUSTOM: Final[dict[type, str]] = {
 
 def describe(of: object) -> str:
     """Describe the values of a type: ``a number from 0 to 1``."""
-    return _words(inspect.type_info(of))
+    return POOL_WORDS if is_pool(of) else _words(inspect.type_info(of))
 
 
 def choices(of: object) -> tuple[str, ...]:
@@ -77,8 +77,6 @@ def choices(of: object) -> tuple[str, ...]:
 
 
 def _words(info: inspect.Type) -> str:
-    if _is_pool(info):
-        return POOL_WORDS
     if isinstance(info, inspect.Metadata) and (words := (info.extra or {}).get("words")):
         return str(words)
     info = _bare(info)
@@ -100,13 +98,6 @@ def _words(info: inspect.Type) -> str:
         case inspect.StructType() | inspect.DictType():
             return "a table"
     return _PLAIN[type(info)]
-
-
-def _is_pool(info: inspect.Type) -> bool:
-    """Whether it is the models of a tier (``shapes.POOL``), the only union there is."""
-    while isinstance(info, inspect.Metadata):
-        info = info.type
-    return isinstance(info, inspect.UnionType) and len(info.types) > 2
 
 
 def _bare(info: inspect.Type) -> inspect.Type:
