@@ -42,7 +42,9 @@ def _scanner(
     read_only: bool = False,
 ) -> Scanner:
     groups = cast("frozenset[str]", lowering)
-    return _opened(tuple(signals), normalised_for, groups, read_only, cache_directory())
+    # Where nothing is written, an empty directory only costs an audit the seconds of compiling.
+    directory = None if read_only else cache_directory()
+    return _opened(tuple(signals), normalised_for, groups, read_only, directory)
 
 
 @lru_cache(_KEPT)
