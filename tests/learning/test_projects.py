@@ -66,6 +66,14 @@ def test_a_cell_without_own_outcomes_says_what_is_said_above_it() -> None:
     assert found[cell_name("b")]["small"].outcomes == 0
 
 
+def test_the_same_outcomes_give_the_same_file_in_every_process() -> None:
+    """Cells of one width are in the order of their names, not in that of a set."""
+    rows = [each for project in "hgfedcba" for each in outcomes(project, "small", 2, 1, kind="law")]
+    cells = list(fit_projects(rows, TIERS, target=0.5).cells)
+    assert cells[:8] == [cell_name(project) for project in "abcdefgh"]
+    assert cells[-8:] == [cell_name(project, "law", "message") for project in "abcdefgh"]
+
+
 def test_kind_and_role_are_levels_of_their_own() -> None:
     rows = [
         *outcomes("a", "small", 20, 0, kind="law"),

@@ -117,7 +117,7 @@ def posteriors(
             total[1] += weight
     found: dict[str, dict[str, Beta]] = {}
     models = sorted({model for _, model in sums})
-    for name in sorted({name for name, _ in sums}, key=lambda name: name.count(ANY), reverse=True):
+    for name in sorted({name for name, _ in sums}, key=lambda name: (-name.count(ANY), name)):
         found[name] = {model: _shrunk(name, model, sums, found, widest) for model in models}
     return found
 
