@@ -45,7 +45,7 @@ def injections(wire: Format, body: Body, decision: Decision) -> list[Edit]:
 
 
 def _said_before(decision: Decision, text: str) -> str:
-    """Return a text behind what was added before to the same message, which is the last one."""
+    """Return a text that follows earlier additions to the same message, the last one."""
     last = decision.input.messages - 1
     again = [_marked(each.added) for each in decision.standing if each.index == last]
     return "\n\n".join(filter(None, [*again, text]))

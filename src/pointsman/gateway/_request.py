@@ -281,7 +281,7 @@ class DecidedRequest:
         """Reserve the possible usage of a model's answer in the caller's limits; None if it has none.
 
         Args:
-            model: To be asked.
+            model: The target of the request.
             beside: As a shadow model, which counts no request.
 
         Raises:

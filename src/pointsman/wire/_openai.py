@@ -73,7 +73,7 @@ NOTHING: Final = (b"", b"null")
 
 
 def usage_reader(names: Mapping[str, str]) -> Callable[[msgspec.Raw], Usage | None]:
-    """Return the reader of a ``usage`` member; ``names``: what a format calls a field of Responses."""
+    """Return the reader of a ``usage`` member; ``names``: a format's name for each field of Responses."""
     shape: Any = msgspec.defstruct("Usage", _USAGE, rename=names, gc=False)
     return partial(_read_usage, msgspec.json.Decoder(shape).decode)
 

@@ -79,7 +79,7 @@ _decode_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def objects(answer: bytes) -> Iterator[Mapping[str, Any]]:
-    """Yield a whole answer, or each event of a streamed one; what is no JSON object is skipped."""
+    """Yield a whole answer, or each event of a stream; values other than JSON objects are skipped."""
     if answer.lstrip()[:1] != b"{":
         yield from sse.decoded(answer, _decode_object)
         return
@@ -334,11 +334,11 @@ class Format:
         return self.read_usage(_decode_answer(answer).usage) or Usage()
 
     def answer(self, reply: Reply) -> bytes:
-        """Return an answer of our own, whole."""
+        """Return a local reply, whole."""
         return self._writers(reply).write_answer(reply.completion(*self.ids))
 
     def answer_events(self, reply: Reply) -> Iterator[bytes]:
-        """Yield an answer of our own as events of a stream."""
+        """Yield a local reply as events of a stream."""
         writer = self._writers(reply).stream_writer(reply.model)
         for event in reply.events(*self.ids):
             yield from (each + b"\n\n" for each in sse.events(writer.write((event,))))

@@ -133,7 +133,7 @@ class WorkerApp:
             await send_refusal(guess_wire(headers), error, headers, send, scope)
 
     async def of_worker(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve what another worker sends: a request of a caller's, or one of its own (ASGI)."""
+        """Serve a request that another worker forwards or makes (ASGI)."""
         found = b""
         match scope["raw_path"]:
             case b"/-/flush":

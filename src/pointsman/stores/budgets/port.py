@@ -77,7 +77,7 @@ class Spent(NamedTuple):
 
 
 class Shares(Protocol):
-    """The shares of processes in what they may spend during an outage, and the end of a store."""
+    """The limit of each process during an outage, and the end of a store."""
 
     def join(self, process: str, /) -> float:
         """Return the share, from 0 to 1, of what all processes may spend while no store can be asked.

@@ -136,7 +136,7 @@ class Retention:
             now: Seconds since the epoch.
             removed: Where removed decisions, and entries that belong to none, are counted.
             where: The file, for the log.
-            summarizer: Of decisions of an earlier version, which are to be removed.
+            summarizer: Of decisions of an earlier version, before their removal.
         """
         before = dict(removed)
         try:

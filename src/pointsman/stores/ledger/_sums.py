@@ -124,7 +124,7 @@ def _gone_until(connection: sqlite3.Connection) -> float:
 
 
 def take_over(connection: sqlite3.Connection) -> None:
-    """Keep the sums of the hour up to which an earlier version removed rows: all its rows are counted."""
+    """Store the sums of the hour in which an earlier version stopped removing rows: all its rows are counted."""
     gone = _gone_until(connection)
     hour = hour_of(gone)
     if gone > -math.inf and connection.execute(_OF_REMOVED, (hour,)).fetchone() is None:

@@ -96,7 +96,7 @@ class WirePart(msgspec.Struct, gc=False):
 
 
 class Named(msgspec.Struct, gc=False):
-    """What is named alone."""
+    """A named object: its name alone is read."""
 
     name: str = ""
 

@@ -78,7 +78,7 @@ _STOPS: Final = {reason: stop for stop, reason in _INCOMPLETE.items()}
 
 
 class Error(msgspec.Struct, gc=False):
-    """What an upstream says of its failure."""
+    """Error reported by an upstream."""
 
     message: str | None = None
     code: str | int | None = None

@@ -41,7 +41,7 @@ from pointsman.wire.responses._translation_answer import (
 
 
 class _Kind(NamedTuple):
-    """The events of one kind of part, and what they hold."""
+    """Events of one kind of part, and their content."""
 
     part: Callable[[str], dict[str, Any]]
     place: str  # name of its position
@@ -319,5 +319,5 @@ def _of(event: TextDelta) -> _Kind:
 
 
 def _at(opened: OpenItem, kind: _Kind) -> dict[str, int]:
-    """Where the open part stands in its item."""
+    """Index of the open part in its item."""
     return {kind.place: len(opened.content)}

@@ -97,7 +97,7 @@ def _said(part: Text | Refusal, report: Report) -> dict[str, Any] | None:
 
 
 def _act(part: Part, report: Report) -> Any:
-    """What is neither words nor a call, as an item; None for nothing."""
+    """A part other than text and calls, as an item; None for nothing."""
     match part:
         case Result():
             return _result(part, report)

@@ -74,7 +74,7 @@ def with_summaries(body: bytes) -> bytes:
 
 
 def _replaced(body: bytes, other: Callable[[msgspec.Raw], bytes | None]) -> bytes:
-    """Return a body with other items in ``input``: None keeps an item, an empty one leaves it out."""
+    """Return a body with other items in ``input``: None leaves an item unchanged, an empty one removes it."""
     try:
         members = decode_members(body)
         found = [(raw, other(raw)) for raw in decode_items(members["input"])]
