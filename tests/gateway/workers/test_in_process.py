@@ -205,6 +205,8 @@ def test_a_name_is_its_latest_keepers(tmp_path: Path) -> None:
     assert (one.elsewhere("s"), other.elsewhere("s")) == (0, 1)
     other.note("s")
     assert (one.elsewhere("s"), other.elsewhere("s"), one.elsewhere("t")) == (2, 0, 0)
+    assert (one.claim("s"), one.claim("t"), one.claim("t"), other.claim("t")) == (2, 0, 0, 1)
+    assert (one.elsewhere("s"), other.elsewhere("t")) == (2, 1)
     one.close()
     other.close()
 

@@ -65,25 +65,35 @@ class Keepers:
     def note(self, name: str) -> None:
         """Register this worker as the holder of state under a name."""
         digest = _digest(name)
-        found = self._find(digest)
-        self._entries[_places(digest)[digest >> 32 & (_CHOICES - 1)] if found is None else found] = (
-            digest & ~_NUMBER | self._number
-        )
+        self._write(digest, self._find(digest))
 
-    def keeper(self, name: str) -> int:
-        """Return the number of the worker that holds state under a name; 0 if none does."""
-        found = self._find(_digest(name))
-        return 0 if found is None else self._entries[found] & _NUMBER
+    def claim(self, name: str) -> int:
+        """Do so unless another worker holds that state: return its number then, else 0."""
+        digest = _digest(name)
+        found = self._find(digest)
+        number = 0 if found is None else self._entries[found] & _NUMBER
+        if number == self._number:
+            return 0
+        if not number:
+            self._write(digest, found)
+        return number
 
     def elsewhere(self, name: str) -> int:
         """Return the number of the other worker that holds state under a name; 0 if none does."""
-        number = self.keeper(name)
+        found = self._find(_digest(name))
+        number = 0 if found is None else self._entries[found] & _NUMBER
         return 0 if number == self._number else number
 
     def close(self) -> None:
         """Release the table."""
         self._entries.release()
         self._map.close()
+
+    def _write(self, digest: int, place: int | None) -> None:
+        """Register this worker at a place; None: others take all, and one makes room."""
+        if place is None:
+            place = _places(digest)[digest >> 32 & (_CHOICES - 1)]
+        self._entries[place] = digest & ~_NUMBER | self._number
 
     def _find(self, digest: int) -> int | None:
         """Return the place of a digest, or the one free for it; None if other digests take all."""
@@ -182,13 +192,11 @@ class Peers:
         name = of_session(session)
         if not name:
             return
-        number = self._keepers.keeper(name)
-        if number == self.worker.number:
+        if not (number := self._keepers.claim(name)):
             return
-        if number:
-            for store, memory in zip(_stores(state), await self._fetch(number, session), strict=False):
-                if memory is not None:
-                    store.put(session, memory)
+        for store, memory in zip(_stores(state), await self._fetch(number, session), strict=False):
+            if memory is not None:
+                store.put(session, memory)
         self._keepers.note(name)
 
     async def _fetch(self, number: int, session: str) -> list[bytes | None]:
