@@ -59,7 +59,6 @@ class _InputDetails(msgspec.Struct, gc=False):
     cache_write_tokens: Any = None  # OpenRouter
 
 
-_NO_DETAILS: Final = _InputDetails()
 #: Usage as Responses names its fields.
 _USAGE: Final = (
     ("input_tokens", TokenCount | None, None),
@@ -75,19 +74,19 @@ NOTHING: Final = (b"", b"null")
 def usage_reader(names: Mapping[str, str]) -> Callable[[msgspec.Raw], Usage | None]:
     """Return the reader of a ``usage`` member; ``names``: a format's name for each field of Responses."""
     shape: Any = msgspec.defstruct("Usage", _USAGE, rename=names, gc=False)
-    return partial(_read_usage, msgspec.json.Decoder(shape).decode)
+    return partial(_read_usage, msgspec.json.Decoder(shape | None).decode)
 
 
 def _read_usage(decode: Callable[[msgspec.Raw], Any], raw: msgspec.Raw) -> Usage | None:
     """Read a ``usage`` member; None if it is absent or of another shape."""
-    if bytes(raw) in NOTHING:
-        return None
     try:
-        found = decode(raw)
+        found = decode(raw) if raw else None
     except UNREADABLE:  # usage of a kind we do not know is no reason to throw an answer away
         return None
-    details, reasoned = found.input_tokens_details or _NO_DETAILS, found.output_tokens_details
-    cached, written = details.cached_tokens, details.cache_write_tokens
+    if found is None:
+        return None
+    details, reasoned = found.input_tokens_details, found.output_tokens_details
+    cached, written = (details.cached_tokens, details.cache_write_tokens) if details else (None, None)
     if found.prompt_cache_hit_tokens and not cached:
         cached = count(found.prompt_cache_hit_tokens) or cached
     return Usage(
@@ -95,7 +94,7 @@ def _read_usage(decode: Callable[[msgspec.Raw], Any], raw: msgspec.Raw) -> Usage
         cached,
         found.output_tokens,
         written if written is None else count(written),
-        count(reasoned.get("reasoning_tokens")) if type(reasoned) is dict else None,
+        count(reasoned.get("reasoning_tokens")) if isinstance(reasoned, dict) else None,
     )
 
 

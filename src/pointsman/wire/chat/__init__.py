@@ -11,6 +11,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import Message, Prompt, Role, ToolCall, ToolResult, WireFormat
 from pointsman.wire import _openai as openai
 from pointsman.wire import sse
+from pointsman.wire._openai import NOTHING
 from pointsman.wire.conversation import Usage
 from pointsman.wire.format import (
     CompletionSummary,
@@ -141,9 +142,9 @@ def end(blocks: Sequence[bytes]) -> End:
             chunk = _decode_chunk(payload)
         except UNREADABLE:
             continue
-        if bytes(chunk.error) not in openai.NOTHING:
+        if bytes(chunk.error) not in NOTHING:
             return End(Ending.REFUSED, usage)
-        if bytes(chunk.usage) not in openai.NOTHING:  # null in every chunk but one
+        if bytes(chunk.usage) not in NOTHING:  # null in every chunk but one
             usage = read_usage(chunk.usage) or Usage()
         if any(choice.finish_reason for choice in chunk.choices):
             ending = Ending.SAID  # some servers never send [DONE]

@@ -12,6 +12,7 @@ from pointsman.decoding import UNREADABLE, without_halves
 from pointsman.vocabulary import ToolCall
 from pointsman.wire import _openai as openai
 from pointsman.wire import sse
+from pointsman.wire._openai import NOTHING
 from pointsman.wire.chat import read_usage
 from pointsman.wire.chat._translation_answer import (
     ChatStreamWriter,
@@ -105,7 +106,6 @@ _DONE: Final = b"[DONE]"
 _FIRST: Final = b"data: "
 _OBJECT: Final = b"data: {"
 _END: Final = b"}\n\n"
-_NOTHING: Final = (b"", b"null")
 _OLD_CALL: Final = -1  # index of the one call of the time before ``tool_calls``
 
 
@@ -182,7 +182,7 @@ class ChatStreamReader:
         return found
 
     def _chunk(self, chunk: _Chunk, payload: bytes) -> Iterator[Event]:
-        if bytes(chunk.error) not in _NOTHING or chunk.object == "error":
+        if bytes(chunk.error) not in NOTHING or chunk.object == "error":
             self._is_over = True
             yield _failed(chunk, payload)
             return
@@ -314,7 +314,7 @@ class ChatStreamReader:
 def _plain_text(chunk: _Later) -> str:
     """The text of a chunk that holds nothing else, as nearly every one does: the short way."""
     choices = chunk.choices
-    if not choices or len(choices) != 1 or bytes(chunk.usage) not in _NOTHING:
+    if not choices or len(choices) != 1 or bytes(chunk.usage) not in NOTHING:
         return ""
     choice = choices[0]
     delta = choice.delta
@@ -339,7 +339,7 @@ def _read_later(block: bytes) -> _Later | None:
         chunk = _decode_later(block[len(_FIRST) : -2])
     except UNREADABLE:
         return None
-    return chunk if chunk.choices and bytes(chunk.error) in _NOTHING else None
+    return chunk if chunk.choices and bytes(chunk.error) in NOTHING else None
 
 
 def _read_chunk(payload: bytes) -> _Chunk:
@@ -351,7 +351,7 @@ def _read_chunk(payload: bytes) -> _Chunk:
 
 def _failed(chunk: _Chunk, payload: bytes) -> Failed:
     raw = bytes(chunk.error)
-    error = _decode_error(payload if raw in _NOTHING else raw)
+    error = _decode_error(payload if raw in NOTHING else raw)
     if isinstance(error, str):
         return Failed(error)
     message = error.message if isinstance(error.message, str) else ""
