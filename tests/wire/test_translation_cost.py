@@ -22,7 +22,7 @@ from pointsman.wire.chat._translation_answer import is_whole
 from pointsman.wire.chat.translation import CODEC as CHAT
 from pointsman.wire.chat.translation import OpenCall
 from pointsman.wire.conversation import Message, Opaque, Part, Result, Text
-from pointsman.wire.messages import _translation_answer, _translation_parts
+from pointsman.wire.messages import _translation_parts
 from pointsman.wire.messages._translation_write import with_unique_ids
 from pointsman.wire.messages.translation import CODEC as MESSAGES
 from pointsman.wire.responses import translation as _translation_stream
@@ -92,8 +92,8 @@ def test_blocks_of_unknown_types_inside_a_block_are_decoded_once(
 
 
 def test_blocks_of_unknown_types_in_an_answer_are_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = Counted(_translation_answer._decode_raw)
-    monkeypatch.setattr(_translation_answer, "_decode_raw", counted)
+    counted = Counted(_translation_parts._decode_raw)
+    monkeypatch.setattr(_translation_parts, "_decode_raw", counted)
     parts = MESSAGES.read_answer(json.dumps({"content": ODD}).encode()).parts
     assert parts == (Opaque(WireFormat.MESSAGES, "odd", msgspec.Raw(b'{"type": "odd"}')),) * 50
     assert counted.calls == 1

@@ -124,7 +124,7 @@ def _gone_until(connection: sqlite3.Connection) -> float:
 
 
 def take_over(connection: sqlite3.Connection) -> None:
-    """Store the sums of the hour in which an earlier version stopped removing rows: all its rows are counted."""
+    """Store the sums of the last hour from which an earlier version removed rows, with all its rows."""
     gone = _gone_until(connection)
     hour = hour_of(gone)
     if gone > -math.inf and connection.execute(_OF_REMOVED, (hour,)).fetchone() is None:

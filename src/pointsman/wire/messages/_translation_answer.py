@@ -1,21 +1,18 @@
-"""An answer of the Messages format: whole ones read and written, streams written, from the shared form."""
+"""An answer of the Messages format, whole or streamed, written from the shared form."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec.json import encode as _encode
 from msgspec.structs import replace
 
-from pointsman.decoding import decoded
 from pointsman.vocabulary import ToolCall, WireFormat
 from pointsman.wire import sse
 from pointsman.wire.conversation import (
-    CUT,
     ArgumentsDelta,
     CallEnd,
     CallStart,
@@ -36,13 +33,11 @@ from pointsman.wire.conversation import (
     Usage,
     UsageReport,
 )
-from pointsman.wire.messages import STATUS, TYPES, read_usage
+from pointsman.wire.messages import STATUS, TYPES
 from pointsman.wire.messages._translation_parts import (
-    STOP_REASONS,
-    Content,
     Written,
     call_block,
-    read_parts,
+    stop_beside,
 )
 
 _REASONS: Final = {
@@ -61,48 +56,6 @@ _UNKNOWN_USAGE: Final[dict[str, Any]] = {
     "service_tier": "standard",
     "inference_geo": None,
 }
-
-
-class _Answer(msgspec.Struct, gc=False):
-    content: Content
-    id: str = ""
-    model: str = ""
-    stop_reason: str | None = None
-    stop_sequence: str | None = None
-    usage: msgspec.Raw = msgspec.Raw()
-
-
-class _Raw(msgspec.Struct, gc=False):
-    content: list[msgspec.Raw]
-
-
-_decode: Final = msgspec.json.Decoder(_Answer).decode
-_decode_raw: Final = msgspec.json.Decoder(_Raw).decode
-
-
-def read_answer(answer: bytes) -> Completion:
-    """Read a whole answer. Raises ``decoding.UNREADABLE``."""
-    return decoded(_read, answer)
-
-
-def _read(answer: bytes) -> Completion:
-    read = _decode(answer)
-    parts = read_parts(read.content, cache(lambda: _decode_raw(answer).content), {})
-    stop = STOP_REASONS.get(read.stop_reason or "", StopReason.END)
-    return Completion(
-        id=read.id,
-        model=read.model,
-        parts=_cut(parts) if stop in CUT else parts,
-        stop=stop_beside(stop, calls=any(isinstance(part, ToolCall) for part in parts)),
-        sequence=read.stop_sequence or "",
-        usage=read_usage(read.usage),
-    )
-
-
-def _cut(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """The parts of an answer that was cut off: its last call may be a part of one."""
-    last = parts[-1] if parts else None
-    return (*parts[:-1], replace(last, is_cut=True)) if isinstance(last, ToolCall) else parts
 
 
 def write_answer(completion: Completion) -> bytes:
@@ -136,11 +89,6 @@ def _block(part: Part) -> Written | None:
         words = part.text or part.signature
         return {"type": "thinking", "thinking": part.text, "signature": part.signature} if words else None
     return part.raw if isinstance(part, Opaque) and part.format is WireFormat.MESSAGES else None
-
-
-def stop_beside(reason: StopReason, *, calls: bool) -> StopReason:
-    """Why an answer ended that may hold calls: they want results, unless it was cut off."""
-    return StopReason.TOOLS if calls and reason not in CUT else reason
 
 
 def stop_reason(reason: StopReason, *, calls: bool) -> str:

@@ -1,4 +1,4 @@
-"""Blocks of content of the Messages format, read into parts of a conversation; calls and media as blocks."""
+"""Blocks of the Messages format and answers, read into parts of a conversation; calls and media as blocks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,24 @@ from functools import cache, partial
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
-from pointsman.decoding import UNREADABLE, decode_members
+from pointsman.decoding import UNREADABLE, decode_members, decoded
 from pointsman.vocabulary import ToolCall, WireFormat
 from pointsman.wire.constructs import YES, Report
-from pointsman.wire.conversation import Media, Opaque, Part, Result, StopReason, Text, Thinking
+from pointsman.wire.conversation import (
+    CUT,
+    Completion,
+    Media,
+    Opaque,
+    Part,
+    Result,
+    StopReason,
+    Text,
+    Thinking,
+)
 from pointsman.wire.format import ABSENT
+from pointsman.wire.messages import read_usage
 from pointsman.wire.tools import call_id, flat_name, plain_name
 
 #: What blocks say beside their meaning (``cache_control``, ``citations``), by name, for the report.
@@ -263,6 +275,54 @@ _READERS: Final[Mapping[str, Reader]] = {
     "tool_result": _result,
     "fallback": _fallback,
 }
+
+
+# A whole answer.
+class _Answer(msgspec.Struct, gc=False):
+    content: Content
+    id: str = ""
+    model: str = ""
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    usage: msgspec.Raw = msgspec.Raw()
+
+
+class _RawAnswer(msgspec.Struct, gc=False):
+    content: list[msgspec.Raw]
+
+
+_decode_answer: Final = msgspec.json.Decoder(_Answer).decode
+_decode_raw: Final = msgspec.json.Decoder(_RawAnswer).decode
+
+
+def read_answer(answer: bytes) -> Completion:
+    """Read a whole answer. Raises ``decoding.UNREADABLE``."""
+    return decoded(_completion, answer)
+
+
+def _completion(answer: bytes) -> Completion:
+    read = _decode_answer(answer)
+    parts = read_parts(read.content, cache(lambda: _decode_raw(answer).content), {})
+    stop = STOP_REASONS.get(read.stop_reason or "", StopReason.END)
+    return Completion(
+        id=read.id,
+        model=read.model,
+        parts=_cut(parts) if stop in CUT else parts,
+        stop=stop_beside(stop, calls=any(isinstance(part, ToolCall) for part in parts)),
+        sequence=read.stop_sequence or "",
+        usage=read_usage(read.usage),
+    )
+
+
+def _cut(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The parts of an answer that was cut off: its last call may be a part of one."""
+    last = parts[-1] if parts else None
+    return (*parts[:-1], replace(last, is_cut=True)) if isinstance(last, ToolCall) else parts
+
+
+def stop_beside(reason: StopReason, *, calls: bool) -> StopReason:
+    """Why an answer ended that may hold calls: they want results, unless it was cut off."""
+    return StopReason.TOOLS if calls and reason not in CUT else reason
 
 
 # Calls and media, written as blocks of a request or an answer.

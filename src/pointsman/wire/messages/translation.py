@@ -29,14 +29,14 @@ from pointsman.wire.format import AnswerWriters, Codec
 from pointsman.wire.messages import STATUS, read_usage
 from pointsman.wire.messages._translation_answer import (
     MessagesWriter,
-    read_answer,
-    stop_beside,
     write_answer,
 )
 from pointsman.wire.messages._translation_parts import (
     STOP_REASONS,
     Block,
     arguments_of,
+    read_answer,
+    stop_beside,
 )
 from pointsman.wire.messages._translation_request import read_request
 from pointsman.wire.messages._translation_write import write_request
