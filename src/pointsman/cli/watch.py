@@ -11,7 +11,6 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from pointsman.cli.hook import asking, own_classes, policy_of
 from pointsman.cli.output import FAILED, echo, json_line, print_either, read_lines
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.drivers import no_model
@@ -56,6 +55,8 @@ def watch(
     A line has "id" and either "messages" and "format" (chat, responses, messages) or "steps"; for the
     summary also "source" and "success". A malformed line gives an error object, and the exit code is then 1.
     """
+    from pointsman.cli.hook import own_classes, policy_of  # eval reads runs by this module, without hooks
+
     policy = msgspec.structs.replace(policy_of(config), mode=Mode.ON, control=control, seed=seed)
     guide = Guide(policy, own=own_classes(policy))
     counts = Summary()
@@ -92,6 +93,7 @@ def _asking(config: Path | None) -> AbstractContextManager[Callable[[ModelQuery]
     """Return the models of a file, which answer model classifiers; without a file no model is asked."""
     if config is None:
         return nullcontext(no_model)
+    from pointsman.cli.hook import asking
     from pointsman.config import AnyKey, load
 
     found = load(config, AnyKey())
