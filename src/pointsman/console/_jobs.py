@@ -118,7 +118,7 @@ class _Jobs(Generic[J]):
             self._drop(job)
 
     def _drop(self, job: J) -> None:
-        """Remove the files of a job that is not kept, or gave nothing."""
+        """Remove the files of a job that is forgotten, or gave nothing."""
 
 
 class ReplayJob(Job):
@@ -200,7 +200,7 @@ class FitJob(Job):
 
     @property
     def is_used(self) -> bool:
-        """Whether the configuration is what this fit wrote."""
+        """Whether this fit wrote the configuration."""
         return bool(self.policy) and _next_to(self.file, _BEFORE).is_file() and read(self.file) == self.policy
 
 

@@ -227,7 +227,7 @@ class Command(NamedTuple):
 
 
 def split_line(line: str, env: Mapping[str, str]) -> Command:
-    """Return what a shell makes of a line of ``lines_to_copy``: its variables, and the program's arguments.
+    """Take a line of ``lines_to_copy`` apart as a shell does: its variables, and the program's arguments.
 
     Args:
         line: Of an agent, which begins with the variables that it sets.
@@ -247,7 +247,7 @@ def _forwarded_formats(config: Config) -> frozenset[WireFormat]:
 def _copied_lines(
     url: str, key: CallerKey, forwarded: frozenset[WireFormat] = frozenset()
 ) -> Mapping[str, str]:
-    """Return by client what a person copies: into a shell, for an SDK into Python.
+    """Return by client the line to copy: into a shell, for an SDK into Python.
 
     Args:
         url: Of the gateway, without a path.

@@ -38,7 +38,7 @@ ENOUGH_SESSIONS: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class EffectSide:
-    """One side: sessions, those that are counted, and the sum of what is counted of them, 0 to 1 each."""
+    """One side: sessions, those that count, and the sum of their values, 0 to 1 each."""
 
     sessions: int
     counted: int

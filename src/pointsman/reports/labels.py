@@ -311,6 +311,6 @@ def decided(cheap: str, strong: str, differences: Sequence[float]) -> GoodEnough
 
 
 def _look(differing: float, away: float, count: int) -> int:
-    """The next look that tells a difference so far from the margin; the last one if none does."""
+    """The next look that shows a difference so far from the margin; the last one if none does."""
     needed = ceil(_Z**2 * max(differing, MARGIN) / max(abs(away), 1e-3) ** 2)
     return next((look for look in LOOKS if look > count and look >= needed), LOOKS[-1])

@@ -259,7 +259,7 @@ def prompts(found: Iterable[Scored], models: Sequence[str] = ()) -> Iterator[Fit
 
 
 def scores_of(record: Record, *, judged: bool = True) -> Iterator[tuple[str, float]]:
-    """Each model whose answer to a turn has a score.
+    """Each model with a scored answer to a turn.
 
     Args:
         record: Of one turn.

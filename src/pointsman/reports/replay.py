@@ -155,7 +155,7 @@ def _words(record: Record) -> tuple[str | None, Source]:
 
 
 def served(then: Decision, attempts: Sequence[Attempt]) -> str:
-    """The model that answered; the one that was to, where no attempt was recorded as answering."""
+    """The model that answered; without such an attempt, the first of the chain."""
     answer = answered(attempts)
     return answer.model if answer else "".join(then.chain[:1])
 
