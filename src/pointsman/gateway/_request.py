@@ -301,13 +301,7 @@ class DecidedRequest:
         output = min(limit for limit in limits if limit is not None)
         answers = max(whole_number(self.body.member("n")) or 0, 1)
         output = min(output * answers, _MOST_TOKENS)
-        return await spending.reserve(model, self._input_tokens(), output)
-
-    def _input_tokens(self) -> int:
-        """An estimate of the input: a quarter of the bytes, where no images make them say little."""
-        if "vision" in self.turn.features:
-            return tokens_with_images(self.turn)
-        return len(self.body.raw) // BYTES_PER_TOKEN + 1
+        return await spending.reserve(model, _input_tokens(self.turn, self.body), output)
 
     def settle(self, hold: Hold, error: str, usage: Usage, *, estimated: bool = False) -> None:
         """Settle the reservation of an attempt, and count its cost."""
@@ -409,3 +403,10 @@ class DecidedRequest:
     def record_beside(self, entry: Shadow) -> None:
         """Record a result other than the answer: of a shadow model, or of a comparison of answers."""
         self._ledger.append(entry)
+
+
+def _input_tokens(turn: AgentRequest, body: Body) -> int:
+    """Estimate the tokens of the input: a quarter of its bytes, except with images."""
+    if "vision" in turn.features:
+        return tokens_with_images(turn)
+    return len(body.raw) // BYTES_PER_TOKEN + 1
