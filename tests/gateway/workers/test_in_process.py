@@ -102,11 +102,12 @@ def test_a_stream_is_passed_on_as_it_comes(tmp_path: Path) -> None:
         assert len(texts) == 1
 
 
-def test_an_answer_is_gone_on_from_where_it_is_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("posed", [{}, {FORWARDED.decode(): "1"}], ids=["plain", "posing as a worker"])
+def test_an_answer_is_gone_on_from_where_it_is_kept(tmp_path: Path, posed: dict[str, str]) -> None:
     with two(tmp_path) as (servers, _, upstream):
         name = ask(servers[0], WireFormat.RESPONSES).json()["id"]
         more = {**request(WireFormat.RESPONSES), "previous_response_id": name}
-        got = httpx.post(servers[1].url + PATHS[WireFormat.RESPONSES], json=more, timeout=60)
+        got = httpx.post(servers[1].url + PATHS[WireFormat.RESPONSES], json=more, headers=posed, timeout=60)
         assert got.status_code == 200
         page = httpx.get(f"{servers[1].url}/metrics", trust_env=False).text
     assert 'pointsman_continued_total{before="known"} 1.0' in page

@@ -18,7 +18,7 @@ from pointsman.gateway._relay import Send
 from pointsman.gateway._routes import Readiness
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.workers._figures import Family, Published, added_up, families_of, lasting, read
-from pointsman.gateway.workers._forward import Head, WorkerGone
+from pointsman.gateway.workers._forward import FORWARDED, Head, WorkerGone
 from pointsman.gateway.workers._peers import Peers, memories_of, socket_of
 from pointsman.stores.ledger.port import Ledger
 from pointsman.wire import guess_wire
@@ -103,10 +103,12 @@ class WorkerApp:
         )
 
     def _place_of(self, scope: Scope) -> int:
-        """Return the number of the worker that a request belongs to; 0 where any will do."""
+        """Return the number of a request's worker, 0 for any; removes the header of forwarded requests."""
         if scope["raw_path"].startswith(_CONSOLE) and self._gateway.serves_console(scope["raw_path"]):
             return CONSOLE
         headers = dict(scope["headers"])
+        if FORWARDED in headers:  # set by a caller: workers use their own sockets
+            scope["headers"] = [pair for pair in scope["headers"] if pair[0] != FORWARDED]
         key = headers.get(IDEMPOTENCY_KEY)
         if not key or scope["method"] != "POST" or self._is_refused(headers):
             return 0
