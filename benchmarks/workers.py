@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/workers.py [--rounds 5] [--requests 3000]
 
 The upstream is the built-in demo, inside the gateway, so that no other process takes part but the generator,
-whose share of the machine is printed. The ledger is SQLite in both; sessions are in memory with one worker,
-and in the file of the run with two. What the machine allows is printed beside it: how many times as much two
+whose share of the machine is printed. The ledger is SQLite and sessions are in memory, with one worker and
+with two. What the machine allows is printed beside it: how many times as much two
 processes that only count do as one. By CPU: twice what a request takes with one worker over what it takes
 with two; and what two cores would serve that also run the generator, over what one would.
 """
