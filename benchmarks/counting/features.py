@@ -54,5 +54,5 @@ FEATURES = {
         ("gateway/_capability_commands.py", "gateway/_local_replies.py"),
     ),
     "sessions in a file": Feature("", '[sessions]\nstore = "sqlite"', ("stores/sessions/_sqlite",)),
-    "escalation": Feature("", '[tiers.escalation]\nmode = "on"', ("tiers/_escalation", "tiers/escalation")),
+    "escalation": Feature("", '[tiers.escalation]\nmode = "on"', ("tiers/escalation",)),
 }

@@ -80,7 +80,7 @@ TIMERS = (
     "pointsman/gateway/_protocol.py:close_slow",
     "pointsman/gateway/_protocol.py:close_unread",
     "pointsman/gateway/reloading.py:Reloader._keep_current",
-    "pointsman/upstreams/http/_client.py:_Timer._run",
+    "pointsman/upstreams/http.py:_Timer._run",
     "stdlib/asyncio/futures.py:_set_result_unless_cancelled",
     "stdlib/asyncio/locks.py:Event.wait",
     "stdlib/asyncio/tasks.py:_release_waiter",

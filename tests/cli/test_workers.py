@@ -1,5 +1,6 @@
 """``serve --workers N``: what is refused, what is told, and what the supervisor is given."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ def test_the_sums_of_all_are_printed_at_the_end(
 ) -> None:
     given: list[Any] = []
 
-    def serve(self: Any) -> None:
+    def serve(self: Any, serving: Callable[[], None]) -> None:
+        assert capsys.readouterr().out == "", "nothing is announced before it is served"
+        serving()
         given.append(self)
         for _ in range(2):
             totals = Totals()

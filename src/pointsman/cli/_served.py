@@ -244,7 +244,9 @@ def told_requests(
     with ExitStack() as stack:
         if has_lines:
             # Of the log, the reason of a refusal; its line says it too.
-            logging.getLogger("pointsman.gateway._local_replies").setLevel(logging.WARNING)
+            refusals = logging.getLogger("pointsman.gateway._local_replies")
+            stack.callback(refusals.setLevel, refusals.level)
+            refusals.setLevel(logging.WARNING)
             summed = summed or _printed(builder, demo=demo)
             tells.append(_log(builder, stack) if is_json else _lines(builder, stack, summed))
         if is_configured(builder.config.telemetry) and (tell := _spans(builder.config, metrics, stack)):

@@ -74,12 +74,11 @@ def serve_with_workers(count: int, config: Config, options: WorkerOptions, *, tr
         given = options._replace(port=sockets[0].getsockname()[1])
         if wants_lines(options.requests, options.log_format) and options.log_format is LogFormat.TEXT:
             stack.callback(lambda: print_summary(config, totals, began, demo=demo))
-        announce(sockets[0], config, demo=demo, log_format=options.log_format)
         first = Worker(1, count, folder)
         draining = server.drain_notice + server.drain
         supervisor = Supervisor(run_worker, given, first, sockets, draining=draining, ended=totals.add_all)
         with demo_traffic(sockets[0], options.log_format) if traffic else nullcontext():
-            supervisor.serve()
+            supervisor.serve(lambda: announce(sockets[0], config, demo=demo, log_format=options.log_format))
 
 
 def _memory() -> str | None:

@@ -108,6 +108,6 @@ def _static(head: KindsHead) -> StaticEncoder:
 
 
 def load_scorer(path: Path) -> LearnedScorer:
-    """Read a router file and make it ready to score. Raises what ``load_head`` and ``encoder_of`` raise."""
+    """Return the scorer of a router file. Raises as ``load_learned_router`` and ``encoder_of`` do."""
     learned_router = load_learned_router(path)
     return LearnedScorer(learned_router, encoder_of(learned_router))

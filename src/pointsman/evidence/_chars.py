@@ -43,8 +43,8 @@ _LAST: Final = 0x10FFFF
 #: Every character that UTF-8 can carry: surrogates are none.
 UTF8: Final[CharSet] = ((0, 0xD7FF), (0xE000, _LAST))
 
-#: Control characters that mark up every scanned text (``separation``): before and after it, around its runs
-#: that belong to no word, and in place of white space beyond ASCII. No pattern can name them.
+#: Control characters that mark up every scanned text (``_patterns.framed``): before and after it, around its
+#: runs that belong to no word, and in place of white space beyond ASCII. No pattern can name them.
 START_FRAME: Final = "\x02"
 END_FRAME: Final = "\x03"
 LINE_IMAGE: Final = "\x1d"

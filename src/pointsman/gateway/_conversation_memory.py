@@ -156,8 +156,8 @@ def _weight(key: Any, value: object) -> int:
             return len(value) + len(key) + _ITEM
         case SignedTurn():
             return value.weight + _TURN
-        case Continuation():
-            return _RESPONSE + (value.earlier.weight if value.earlier else 0)
+        case Continuation():  # named by a caller or an upstream, at any length
+            return _RESPONSE + len(key) + (value.earlier.weight if value.earlier else 0)
         case _:
             return _AUTHOR
 

@@ -190,6 +190,30 @@ def refused(port: int, key: str) -> bytes:
     return got[0].split()[1]
 
 
+def test_a_body_over_the_limit_is_refused_by_its_size_wherever_it_is_read(tmp_path: Path) -> None:
+    def spaces() -> Iterator[bytes]:
+        for _ in range(34 << 4):
+            yield b" " * (1 << 16)
+
+    with two(tmp_path) as (servers, _, _upstream):
+        for key in ("b0", "b1", "b2", "b3"):
+            headers = {"idempotency-key": key, "content-type": "application/json"}
+            url = servers[0].url + PATHS[WireFormat.CHAT]
+            got = httpx.post(url, content=spaces(), headers=headers, timeout=60, trust_env=False)
+            assert (got.status_code, got.headers.get("x-should-retry")) == (413, "false"), got.text
+
+
+def test_a_head_of_the_console_is_passed_on_without_a_body(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with two(tmp_path) as (servers, _, _upstream), httpx.Client(trust_env=False) as client:
+        for server in servers:
+            got = [client.head(f"{server.url}/console") for _ in range(2)]
+            assert [each.status_code for each in got] == [got[0].status_code] * 2
+            assert all(each.content == b"" for each in got)
+    assert "a worker ended" not in caplog.text
+
+
 def test_no_caller_can_pose_as_a_worker(tmp_path: Path) -> None:
     with two(tmp_path) as (servers, _, _upstream):
         for path in ("/-/flush", "/-/publish"):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client.core import Metric
 
-from pointsman.errors import Overloaded, Unauthorized
+from pointsman.errors import Overloaded, TooLarge, Unauthorized
 from pointsman.gateway._idempotency import HEADER as IDEMPOTENCY_KEY
 from pointsman.gateway._inbound import Receive, Scope, authorise
 from pointsman.gateway._local_replies import send_refusal
@@ -127,11 +127,16 @@ class WorkerApp:
         return False
 
     async def _pass_on(self, number: int, scope: Scope, receive: Receive, send: Send) -> None:
+        limited = _limited(receive, self._gateway.state.server.limits.body_bytes)
+        error: TooLarge | Overloaded | None = None
         try:
-            await self._peers.pass_on(number, Head.of(scope), receive, send)
+            await self._peers.pass_on(number, Head.of(scope), limited, send)
+        except TooLarge as too_large:
+            error = too_large
         except WorkerGone:
-            headers = dict(scope["headers"])
             error = Overloaded("the process that serves this is being replaced", hint="send it again")
+        if error is not None:
+            headers = dict(scope["headers"])
             await send_refusal(guess_wire(headers), error, headers, send, scope)
 
     async def of_worker(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -156,6 +161,21 @@ class WorkerApp:
         self.publish()
         told = self._peers.published()
         return added_up([each.metrics for each in told.values()], self._gateway.metrics.families())
+
+
+def _limited(receive: Receive, limit: int) -> Receive:
+    """Return ``receive``; it raises ``TooLarge`` once the parts of a body exceed a limit of bytes."""
+    size = 0
+
+    async def counted() -> MutableMapping[str, Any]:
+        nonlocal size
+        message: MutableMapping[str, Any] = await receive()
+        size += len(message.get("body", b""))
+        if size > limit:
+            raise TooLarge(f"the request body is larger than {limit} bytes")
+        return message
+
+    return counted
 
 
 async def _whole(receive: Receive) -> bytes:

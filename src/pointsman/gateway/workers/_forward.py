@@ -106,7 +106,7 @@ async def forward(path: Path, head: Head, body: bytes | Receive, send: Send) -> 
         await _send_request(writer, head, body)
         if watch is not None:
             watch.start()
-        return await _relay(reader, send)
+        return await _relay(reader, send, has_body=head.method != "HEAD")
     except asyncio.CancelledError:
         if watch is None or not watch.caller_left:
             raise
@@ -153,7 +153,7 @@ async def _send_body(writer: asyncio.StreamWriter, receive: Receive, *, is_chunk
         writer.write(b"0\r\n\r\n")
 
 
-async def _relay(reader: asyncio.StreamReader, send: Send) -> int:
+async def _relay(reader: asyncio.StreamReader, send: Send, *, has_body: bool) -> int:
     answer, status = _Answer(), 0
     parser: Any = httptools.HttpResponseParser(answer)
     while not answer.is_whole:
@@ -168,6 +168,8 @@ async def _relay(reader: asyncio.StreamReader, send: Send) -> int:
         parser.feed_data(part)
         if answer.has_begun and not status:
             status = parser.get_status_code()
+            if not has_body:
+                answer.is_whole = True
             await send({"type": "http.response.start", "status": status, "headers": answer.headers})
         await _send_parts(answer.parts, send)
     await send({"type": "http.response.body", "body": b""})
