@@ -30,9 +30,10 @@ MOST_WRITES = 0.1
 MOST_IN_BACKGROUND = 1.0  # what these features do runs beside the request, in pieces that vary by a third
 IN_BACKGROUND = ("shadow model", "telemetry")
 SHOWN = 12  # files of a load that rose
-#: Opcodes by which a figure may differ though nothing has changed, however small it is.
+#: Opcodes and calls by which a figure may differ though nothing has changed, however small it is.
 SLACK = 3.0
-#: The same for a feature, whose figure is the difference between the counts of two gateways: .1 % of each.
+SLACK_OF_CALLS = 0.5
+#: Opcodes of a feature, whose figure is the difference between the counts of two gateways: .1 % of each.
 SLACK_OF_FEATURE = 16.0
 
 Table = dict[str, Any]
@@ -82,7 +83,13 @@ def is_above(path: tuple[str, ...], before: float, now: float) -> bool:
     if what in ("writes", "bytes written", "bytes of the file"):
         return now >= before * (1 + MOST_WRITES) + 1
     most = MOST_IN_BACKGROUND if path[0] in IN_BACKGROUND else MOST
-    slack = SLACK_OF_FEATURE if what.startswith("on") else SLACK if what.startswith("opcodes") else 0.0
+    slack = 0.0
+    if what.startswith("opcodes"):
+        slack = SLACK
+    elif what.startswith("on"):
+        slack = SLACK_OF_FEATURE
+    elif "calls" in what:
+        slack = SLACK_OF_CALLS
     return now > before and now - before >= max(before * most, slack)
 
 

@@ -35,6 +35,8 @@ def budget() -> Any:
         (("bare", "short", "opcodes, loop"), 10_000, 9_000, False),
         (("bare", "event", "opcodes, loop"), 100, 102, False),  # below what repeats
         (("bare", "event", "opcodes, loop"), 100, 104, True),
+        (("bare", "short", "Python calls, rest"), 20.5, 20.9, False),
+        (("bare", "short", "Python calls, rest"), 20.5, 21, True),
         (("bare", "short", "rows"), 3, 3.1, True),
         (("bare", "short", "writes"), 20, 22, False),
         (("bare", "short", "writes"), 20, 23, True),
