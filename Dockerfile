@@ -4,10 +4,10 @@ FROM python:3.12-slim-bookworm AS build
 WORKDIR /src
 COPY requirements/image.txt requirements/wheel.txt requirements/
 RUN python -m venv /opt/pointsman
-RUN /opt/pointsman/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/image.txt
+RUN /opt/pointsman/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes --no-deps -r requirements/image.txt
 # What builds the wheel is locked too: with build isolation pip would fetch the newest, and run it.
 RUN python -m venv /opt/build
-RUN /opt/build/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/wheel.txt
+RUN /opt/build/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes --no-deps -r requirements/wheel.txt
 COPY pyproject.toml README.md LICENSE hatch_build.py ./
 COPY scripts/index_readme.py scripts/
 COPY src src

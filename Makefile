@@ -51,7 +51,7 @@ mutants: $(MUTANTS_VENV)/.ready
 $(MUTANTS_VENV)/.ready: $(DEV) requirements/mutants.txt pyproject.toml
 	sh scripts/setup-venv.sh $(MUTANTS_VENV) $(DEV)
 	$(MUTANTS_VENV)/bin/python -m ensurepip -q
-	$(MUTANTS_VENV)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/mutants.txt
+	$(MUTANTS_VENV)/bin/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements/mutants.txt
 	@touch $@
 
 check: $(VENV)/.ready-dev
@@ -107,7 +107,7 @@ one-line: $(INSTALLERS_VENV)/.ready $(VENV)/.ready-dev
 
 $(INSTALLERS_VENV)/.ready: requirements/installers.txt
 	python3 -m venv $(INSTALLERS_VENV)
-	$(INSTALLERS_VENV)/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements/installers.txt
+	$(INSTALLERS_VENV)/bin/pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements/installers.txt
 	@touch $@
 
 # For nights: the examples of the pages on other frameworks, and a few lines for every other extra, each alone as an installer resolves
@@ -131,7 +131,7 @@ chart: $(CHART_VENV)/.ready
 
 $(CHART_VENV)/.ready: requirements/chart.txt requirements/helm.txt
 	python3 -m venv $(CHART_VENV)
-	$(CHART_VENV)/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements/chart.txt
+	$(CHART_VENV)/bin/pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements/chart.txt
 	$(CHART_VENV)/bin/pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements/helm.txt
 	@touch $@
 

@@ -5,6 +5,9 @@ set -eu
 venv=$1
 lock=$2
 
+# The lock is complete, so nothing is resolved again (--no-deps): pip 23.2 takes the newest release of a package that is locked
+# with an extra and required without it, and then refuses it, because that release has no hash here.
+
 # The first start would compile every module and the patterns of the default policy: seconds, spent here instead.
 # Where they cannot be kept (a read-only home), the first start does it after all.
 warm() {
@@ -16,7 +19,7 @@ build_engine(default_policy())'
 
 if command -v uv >/dev/null 2>&1; then
     [ -x "$venv/bin/python" ] || uv venv -q ${PYTHON:+--python "$PYTHON"} "$venv"
-    uv pip install -q --python "$venv/bin/python" --require-hashes -r "$lock"
+    uv pip install -q --python "$venv/bin/python" --require-hashes --no-deps -r "$lock"
     uv pip install -q --python "$venv/bin/python" --no-deps -e .
     warm
     exit 0
@@ -39,6 +42,6 @@ if [ ! -x "$venv/bin/pip" ]; then
     fi
     "$python" -m venv "$venv"
 fi
-"$venv/bin/pip" install -q --disable-pip-version-check --require-hashes -r "$lock"
+"$venv/bin/pip" install -q --disable-pip-version-check --require-hashes --no-deps -r "$lock"
 "$venv/bin/pip" install -q --disable-pip-version-check --no-deps -e .
 warm
