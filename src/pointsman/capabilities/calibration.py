@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
 from typing import Any, Final
 
 from pointsman.capabilities._ngrams import HeldOut
@@ -166,6 +165,8 @@ def observe_unserved(held_out: Sequence[HeldOut], tasks: Iterable[Sequence[float
     A task that scores as high as half of the examples may well be one that the registry serves: it is left
     out. So are all without examples: nothing would speak for a capability then.
     """
+    from statistics import median  # only to calibrate
+
     own = [each.scores[each.capability] for each in held_out if each.positive]
     if not own:
         return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pointsman.evidence._engines import Keep, Matcher, build_matcher, engine_names
-from pointsman.evidence._patterns import PatternSet
+from pointsman.evidence._patterns import PatternSet, forget_parsed
 from pointsman.evidence._scan import Reading, Scanner, detect_script, estimate_tokens
 from pointsman.evidence._signals import Kind, Signal, SignalTable
 
@@ -20,4 +20,5 @@ __all__ = [
     "detect_script",
     "engine_names",
     "estimate_tokens",
+    "forget_parsed",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -335,6 +335,19 @@ def _set(chars: CharSet) -> str:
 _FRAMES: Final = {Edge.START: _set(single(START_FRAME)), Edge.END: _set(single(END_FRAME))}
 
 
+class _Masks(dict[int, int]):
+    """The bits of a source's signals, made when it is first found: 0.4 kB each, and there are thousands."""
+
+    def __init__(self, table: SignalTable, signals: Sequence[Sequence[Signal]]) -> None:
+        super().__init__()
+        self._table: Final = table
+        self._signals: Final = signals
+
+    def __missing__(self, source: int) -> int:
+        mask = self[source] = sum(map(self._table.bit, self._signals[source]))
+        return mask
+
+
 class PatternSet:
     """Sources for an engine; source *i* represents the signals in ``masks[i]``.
 
@@ -348,15 +361,14 @@ class PatternSet:
             LexiconError: names the signal and why its pattern is refused.
         """
         self.table: Final = table
-        by_source: dict[str, int] = {}
+        by_source: dict[str, list[Signal]] = {}
         reads_separated = 0
         for signal in table.signals:
             source, separated = _source(signal)
-            bit = table.bit(signal)
-            by_source[source] = by_source.get(source, 0) | bit
-            reads_separated |= bit if separated else 0
+            by_source.setdefault(source, []).append(signal)
+            reads_separated |= table.bit(signal) if separated else 0
         self.sources: Final = tuple(by_source)
-        self.masks: Final = tuple(by_source.values())
+        self.masks: Final = _Masks(table, list(by_source.values()))
         self._reads_separated: Final = reads_separated
 
     @property
@@ -386,6 +398,12 @@ class PatternSet:
         """The error for a source that an engine does not take."""
         signal = next(self.table.of(self.masks[index]))
         return LexiconError(f"{signal.id}: {reason}")
+
+
+def forget_parsed() -> None:
+    """Drop what was remembered while patterns were parsed, about 1 MB; the next policy is parsed anew."""
+    for cached in (intersect, _rewrite_set, _set):
+        cached.cache_clear()
 
 
 def framed(text: str) -> bytes:

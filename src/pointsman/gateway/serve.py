@@ -19,6 +19,7 @@ import uvicorn
 
 from pointsman.config import is_loopback
 from pointsman.errors import ConfigError
+from pointsman.evidence import forget_parsed
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._protocol import bounded_protocol, close_slow, close_unread
 from pointsman.gateway.app import Gateway
@@ -46,7 +47,8 @@ _SWITCH_EVERY: Final = 0.001
 #: Of mallopt(3), and the size in bytes from which a block is its own mapping: glibc's default at the start.
 _M_MMAP_THRESHOLD: Final = -3
 _LARGE_BLOCK: Final = 128 << 10
-
+#: Of mallopt(3) too: one heap for all threads, which the interpreter lets allocate one at a time.
+_M_ARENA_MAX: Final = -8
 
 #: Open files that are asked of the system, where it lets the process have as many.
 _FILES: Final = 65_536
@@ -202,22 +204,26 @@ def _worker_app(gateway: Gateway, app: Gateway | RequestLog, peers: Peers | None
 
 def tune_process() -> None:
     """Prepare this process for serving: memory, open files, garbage collection, threads."""
-    _give_back_large_blocks()
     _raise_file_limit()
+    forget_parsed()
     gc.collect()
+    _give_back_memory()
     gc.freeze()  # what is loaded by now lives as long as the process: no collection need look at it again
     sys.setswitchinterval(_SWITCH_EVERY)
     gc.set_threshold(_GC_ALLOCATIONS, *gc.get_threshold()[1:])
 
 
-def _give_back_large_blocks() -> None:
-    """Let memory of large bodies go back to the system when it is freed.
+def _give_back_memory() -> None:
+    """Return what the start has freed to the system, and let memory of large bodies go back when it is freed.
 
     glibc begins so, and stops for blocks up to 32 MB once one of that size was freed; they then lie between
     others and stay. Ten answers of 28 MB left 348 MB behind when two of them were still held.
     """
     with contextlib.suppress(AttributeError, OSError):  # not glibc
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
+        library = ctypes.CDLL(None)
+        library.mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK)
+        library.mallopt(_M_ARENA_MAX, 1)
+        library.malloc_trim(0)
 
 
 def _raise_file_limit() -> None:

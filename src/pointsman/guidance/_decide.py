@@ -46,7 +46,7 @@ _DONE: Final = DecisionPoint.DONE
 _NO_CLASSES: Final[OwnClasses] = {}
 
 #: Sessions whose arm is remembered, about 0.2 kB each: to draw one costs 4 µs.
-_KEPT_SESSIONS: Final = 4_096
+_KEPT_SESSIONS: Final = 512
 
 
 class GuidanceDecision(msgspec.Struct, frozen=True, kw_only=True):
