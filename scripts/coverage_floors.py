@@ -61,7 +61,6 @@ FLOORS = {
     "plugins": 93,
     "printable": 95,
     "remembering": 95,
-    "sampling": 95,
     "reports": 96,
     "runtime": 95,
     "shadow_policy": 95,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from pointsman.sampling import draw
+from pointsman.text.extract import draw
 from support.waiting import until
 
 __all__ = ["CONFIG", "PROMPTS", "LabelledGateway", "a_prompt", "by_kind", "labelled_gateway"]

@@ -46,8 +46,8 @@ from pointsman.gateway._shadow_model import unfit
 from pointsman.gateway._streaming import usage_so_far
 from pointsman.gateway.upstream import Target
 from pointsman.offload import offload
-from pointsman.sampling import draw
 from pointsman.stores.ledger.port import COMPARED, ComparedAnswers
+from pointsman.text.extract import draw
 from pointsman.tiers.projects import name_of
 from pointsman.upstreams.port import Exchange, Headers
 from pointsman.vocabulary import LARGE

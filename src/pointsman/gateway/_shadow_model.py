@@ -28,9 +28,9 @@ from pointsman.gateway._relay import Send
 from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway.upstream import Target
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN, Requirements, lacks
-from pointsman.sampling import draw
 from pointsman.stores.ledger.port import ShadowAnswer
 from pointsman.stores.ledger.redact import kept_text
+from pointsman.text.extract import draw
 from pointsman.upstreams.port import Call, read_at_most
 from pointsman.upstreams.port import send as send_call
 from pointsman.vocabulary import DAY, ModelSpec

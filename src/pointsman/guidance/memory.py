@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pointsman.guidance.providers import GuidanceProviderConfig, may_fire
-from pointsman.sampling import draw
+from pointsman.text.extract import draw
 from pointsman.trajectory import TrajectoryMemory
 
 __all__ = ["Arm", "Episode", "Fired", "Followed", "GuidanceMemory", "Spoken", "Thread", "arm_of"]

@@ -12,9 +12,9 @@ import msgspec
 
 from pointsman.model_choice.chains import chances_of
 from pointsman.reports.usage import answered, kept_words
-from pointsman.sampling import draw
 from pointsman.stores.ledger import Outcome, Record, ShadowAnswer
 from pointsman.stores.ledger.outcome_reports import CALLER
+from pointsman.text.extract import draw
 from pointsman.tiers.escalation import RAISED
 from pointsman.trajectory import Step
 from pointsman.vocabulary import Stage

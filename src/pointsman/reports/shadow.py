@@ -12,8 +12,8 @@ from pointsman.decision.diff import verdict
 from pointsman.prices import dollars
 from pointsman.reports.replay import Replayed, SessionState, Side, Source, Summary, costs, served
 from pointsman.reports.usage import PRICED, answered, cost, usage
-from pointsman.sampling import draw
 from pointsman.stores.ledger import Attempt, ComparedAnswers, Record, ShadowAnswer, ShadowDecision
+from pointsman.text.extract import draw
 from pointsman.vocabulary import ModelSpec
 
 __all__ = [

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import partial
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from itertools import chain, islice
 from operator import attrgetter
 from typing import Final
@@ -27,6 +27,7 @@ __all__ = [
     "Extracted",
     "Searched",
     "digest",
+    "draw",
     "extract",
     "fingerprint",
     "latest_words",
@@ -337,6 +338,17 @@ def _has_system(request: AgentRequest) -> bool:
 def digest(text: str) -> str:
     """Sixteen hexadecimal digits that identify a text: two texts in 2**32 share them by chance."""
     return _hash(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def draw(*key: object) -> float:
+    """Return a number from 0 up to 1, uniform over keys and the same everywhere: compare it with a share.
+
+    Args:
+        key: Input of the draw. Two draws that must be independent have keys that begin differently.
+    """
+    text = "\0".join(map(str, key)).encode("utf-8", "surrogatepass")
+    # The upper 53 bits: a float holds no more, and rounding all 64 could give 1.
+    return (int.from_bytes(blake2b(text, digest_size=8).digest()) >> 11) / 2**53
 
 
 def fingerprint(message: Message) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from pointsman.sampling import draw
+from pointsman.text.extract import draw
 from pointsman.vocabulary import Mode, Tier
 
 __all__ = [

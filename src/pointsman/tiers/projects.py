@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import ConfigError
-from pointsman.sampling import draw
+from pointsman.text.extract import draw
 from pointsman.vocabulary import AgentRole, Mode, Purpose, Tier
 
 __all__ = [

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.sampling import draw
+from pointsman.text.extract import draw
 
 
 @given(st.lists(st.one_of(st.text(), st.integers())))
