@@ -257,11 +257,13 @@ class Kept:
         self.headers: Headers = []
         self.answers = IdempotentAnswers(Metrics(), lambda: self.now)
 
-    async def ask(self, key: str, size: int = 1_000, *, broken: bool = False, parts: int = 1) -> bytes:
+    async def ask(
+        self, key: str, size: int = 1_000, *, broken: bool = False, parts: int = 1, caller: str = ""
+    ) -> bytes:
         """Ask with a key, and return the body; an answer handled here has ``size`` bytes."""
         wire, headers = FORMATS[WireFormat.CHAT], {b"idempotency-key": key.encode()}
         body = bytes(bytearray(b'{"model":"m"}'))  # each request has its own
-        inbound = InboundRequest(wire, headers, [], b"", Body(wire, body), 0.0)
+        inbound = InboundRequest(wire, headers, [], b"", Body(wire, body), 0.0, caller=caller)
         got: list[bytes] = []
 
         async def send(message: MutableMapping[str, Any]) -> None:
@@ -322,6 +324,25 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
                 await kept.ask("broken", broken=True)
         assert kept.handled == 55
         assert kept.answers.bytes_coming == 0
+
+    uvloop.run(run())
+
+
+def test_one_caller_pushes_out_its_own_answers_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, one caller that sent ever new keys made the answers to all others forgotten."""
+    monkeypatch.setattr(idempotency, "_TOTAL", 100_000)
+
+    async def run() -> None:
+        kept = Kept()
+        await kept.ask("k", 5_000, caller="alice")
+        for number in range(50):
+            await kept.ask(f"k-{number}", 5_000, caller="bob")
+        await kept.ask("k", caller="alice")
+        await kept.ask("k-49", caller="bob")
+        assert kept.handled == 51
+        await kept.ask("k-0", caller="bob")
+        await kept.ask("k", caller="bob")
+        assert kept.handled == 53
 
     uvloop.run(run())
 

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from pointsman.gateway._bounded import Bounded
 from pointsman.gateway.upstream import Target
+from pointsman.stores.sessions import Bounded
 from pointsman.text import extract
 from pointsman.upstreams.port import UpstreamSpec
 from pointsman.vocabulary import AgentRequest
@@ -195,7 +195,7 @@ class ConversationMemory:
 
     def __init__(self, size: int = _SIZE) -> None:
         """Store up to ``size`` bytes."""
-        self._sessions: Bounded[str, _Session] = Bounded(size, gone=self._forget)
+        self._sessions = Bounded[_Session](size, gone=self._forget)
         self._responses: dict[str, Continuation] = {}
         self._conversations: dict[str, Kept | None] = {}  # None: two answers have the same id
         self._signing: set[str] = set()  # upstreams that have signed something

@@ -15,12 +15,13 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from pointsman.errors import IdempotencyKeyBusy, IdempotencyKeyReused
-from pointsman.gateway._bounded import Bounded
 from pointsman.gateway._inbound import InboundRequest
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._relay import Send, send_pieces
 from pointsman.gateway._response_headers import Headers
+from pointsman.stores.sessions import Bounded
 from pointsman.wire import Ending, Format
+from pointsman.wire.request import of_caller
 
 __all__ = ["HEADER", "IdempotentAnswers"]
 
@@ -80,8 +81,8 @@ class IdempotentAnswers:
         self.bytes_coming = 0  # of those in progress
         self._metrics = metrics
         self._clock = clock
-        self._running: dict[bytes, _Entry] = {}
-        self._kept: Bounded[bytes, _Entry] = Bounded(_TOTAL, _KEPT)
+        self._running: dict[str, _Entry] = {}
+        self._kept = Bounded[_Entry](_TOTAL, _KEPT)
 
     async def answer(
         self, inbound: InboundRequest, send: Send, handle: Callable[[Send], Awaitable[int]]
@@ -105,7 +106,7 @@ class IdempotentAnswers:
         return await self._first(key, inbound, send, handle)
 
     async def _first(
-        self, key: bytes, inbound: InboundRequest, send: Send, handle: Callable[[Send], Awaitable[int]]
+        self, key: str, inbound: InboundRequest, send: Send, handle: Callable[[Send], Awaitable[int]]
     ) -> int:
         entry = self._running[key] = _Entry(inbound.body.raw)
 
@@ -139,7 +140,7 @@ class IdempotentAnswers:
             entry.parts.clear()
         entry.is_whole = not message.get("more_body", False)
 
-    def _keep(self, key: bytes, entry: _Entry, wire: Format) -> None:
+    def _keep(self, key: str, entry: _Entry, wire: Format) -> None:
         entry.weight = entry.size + len(entry.body) + _PER_ENTRY
         entry.weight += sum(len(name) + len(value) + _PER_HEADER for name, value in entry.headers)
         if not entry.is_good(wire) or entry.weight > _TOTAL:
@@ -170,18 +171,19 @@ async def _wait(entry: _Entry) -> None:
         entry.waiting -= 1
 
 
-def _identity(inbound: InboundRequest) -> bytes:
+def _identity(inbound: InboundRequest) -> str:
     """Return the full identity of a key: its caller, the credential, and the request.
 
-    The credential counts too: if it is sent to the upstream, the answer is for its owner alone.
+    Its caller is named first: what is kept for one caller pushes out no other's. The credential counts too:
+    if it is sent to the upstream, the answer is for its owner alone.
     """
     headers = inbound.headers
     parts = (
-        inbound.caller.encode(),
         headers.get(b"authorization", b""),
         headers.get(b"x-api-key", b""),
         inbound.wire.path,
         inbound.query,
         headers[HEADER],
     )
-    return hashlib.sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts)).digest()
+    digest = hashlib.sha256(b"".join(b"%d:%b" % (len(part), part) for part in parts))
+    return of_caller(inbound.caller, digest.hexdigest())

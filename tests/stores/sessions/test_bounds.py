@@ -77,6 +77,15 @@ def test_among_ever_new_owners_the_least_recently_used_goes_first() -> None:
     assert store.get("0/x") == b""
 
 
+def test_beyond_that_number_one_caller_still_pushes_out_its_own_sessions() -> None:
+    names = [f"{number}/x" for number in range(MOST_OWNERS + 10)]
+    store = MemorySessions(size=len(names) + 5)
+    for name in (*names, *(f"bob/{number}" for number in range(1_000))):
+        store.put(name, b"")
+    assert [store.get(name) for name in names] == [b""] * len(names)
+    assert store.get("bob/999") == b""
+
+
 def test_a_session_is_forgotten_after_its_time_and_not_before() -> None:
     clock = Clock()
     store = MemorySessions(ttl=10, clock=clock)

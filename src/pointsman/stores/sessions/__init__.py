@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pointsman.stores.sessions._memory import ByOwner, MemorySessions, owner_of
+from pointsman.stores.sessions._memory import Bounded, MemorySessions
 from pointsman.stores.sessions._sqlite import SqliteSessions
 from pointsman.stores.sessions._valkey import ValkeySessions
 from pointsman.stores.sessions.port import SessionStore
 
-__all__ = ["ByOwner", "MemorySessions", "SessionStore", "SqliteSessions", "ValkeySessions", "owner_of"]
+__all__ = ["Bounded", "MemorySessions", "SessionStore", "SqliteSessions", "ValkeySessions"]

@@ -1,71 +1,154 @@
-"""Session memory in this process: a bounded LRU cache with a time to live."""
+"""Session memory in this process, and its bounded store, which the gateway's own memories share."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from typing import Final, Generic, TypeVar
+from collections.abc import Callable, Iterator
+from operator import attrgetter, itemgetter
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
+
+import msgspec
 
 from pointsman.vocabulary import DAY
 
-__all__ = ["MOST_OWNERS", "ByOwner", "MemorySessions", "owner_of"]
+__all__ = ["MOST_OWNERS", "Bounded", "MemorySessions"]
 
 #: Owners up to which the largest is looked for: a few microseconds. A gateway has as many as it has keys.
 MOST_OWNERS: Final = 256
-
-Key = TypeVar("Key", bound=Hashable)
-
-
-def owner_of(name: str) -> str:
-    """Return the owner of a session: the text before the first slash of its name, or empty without one."""
-    owner, slash, _ = name.partition("/")
-    return owner if slash else ""
+#: Seconds between two searches for values past their time to live.
+_SWEEP: Final = 60.0
 
 
-class ByOwner(Generic[Key]):
-    """The keys of stored entries, with their weights; each owner's in the order of their use.
+class _Weighed(Protocol):
+    @property
+    def weight(self) -> int:
+        """What counts towards the bound; changes only while the value is taken out."""
+        ...
 
-    One caller that names ever new sessions would otherwise push out those of all others.
+    @property
+    def at(self) -> float:
+        """When it was made or changed, in seconds."""
+        ...
+
+
+Value = TypeVar("Value", bound=_Weighed)
+
+
+class _Owned(OrderedDict[str, Value]):
+    """The values of one owner by key, the one unused longest first, and their weight."""
+
+    weight = 0
+
+
+class Bounded(Generic[Value]):
+    """Values within a bound of weight and a time to live; the owner is in a key, before its first slash.
+
+    Of the owner that holds the most, the value unused longest makes room: one caller that names ever new
+    sessions would otherwise push out those of all others.
     """
 
-    def __init__(self) -> None:
-        self._keys: Final[dict[str, OrderedDict[Key, int]]] = {}
-        self._weights: Final[dict[str, int]] = {}
+    def __init__(self, size: int, ttl: float = DAY, gone: Callable[[Value], None] | None = None) -> None:
+        """Store up to ``size`` of weight. ``gone``: called with each value that is evicted or has expired."""
+        self.size: Final = size
+        self.held = 0
+        self._ttl: Final = ttl
+        self._gone: Final = gone
+        self._sweep_at = -math.inf
+        self._owners: Final[OrderedDict[str, _Owned[Value]]] = OrderedDict()  # the one put last is the last
+        self._largest = _Owned[Value]()  # at the last put of each owner
 
-    def put(self, owner: str, key: Key, weight: int = 1) -> None:
-        """Note a key, or its use with another weight."""
-        keys = self._keys.setdefault(owner, OrderedDict())
-        self._weights[owner] = self._weights.get(owner, 0) + weight - keys.get(key, 0)
-        keys[key] = weight
-        keys.move_to_end(key)
+    def __len__(self) -> int:
+        return sum(map(len, self._owners.values()))
 
-    def used(self, owner: str, key: Key) -> None:
-        """Note the use of a key that is there."""
-        self._keys[owner].move_to_end(key)
+    def values(self) -> Iterator[Value]:
+        """Yield all values, of each owner the one unused longest first."""
+        for owned in self._owners.values():
+            yield from owned.values()
 
-    def take(self, owner: str, key: Key) -> None:
-        """Forget a key that is there."""
-        keys = self._keys[owner]
-        self._weights[owner] -= keys.pop(key)
-        if not keys:
-            del self._keys[owner], self._weights[owner]
+    def peek(self, key: str) -> Value | None:
+        """Return a value without using it."""
+        owned = self._owners.get(key[: key.find("/") + 1])
+        return None if owned is None else owned.get(key)
+
+    def find(self, key: str, now: float) -> Value | None:
+        """Return a value and note its use; None if it is absent. An expired value is removed."""
+        owned = self._owners.get(key[: key.find("/") + 1])
+        if owned is None or (found := owned.get(key)) is None:
+            return None
+        if now - found.at > self._ttl:
+            self._remove(key)
+            return None
+        owned.move_to_end(key)
+        return found
+
+    def take(self, key: str) -> Value | None:
+        """Remove a value and return it, to be changed and put back."""
+        owned = self._owners.get(owner := key[: key.find("/") + 1])
+        if owned is None or (found := owned.pop(key, None)) is None:
+            return None
+        owned.weight -= found.weight
+        self.held -= found.weight
+        if not owned:
+            del self._owners[owner]
+        return found
+
+    def put(self, key: str, value: Value) -> None:
+        """Store a value, replacing that of the same key; remove values over the bound and expired ones."""
+        owned = self._owners.get(owner := key[: key.find("/") + 1])
+        if owned is None:
+            owned = self._owners[owner] = _Owned()
+        weight = value.weight
+        if (before := owned.pop(key, None)) is not None:
+            weight -= before.weight
+        owned[key] = value
+        self._owners.move_to_end(owner)
+        owned.weight += weight
+        self.held += weight
+        if owned.weight > self._largest.weight:
+            self._largest = owned
+        while self.held > self.size:
+            self._remove(next(iter(self._largest_owner())))
+        if value.at > self._sweep_at:
+            self._sweep(value.at)
 
     def clear(self) -> None:
         """Forget all."""
-        self._keys.clear()
-        self._weights.clear()
+        self._owners.clear()
+        self._largest = _Owned()
+        self.held = 0
 
-    def first_to_go(self) -> Key | None:
-        """Return the least recently used key of the largest owner; None among too many owners to compare.
+    def _largest_owner(self) -> _Owned[Value]:
+        """Return the values of the owner that holds the most, as far as it is known among very many.
 
-        Without keys of callers names are the callers' to choose, and there may be as many owners as names.
+        Without keys of callers names are the callers' to choose, and there may be as many owners as names:
+        the one unused longest makes room where no owner is known to have several values.
         """
-        if len(self._weights) > MOST_OWNERS or not self._weights:
-            return None
-        largest = max(self._weights, key=self._weights.__getitem__)
-        return next(iter(self._keys[largest]))
+        if len(self._owners) <= MOST_OWNERS:
+            return max(self._owners.values(), key=attrgetter("weight"))
+        return self._largest if len(self._largest) > 1 else next(iter(self._owners.values()))
+
+    def _sweep(self, now: float) -> None:
+        """Remove what has expired, of each owner from the value unused longest to the first that has not."""
+        self._sweep_at = now + _SWEEP
+        for owned in list(self._owners.values()):
+            while owned and now - next(iter(owned.values())).at > self._ttl:
+                self._remove(next(iter(owned)))
+
+    def _remove(self, key: str) -> None:
+        if (found := self.take(key)) is not None and self._gone is not None:
+            self._gone(found)
+
+
+class SessionRow(msgspec.Struct, frozen=True, gc=False):
+    """A session's memory, and when it was put."""
+
+    session: str
+    at: float
+    memory: bytes | None
+    weight: ClassVar[int] = 1
 
 
 class MemorySessions:
@@ -98,8 +181,7 @@ class MemorySessions:
         self._ttl: Final = ttl
         self._clock: Final = clock
         self._lock: Final = threading.Lock()
-        self._kept: Final[OrderedDict[str, tuple[float, bytes]]] = OrderedDict()
-        self._by_owner: Final = ByOwner[str]()
+        self._kept: Final = Bounded[SessionRow](size, ttl, self._gone)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -107,59 +189,31 @@ class MemorySessions:
     def get(self, session: str, /) -> bytes | None:
         """Return a session's last memory, or None when unknown, expired or evicted."""
         with self._lock:
-            found = self._kept.get(session)
-            if found is None:
-                return None
-            put_at, memory = found
-            if self._expired(put_at):
-                self._drop(session)
-                return None
-            self._kept.move_to_end(session)
-            self._by_owner.used(owner_of(session), session)
-            return memory
+            found = self._kept.find(session, self._clock())
+        return None if found is None else found.memory
 
     def put(self, session: str, memory: bytes, /) -> None:
         """Store a session's memory; may evict another session's."""
-        self._keep(session, self._clock(), memory)
+        with self._lock:
+            self._kept.put(session, SessionRow(session, self._clock(), memory))
 
     def forget(self, session: str, /) -> bool:
         """Forget a session; tell whether anything was known of it."""
         with self._lock:
-            if session not in self._kept:
-                return False
-            self._drop(session)
-            return True
+            return self._kept.take(session) is not None
 
     def sessions(self) -> Iterator[tuple[str, float]]:
         """Yield the stored sessions, the one put last first."""
         with self._lock:
-            kept = [(session, put_at) for session, (put_at, _) in self._kept.items()]
-        current = [entry for entry in kept if not self._expired(entry[1])]
-        yield from sorted(current, key=lambda entry: entry[1], reverse=True)
+            kept = [(row.session, row.at) for row in self._kept.values()]
+        now = self._clock()
+        current = [entry for entry in kept if now - entry[1] <= self._ttl]
+        yield from sorted(current, key=itemgetter(1), reverse=True)
 
     def close(self) -> None:
         """Forget everything."""
         with self._lock:
             self._kept.clear()
-            self._by_owner.clear()
 
-    def _keep(self, session: str, put_at: float, memory: bytes) -> tuple[str, float] | None:
-        """Store a session's memory; return the session that made room, if one did, and when it was put."""
-        with self._lock:
-            self._kept[session] = (put_at, memory)
-            self._kept.move_to_end(session)
-            self._by_owner.put(owner_of(session), session)
-            if len(self._kept) <= self._size:
-                return None
-            gone = self._by_owner.first_to_go()
-            if gone is None:
-                gone = next(iter(self._kept))
-            return gone, self._drop(gone)
-
-    def _drop(self, session: str) -> float:
-        """Remove a session; return when it was put."""
-        self._by_owner.take(owner_of(session), session)
-        return self._kept.pop(session)[0]
-
-    def _expired(self, put_at: float) -> bool:
-        return self._clock() - put_at > self._ttl
+    def _gone(self, row: SessionRow) -> None:
+        """A session has made room, or has expired."""

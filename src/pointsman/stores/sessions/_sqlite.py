@@ -8,12 +8,12 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from pointsman.errors import StoreUnavailable
 from pointsman.stores._sqlite_file import SqliteFile, insert
 from pointsman.stores.batch_writer import BatchWriter
-from pointsman.stores.sessions._memory import MemorySessions
+from pointsman.stores.sessions._memory import MemorySessions, SessionRow
 from pointsman.stores.sessions.port import is_text, stored_form
 from pointsman.vocabulary import DAY
 
@@ -43,14 +43,8 @@ _EVICT: Final = (
 _NEWEST: Final = "SELECT id, put_at, memory FROM sessions WHERE put_at >= ? ORDER BY put_at DESC LIMIT ?"
 
 
-class _Change(NamedTuple):
-    session: str
-    put_at: float
-    memory: bytes | None  # None: forget it
-
-
-def _stored(change: _Change) -> _Change:
-    return change._replace(memory=stored_form(change.memory or b""))
+def _stored(row: SessionRow) -> tuple[str, float, bytes]:
+    return row.session, row.at, stored_form(row.memory or b"")
 
 
 def session_file(path: Path) -> SqliteFile:
@@ -79,7 +73,7 @@ class SqliteSessions(MemorySessions):
         """Store ``size`` sessions for ``ttl`` seconds after they were last put."""
         super().__init__(size=size, ttl=ttl, clock=clock)
         self._file: Final = session_file(path)
-        self._writer: Final = BatchWriter[_Change](self._write, size=size, name="sessions")
+        self._writer: Final = BatchWriter[SessionRow](self._write, size=size, name="sessions")
         self._swept_at = -math.inf
         self._unread = self._load()
 
@@ -95,17 +89,16 @@ class SqliteSessions(MemorySessions):
 
     def put(self, session: str, memory: bytes, /) -> None:
         """Store a session's memory; may evict another session's."""
-        now = self._clock()
-        gone = self._keep(session, now, memory)
-        self._writer.put(_Change(session, now, memory))
-        if gone is not None:  # else the file would keep the newest of all callers together
-            self._writer.put(_Change(*gone, None))
+        row = SessionRow(session, self._clock(), memory)
+        with self._lock:
+            self._kept.put(session, row)
+        self._writer.put(row)
 
     def forget(self, session: str, /) -> bool:
         """Forget a session; tell whether anything was known of it."""
         known = super().forget(session)
         if known:
-            self._writer.put(_Change(session, self._clock(), None))
+            self._writer.put(SessionRow(session, self._clock(), None))
         return known
 
     def flush(self) -> None:
@@ -117,6 +110,10 @@ class SqliteSessions(MemorySessions):
         if self._writer.close():
             self._file.close()
 
+    def _gone(self, row: SessionRow) -> None:
+        """Remove it from the file, which would else keep the newest of all callers together."""
+        self._writer.put(SessionRow(row.session, row.at, None))
+
     def _load(self) -> str:
         """Take over the sessions of an earlier process; return why that was not possible."""
         if not self._file.path.exists():
@@ -127,10 +124,10 @@ class SqliteSessions(MemorySessions):
             log.warning("%s; starting without stored sessions", error)
             return str(error)
         for session, put_at, memory in reversed(rows):
-            self._keep(session, put_at, memory)
+            self._kept.put(session, SessionRow(session, put_at, memory))
         return ""
 
-    def _write(self, batch: Sequence[_Change]) -> int:
+    def _write(self, batch: Sequence[SessionRow]) -> int:
         last = {change.session: change for change in batch if is_text(change.session)}.values()
         try:
             connection = self._file.writer()
@@ -138,7 +135,7 @@ class SqliteSessions(MemorySessions):
             with connection:
                 insert(connection, _PUT, [_stored(change) for change in last if change.memory is not None])
                 connection.executemany(
-                    _FORGET, [(change.session, change.put_at) for change in last if change.memory is None]
+                    _FORGET, [(change.session, change.at) for change in last if change.memory is None]
                 )
                 self._sweep(connection)
         except sqlite3.Error as error:
