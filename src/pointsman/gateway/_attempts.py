@@ -67,7 +67,7 @@ class RunningAttempt:
     """One attempt while it is in progress; becomes a row of the ledger when it is over."""
 
     first_byte: float | None = None  # seconds
-    known: Usage | None = None  # of an answer that was read and not sent yet
+    known: Usage | None = None  # of a large answer that is being translated
 
     def __init__(
         self, request: DecidedRequest, target: Target, prepared: Prepared, hold: Hold | None = None
@@ -335,15 +335,15 @@ async def _read(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse
     body = await _whole(attempt, exchange)
     turn = None
     try:
-        usage = attempt.known = attempt.wire.usage(body)
-        if attempt.translated is not None:
-            if attempt.wire.is_error(body):  # some say so with status 200
-                return attempt.failed(status_failure(upstream, exchange, attempt.wire, body, 502), status)
-            body, turn = await _translated(attempt.translated, body)
+        if attempt.translated is None:
+            usage = attempt.wire.usage(body)
+        elif attempt.wire.is_error(body):  # some say so with status 200
+            return attempt.failed(status_failure(upstream, exchange, attempt.wire, body, 502), status)
+        else:
+            body, turn, usage = await _translated(attempt, attempt.translated, body)
     except UNREADABLE:
-        return attempt.failed(
-            unreadable_answer(upstream, attempt.wire if attempt.translated else None), status
-        )
+        wire = attempt.wire if attempt.translated else None
+        return attempt.failed(unreadable_answer(upstream, wire), status)
     return UpstreamResponse(attempt, exchange, is_stream=False, first=body, usage=usage, turn=turn)
 
 
@@ -384,10 +384,13 @@ async def _counted(attempt: RunningAttempt, exchange: Exchange, framing: Mapping
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def _translated(request: Translated, body: bytes) -> TranslatedAnswer:
-    """Translate a whole answer back."""
+async def _translated(attempt: RunningAttempt, request: Translated, body: bytes) -> TranslatedAnswer:
+    """Translate a whole answer back; a large one in another thread, and the caller may leave meanwhile."""
     work = partial(translate_answer, request, body)
-    return work() if len(body) <= LARGE else await offload(len(body), work)
+    if len(body) <= LARGE:
+        return work()
+    attempt.known = attempt.wire.usage(body)
+    return await offload(len(body), work)
 
 
 def is_stream(exchange: Exchange) -> bool:
@@ -435,13 +438,10 @@ async def _first_event(attempt: RunningAttempt, exchange: Exchange) -> UpstreamR
     else:
         raise UpstreamTooLarge(f"the upstream sent more than {_MAX_COMMENTS} bytes before its first event")
     block = b"".join(held) if len(held) > 1 else block
-    status = attempt.wire.refusal(block)
-    if status is None:
-        return UpstreamResponse(attempt, exchange, is_stream=True, first=block, splitter=splitter)
-    upstream = attempt.target.upstream
-    is_refused = refuses_our_key(upstream, status)
-    if status < 500 and not is_retryable(status) and not is_refused:
-        # the caller's own doing
+    status, upstream = attempt.wire.refusal(block), attempt.target.upstream
+    is_refused = status is not None and refuses_our_key(upstream, status)
+    if status is None or (status < 500 and not is_retryable(status) and not is_refused):
+        # no refusal, or the caller's own doing
         return UpstreamResponse(attempt, exchange, is_stream=True, first=block, splitter=splitter)
     attempt.finish(exchange.status, "status")
     if is_refused:

@@ -29,6 +29,7 @@ from pointsman.wire.conversation import (
     StopReason,
     Text,
     TextDelta,
+    Usage,
     UsageReport,
 )
 from pointsman.wire.format import AnswerWriters, Fault, StreamReader, StreamWriter
@@ -244,6 +245,7 @@ class TranslatedAnswer(NamedTuple):
 
     body: bytes
     turn: SignedTurn  # with its reasoning, as only the upstream can check it
+    usage: Usage
 
 
 def translate_answer(request: Translated, body: bytes) -> TranslatedAnswer:
@@ -258,7 +260,8 @@ def translate_answer(request: Translated, body: bytes) -> TranslatedAnswer:
     told = replace(answer, id=request.own_id(answer.id), created=answer.created or request.created)
     if request.tools:
         told = restored(told, request.tools)
-    return TranslatedAnswer(request.writing.write_answer(told), signed_turn(answer.parts, request.said))
+    turn = signed_turn(answer.parts, request.said)
+    return TranslatedAnswer(request.writing.write_answer(told), turn, answer.usage or Usage())
 
 
 class _Error(msgspec.Struct, gc=False):
