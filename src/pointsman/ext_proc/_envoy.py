@@ -27,7 +27,7 @@ from pointsman.gateway.request_log import ServedRequest, current_request
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.upstreams.port import Call, Exchange, Headers
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import FORMATS, Format, guess_wire
+from pointsman.wire import ENDPOINTS, Format, guess_wire
 
 #: What a model is called towards Envoy: by its upstream's id, or by its configured name.
 ModelValue = Literal["id", "name"]
@@ -229,8 +229,6 @@ def immediate(status: int, headers: Headers, body: bytes) -> Any:
     )
 
 
-#: What is decided, by path.
-ENDPOINTS: Final = {prefix + wire.path: wire for wire in FORMATS.values() for prefix in (b"", b"/v1")}
 #: What a key with limits may do where nothing is decided: no model works for it.
 _READS: Final = frozenset({b"GET", b"HEAD", b"OPTIONS", b"DELETE"})
 

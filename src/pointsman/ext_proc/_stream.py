@@ -19,7 +19,6 @@ from pointsman.config.serving import ExtProcSpec
 from pointsman.errors import CallerError, Overloaded, Unauthorized
 from pointsman.ext_proc import messages as proto
 from pointsman.ext_proc._envoy import (
-    ENDPOINTS,
     EnvoyExchange,
     admitted,
     body_parts,
@@ -42,6 +41,7 @@ from pointsman.gateway.parts import (
 from pointsman.gateway.request_log import ServedRequest, current_request
 from pointsman.gateway.upstream import Target, header_value
 from pointsman.upstreams.port import Headers
+from pointsman.wire import ENDPOINTS
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from pointsman.gateway._capability_commands import answer_switch, may_hold_comma
 from pointsman.gateway._conversation_memory import Continuation, ConversationMemory, Kept
 from pointsman.gateway._idempotency import HEADER as IDEMPOTENCY_KEY
 from pointsman.gateway._idempotency import IdempotentAnswers
-from pointsman.gateway._inbound import InboundRequest
+from pointsman.gateway._inbound import InboundRequest, Send
 from pointsman.gateway._limits import (
     check_bounded,
     decide_command,
@@ -30,7 +30,6 @@ from pointsman.gateway._local_replies import answer_command, send_text
 from pointsman.gateway._metrics import LowerTiers, Metrics
 from pointsman.gateway._owned import check_continued, check_model_request
 from pointsman.gateway._reading import AnswerKeeper, read_turn
-from pointsman.gateway._relay import Send
 from pointsman.gateway._request import DecidedRequest, Site
 from pointsman.gateway._response_headers import own_headers
 from pointsman.gateway.upstream import Target

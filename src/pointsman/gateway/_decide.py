@@ -14,11 +14,11 @@ from pointsman.decision.decision import Decision
 from pointsman.diagnostics.explained import Served, explain_request, served_by
 from pointsman.errors import MalformedRequest
 from pointsman.gateway._agent_endpoint import AgentEndpoint
-from pointsman.gateway._inbound import InboundRequest, check_no_query
+from pointsman.gateway._inbound import InboundRequest, Send, check_no_query
 from pointsman.gateway._limits import check_counted, decide_paid, with_permission
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._metrics import Metrics
-from pointsman.gateway._relay import Send, send_body
+from pointsman.gateway._relay import send_body
 from pointsman.gateway._request import model_edit
 from pointsman.gateway._response_headers import response_headers
 from pointsman.offload import offload

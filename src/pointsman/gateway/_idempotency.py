@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 from pointsman.errors import IdempotencyKeyBusy, IdempotencyKeyReused
-from pointsman.gateway._inbound import InboundRequest
+from pointsman.gateway._inbound import InboundRequest, Send
 from pointsman.gateway._metrics import Metrics
-from pointsman.gateway._relay import Send, send_pieces
+from pointsman.gateway._relay import send_pieces
 from pointsman.gateway._response_headers import Headers
 from pointsman.stores.sessions import Bounded
 from pointsman.wire import Ending, Format

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
@@ -26,12 +26,28 @@ from pointsman.upstreams.port import Headers, ServerSpec, hash_key
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Body, Format
 
-__all__ = ["BodyBudget", "BodyReservation", "CallerLeft", "DisconnectWatch", "DisconnectWatches",
-           "InboundRequest", "Receive", "Scope", "authorise", "caller_credentials", "check_no_query",
-           "named_keys", "read_body", "read_bytes"]  # fmt: skip
+__all__ = [
+    "BodyBudget",
+    "BodyReservation",
+    "CallerLeft",
+    "DisconnectWatch",
+    "DisconnectWatches",
+    "InboundRequest",
+    "Receive",
+    "Scope",
+    "Send",
+    "authorise",
+    "caller_credentials",
+    "check_no_query",
+    "named_keys",
+    "read_body",
+    "read_bytes",
+    "too_large",
+]  # fmt: skip
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Any
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 #: Of the budget, what bodies above ``LARGE`` may fill: the rest is left to the others, whoever sends what.
 _OF_LARGE: Final = 3 / 4
@@ -216,7 +232,7 @@ async def read_body(
         receive: Receives the body in parts (ASGI).
         server: Limits it.
         reservation: Counts it.
-        take: Returns the body at once where all of it has come (``ResponseCycle.take_body``).
+        take: Returns the body at once where all of it has come (``DirectSend.take_body``).
 
     Raises:
         Overloaded: the bodies of all requests together are too large.
@@ -232,7 +248,7 @@ async def read_body(
     if whole is None:
         parts = await _read_parts(receive, headers, limit, reservation)
     elif len(whole) > limit:
-        raise TooLarge(f"the request body is larger than {limit} bytes")
+        raise too_large(limit)
     else:
         reservation.take(len(whole))
         if len(whole) <= LARGE:
@@ -249,6 +265,11 @@ def _joined(wire: Format, parts: list[bytes]) -> Body:
     raw = b"".join(parts)
     parts.clear()
     return Body(wire, raw)
+
+
+def too_large(limit: int) -> TooLarge:
+    """Return the refusal of a body over the limit."""
+    return TooLarge(f"the request body is larger than {limit} bytes")
 
 
 async def read_bytes(
@@ -270,7 +291,7 @@ async def _read_parts(
 ) -> list[bytes]:
     declared = headers.get(b"content-length", b"0")
     if declared.isdigit() and int(declared) > limit:
-        raise TooLarge(f"the request body is larger than {limit} bytes")
+        raise too_large(limit)
     parts: list[bytes] = []
     size, more = 0, True
     while more:
@@ -283,7 +304,7 @@ async def _read_parts(
             reservation.take(len(part))
         size += len(part)
         if size > limit:
-            raise TooLarge(f"the request body is larger than {limit} bytes")
+            raise too_large(limit)
         more = message.get("more_body", False)
     return parts
 

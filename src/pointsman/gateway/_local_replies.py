@@ -22,8 +22,8 @@ from pointsman.errors import (
     TooLarge,
     Unauthorized,
 )
-from pointsman.gateway._inbound import Scope
-from pointsman.gateway._relay import Send, send_body
+from pointsman.gateway._inbound import Scope, Send
+from pointsman.gateway._relay import send_body
 from pointsman.gateway._response_headers import Headers, request_id
 from pointsman.gateway.upstream import header_value
 from pointsman.text.extract import persons_words

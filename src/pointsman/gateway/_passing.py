@@ -11,7 +11,7 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import MalformedRequest, NotFound, TooLarge
-from pointsman.gateway._inbound import BodyReservation, CallerLeft, Receive
+from pointsman.gateway._inbound import BodyReservation, CallerLeft, Receive, too_large
 from pointsman.gateway._local_replies import ENDPOINTS
 from pointsman.gateway._request import model_edit
 from pointsman.gateway.upstream import Target, Upstream
@@ -132,7 +132,7 @@ class PassedBody:
         return b""
 
     def _too_large(self) -> TooLarge:
-        return TooLarge(f"the request body is larger than {self._limit} bytes")
+        return too_large(self._limit)
 
 
 def _declared_size(headers: Mapping[bytes, bytes]) -> int | None:

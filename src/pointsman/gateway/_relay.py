@@ -6,20 +6,22 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from pointsman.errors import Overloaded, UpstreamBusy, UpstreamError, UpstreamTimeout
 from pointsman.gateway._attempts import RunningAttempt, UpstreamResponse, event_sent, hold_event
 from pointsman.gateway._failures import Failure, error_message, failure_kind
+from pointsman.gateway._inbound import Send
 from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway._response_headers import Headers, answer_lines, downstream_headers, own_headers
 from pointsman.gateway._streaming import (
     KEPT,
     NO_KEEP_ALIVE,
+    DirectSend,
     KeepAlive,
     NoKeepAlive,
     Translating,
@@ -33,11 +35,10 @@ from pointsman.wire.format import Format
 from pointsman.wire.sse import masked, masked_events
 from pointsman.wire.translate import translate_error
 
-__all__ = ["Ask", "Headers", "Relay", "Send", "relay", "send_body", "send_pieces"]
+__all__ = ["Ask", "Headers", "Relay", "relay", "send_body", "send_pieces"]
 
 log = logging.getLogger(__name__)
 
-Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 #: Gets the answer to a request from targets, in order of preference.
 Ask: TypeAlias = Callable[[DecidedRequest, Sequence[Target]], Awaitable[UpstreamResponse | Failure]]
 #: ``relay`` with whom to ask and how long to be silent.
@@ -146,7 +147,12 @@ async def _answer(
         watch(body)
     lines = b"" if attempt.changes else answer_lines(request, target, result.exchange.headers)
     try:
-        if not (lines and len(body) <= _PIECE and getattr(send, "whole_lines", _not)(status, lines, body)):
+        if not (
+            lines
+            and len(body) <= _PIECE
+            and isinstance(send, DirectSend)
+            and send.whole_lines(status, lines, body)
+        ):
             await send_body(send, status, _headers(request, result), body)
     except asyncio.CancelledError:
         error = "disconnect"
@@ -159,7 +165,7 @@ async def _answer(
 
 
 def _not(*_: object) -> bool:
-    """Do nothing, where a shortcut of ``ResponseCycle`` is missing."""
+    """Do nothing, where there is no ``DirectSend``."""
     return False
 
 
@@ -178,8 +184,7 @@ def _headers(request: DecidedRequest, answer: UpstreamResponse) -> Headers:
 async def send_body(send: Send, status: int, sent: Headers, body: bytes) -> None:
     """Send a whole answer."""
     sent.append((b"content-length", b"%d" % len(body)))
-    whole = getattr(send, "whole", None)
-    if whole is not None and len(body) <= _PIECE and whole(status, sent, body):
+    if isinstance(send, DirectSend) and len(body) <= _PIECE and send.whole(status, sent, body):
         return
     await send({"type": "http.response.start", "status": status, "headers": sent})
     if len(body) > _PIECE:
@@ -257,7 +262,8 @@ async def _stream(
     block, splitter = answer.first, answer.splitter or sse.Splitter()
     error: UpstreamError | None = None
     quiet = 0.0  # since when only comments and parts of an event have come, in seconds of a steady clock
-    keep, receive, split, piece = last.append, exchange.next, splitter.feed, getattr(send, "piece", _not)
+    keep, receive, split = last.append, exchange.next, splitter.feed
+    piece = send.piece if isinstance(send, DirectSend) else _not
     secrets = attempt.target.upstream.secrets
     translation = translating(attempt.translated, partial(request.keep_translated, attempt.target), secrets)
     read = translation.feed if translation else request.watch(attempt.target)

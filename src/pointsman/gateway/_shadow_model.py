@@ -24,7 +24,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.errors import CallerError, LimitReached, StoreUnavailable, UpstreamError
 from pointsman.gateway._attempts import is_stream
 from pointsman.gateway._failures import failure_kind
-from pointsman.gateway._relay import Send
+from pointsman.gateway._inbound import Send
 from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway.upstream import Target
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN, Requirements, lacks

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import UpstreamError
+from pointsman.gateway._inbound import Send
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Ending, Format, Usage, sse
@@ -25,6 +26,7 @@ from pointsman.wire.translate import StreamTranslation, Translated
 __all__ = [
     "KEPT",
     "NO_KEEP_ALIVE",
+    "DirectSend",
     "KeepAlive",
     "NoKeepAlive",
     "OnWhole",
@@ -106,12 +108,37 @@ def translating(
     return None if request is None else Translating(request, on_whole, secrets)
 
 
-_Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
 _STREAM: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
 ]
+
+
+class DirectSend:
+    """A server's own ``Send``, with shortcuts to its transport.
+
+    Each does nothing, and returns False or None, if the steps of the server are needed.
+    """
+
+    def __call__(self, message: Any) -> Awaitable[None]:
+        """Send a part of an answer (ASGI)."""
+        raise NotImplementedError
+
+    def take_body(self) -> bytes | None:
+        """Return the request's body if all of it has come and none was taken."""
+        raise NotImplementedError
+
+    def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+        """Send a whole answer, with its length as the last header."""
+        raise NotImplementedError
+
+    def whole_lines(self, status: int, lines: bytes, body: bytes) -> bool:
+        """Do as ``whole`` for the answer to a POST, with its headers as well-formed lines."""
+        raise NotImplementedError
+
+    def piece(self, body: bytes) -> bool:
+        """Send a part of a stream, not empty and not the last."""
+        raise NotImplementedError
 
 
 class KeepAlive:
@@ -121,7 +148,7 @@ class KeepAlive:
                  "is_waiting", "sending")  # fmt: skip
 
     def __init__(
-        self, send: _Send, mark: bytes, seconds: float, headers: Callable[[], list[tuple[bytes, bytes]]]
+        self, send: Send, mark: bytes, seconds: float, headers: Callable[[], list[tuple[bytes, bytes]]]
     ) -> None:
         """Begin to watch.
 

@@ -12,12 +12,12 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import CallerError, Unauthorized, UpstreamError
-from pointsman.gateway._inbound import InboundRequest, caller_credentials
+from pointsman.gateway._inbound import InboundRequest, Send, caller_credentials
 from pointsman.gateway._limits import check_counted
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._owned import check_references
-from pointsman.gateway._relay import Send, send_body
+from pointsman.gateway._relay import send_body
 from pointsman.gateway._request import model_edit
 from pointsman.gateway.upstream import Target, upstream_headers, without_providers
 from pointsman.offload import offload

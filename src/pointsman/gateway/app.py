@@ -26,6 +26,7 @@ from pointsman.gateway._inbound import (
     InboundRequest,
     Receive,
     Scope,
+    Send,
     authorise,
     read_body,
 )
@@ -34,21 +35,18 @@ from pointsman.gateway._local_replies import send_fault, send_refusal, send_shut
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._passing import is_passed
 from pointsman.gateway._passthrough import Inbound, Passthrough
-from pointsman.gateway._relay import Send
 from pointsman.gateway._routes import OPEN_PATHS, Readiness, build_routes
+from pointsman.gateway._streaming import DirectSend
 from pointsman.gateway._tokens import count_tokens
 from pointsman.stores.ledger import Ledger, QueuedLedger
 from pointsman.vocabulary import ModelSpec
-from pointsman.wire import FORMATS, Fault, Format, guess_wire
+from pointsman.wire import ENDPOINTS, FORMATS, Fault, Format, guess_wire
 
 __all__ = ["Gateway"]
 
 log = logging.getLogger(__name__)
 
-#: Both spellings of each endpoint: some clients add the version to their base URL, some to their path.
-_ENDPOINTS: Final[Mapping[bytes, Format]] = {
-    prefix + wire.path: wire for wire in FORMATS.values() for prefix in (b"", b"/v1")
-}
+#: The endpoints that count tokens, in both spellings too.
 _TOKEN_ENDPOINTS: Final[Mapping[bytes, Format]] = {
     prefix + wire.token_path: wire for wire in FORMATS.values() if wire.token_path for prefix in (b"", b"/v1")
 }
@@ -112,7 +110,7 @@ class Gateway:
         if (
             scope["type"] == "http"
             and scope["method"] == "POST"
-            and ((wire := _ENDPOINTS.get(scope["raw_path"])) is not None)
+            and ((wire := ENDPOINTS.get(scope["raw_path"])) is not None)
         ):
             return self._serve(self._agents.answer, wire, self.state, scope, receive, send)
         return self._serve_other(scope, receive, send)
@@ -125,7 +123,7 @@ class Gateway:
         if scope["method"] == "POST" and (other := self._beside_agents(path, scope)) is not None:
             await self._serve(*other, state, scope, receive, send)
             return
-        headers, wire = dict(scope["headers"]), _ENDPOINTS.get(path) or _TOKEN_ENDPOINTS.get(path)
+        headers, wire = dict(scope["headers"]), ENDPOINTS.get(path) or _TOKEN_ENDPOINTS.get(path)
         caller, is_page = "", self._console.serves(path)
         try:
             is_open = path in OPEN_PATHS or is_page  # of a page, the console asks who looks at it
@@ -184,7 +182,7 @@ class Gateway:
                 inbound = Inbound(wire, scope, headers, receive, reservation, ended, arrived, passed_caller)
                 self._count(wire, await self._passthrough.answer(state, inbound, send))
                 return
-            take = getattr(send, "take_body", None)
+            take = send.take_body if isinstance(send, DirectSend) else None
             body = await read_body(wire, headers, receive, state.server, reservation, take)
             watch = DisconnectWatch(receive)
             self._watches.begin(watch)

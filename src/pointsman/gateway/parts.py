@@ -5,13 +5,13 @@ from pointsman.gateway._inbound import (
     BodyReservation,
     Receive,
     Scope,
+    Send,
     authorise,
     caller_credentials,
 )
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import send_refusal
 from pointsman.gateway._metrics import Metrics
-from pointsman.gateway._relay import Send
 from pointsman.gateway._response_headers import response_headers
 
 __all__ = [

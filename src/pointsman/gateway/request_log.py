@@ -12,9 +12,8 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from pointsman.decision.decision import Decision
-from pointsman.gateway._inbound import Receive, Scope
+from pointsman.gateway._inbound import Receive, Scope, Send
 from pointsman.gateway._passing import is_passed
-from pointsman.gateway._relay import Send
 from pointsman.gateway.app import Gateway
 from pointsman.stores.ledger.port import Attempt
 from pointsman.telemetry import ServedRequest

@@ -17,10 +17,15 @@ from pointsman.wire.format import End, Ending, Fault, Format, ModelCall, Reply
 from pointsman.wire.messages import MESSAGES
 from pointsman.wire.responses import RESPONSES
 
-__all__ = ["ASKABLE", "FORMATS", "Body", "End", "Ending", "Fault", "Format", "Reply", "Usage", "guess_wire"]
+__all__ = ["ASKABLE", "ENDPOINTS", "FORMATS", "Body", "End", "Ending", "Fault", "Format", "Reply", "Usage",
+           "guess_wire"]  # fmt: skip
 
 #: In order of preference where one is to be chosen.
 FORMATS: Final[Mapping[WireFormat, Format]] = {wire.format: wire for wire in (CHAT, RESPONSES, MESSAGES)}
+#: By path, in both spellings: some clients add the version to their base URL, some to their path.
+ENDPOINTS: Final[Mapping[bytes, Format]] = {
+    prefix + wire.path: wire for wire in FORMATS.values() for prefix in (b"", b"/v1")
+}
 #: Those in which Pointsman queries models.
 ASKABLE: Final[Mapping[WireFormat, ModelCall]] = {
     wire.format: wire.model_call for wire in FORMATS.values() if wire.model_call

@@ -12,15 +12,14 @@ from prometheus_client.core import Metric
 
 from pointsman.errors import Overloaded, TooLarge, Unauthorized
 from pointsman.gateway._idempotency import HEADER as IDEMPOTENCY_KEY
-from pointsman.gateway._inbound import Receive, Scope, authorise
+from pointsman.gateway._inbound import Receive, Scope, Send, authorise, read_bytes, too_large
 from pointsman.gateway._local_replies import send_refusal
-from pointsman.gateway._relay import Send
 from pointsman.gateway._routes import Readiness
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.workers._figures import Family, Published, added_up, families_of, lasting, read
 from pointsman.gateway.workers._forward import FORWARDED, Head, WorkerGone
 from pointsman.gateway.workers._peers import Peers, memories_of, socket_of
-from pointsman.stores.ledger.port import Ledger
+from pointsman.stores.ledger import Ledger, QueuedLedger
 from pointsman.wire import guess_wire
 
 __all__ = ["CONSOLE", "WorkerApp"]
@@ -53,6 +52,7 @@ class WorkerApp:
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Serve a caller's request. No coroutine itself: every event of a stream would go through it."""
+        _drop_forwarded(scope)
         number = self._place_of(scope)
         if number and number != self._peers.worker.number:
             return self._pass_on(number, scope, receive, send)
@@ -103,12 +103,10 @@ class WorkerApp:
         )
 
     def _place_of(self, scope: Scope) -> int:
-        """Return the number of a request's worker, 0 for any; removes the header of forwarded requests."""
+        """Return the number of a request's worker, 0 for any."""
         if scope["raw_path"].startswith(_CONSOLE) and self._gateway.serves_console(scope["raw_path"]):
             return CONSOLE
         headers = dict(scope["headers"])
-        if FORWARDED in headers:  # set by a caller: workers use their own sockets
-            scope["headers"] = [pair for pair in scope["headers"] if pair[0] != FORWARDED]
         key = headers.get(IDEMPOTENCY_KEY)
         if not key or scope["method"] != "POST" or self._is_refused(headers):
             return 0
@@ -146,7 +144,8 @@ class WorkerApp:
             case b"/-/flush":
                 await asyncio.to_thread(_flush, self._gateway.state.runtime.ledger)
             case b"/-/session":
-                found = memories_of(self._gateway.state, await _whole(receive))
+                state = self._gateway.state
+                found = memories_of(state, await read_bytes(receive, {}, state.server.limits.body_bytes))
             case b"/-/publish":
                 self.publish()
             case _:
@@ -163,6 +162,12 @@ class WorkerApp:
         return added_up([each.metrics for each in told.values()], self._gateway.metrics.families())
 
 
+def _drop_forwarded(scope: Scope) -> None:
+    """Remove the mark of a forwarded request where a caller has set it: workers use their own sockets."""
+    if any(name == FORWARDED for name, _ in scope["headers"]):
+        scope["headers"] = [pair for pair in scope["headers"] if pair[0] != FORWARDED]
+
+
 def _limited(receive: Receive, limit: int) -> Receive:
     """Return ``receive``; it raises ``TooLarge`` once the parts of a body exceed a limit of bytes."""
     size = 0
@@ -172,25 +177,15 @@ def _limited(receive: Receive, limit: int) -> Receive:
         message: MutableMapping[str, Any] = await receive()
         size += len(message.get("body", b""))
         if size > limit:
-            raise TooLarge(f"the request body is larger than {limit} bytes")
+            raise too_large(limit)
         return message
 
     return counted
 
 
-async def _whole(receive: Receive) -> bytes:
-    """Return the body of a request between workers."""
-    parts, more = [], True
-    while more:
-        message = await receive()
-        parts.append(message.get("body", b""))
-        more = message.get("more_body", False)
-    return b"".join(parts)
-
-
 def _flush(ledger: Ledger) -> None:
     """Write what waits here; a ledger that asks the others to has a way that does not."""
-    getattr(ledger, "flush_own", ledger.flush)()
+    (ledger.flush_own if isinstance(ledger, QueuedLedger) else ledger.flush)()
 
 
 def added_up_families(before: Sequence[Family], now: Sequence[Family]) -> list[Family]:

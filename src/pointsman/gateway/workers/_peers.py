@@ -19,9 +19,8 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.gateway._agent_endpoint import of_session
-from pointsman.gateway._inbound import InboundRequest, Receive
+from pointsman.gateway._inbound import InboundRequest, Receive, Send
 from pointsman.gateway._live_state import LiveState
-from pointsman.gateway._relay import Send
 from pointsman.gateway.workers._figures import Published, publish, read
 from pointsman.gateway.workers._forward import FORWARDED, Head, WorkerGone, ask, forward
 from pointsman.gateway.workers._supervisor import WorkerLink
