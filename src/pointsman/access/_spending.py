@@ -51,7 +51,7 @@ class Hold:
         """Settle the attempt; return its cost, in US dollars.
 
         Usage that the upstream reports counts. Without it, a failure for which nothing is charged gives all
-        back; another failure has used the input; and what succeeded, or whose caller left, has used what was
+        back; another failure has used the input; a success, or a caller that left, has used all that was
         reserved: the upstream may continue without a reader.
 
         Args:

@@ -24,7 +24,7 @@ from pointsman.gateway.build import Builder, check_shared, demo_config
 from pointsman.gateway.listening import bound_for_all
 from pointsman.gateway.reloading import WatchedFile
 from pointsman.gateway.serve import Server, check_bind
-from pointsman.gateway.workers import Peers, Supervisor, WorkerLink
+from pointsman.gateway.workers import Supervisor, WorkerLink, WorkerPeers
 from pointsman.stores.workers import Worker
 
 #: Where Linux keeps files in memory, and the bytes that the files of a run take at most.
@@ -105,7 +105,7 @@ def run_worker(worker: Worker, link: WorkerLink, listening: socket.socket, optio
 
 def _serve(worker: Worker, link: WorkerLink, listening: socket.socket, options: WorkerOptions) -> None:
     file = options.file
-    peers = Peers(worker, link)
+    peers = WorkerPeers(worker, link)
     watch = WatchedFile(file, user_file(), record_of(file)) if file else None
     builder = Builder(options.read, file, worker, peers.flush)
     with closing(builder):

@@ -1,4 +1,4 @@
-"""Envoy in the place of an upstream, what is answered to Envoy, and the check of its callers' keys."""
+"""Envoy in the place of an upstream, the answers to Envoy, and the check of its callers' keys."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -25,7 +25,7 @@ from pointsman.gateway._limits import (
     permitted,
     settled,
 )
-from pointsman.gateway._live_state import LiveState
+from pointsman.gateway._live_state import LiveState, Peers
 from pointsman.gateway._local_replies import answer_command, send_text
 from pointsman.gateway._metrics import LowerTiers, Metrics
 from pointsman.gateway._owned import check_continued, check_model_request
@@ -40,7 +40,7 @@ from pointsman.wire.reasoning import own_reasoning
 from pointsman.wire.request import of_caller
 from pointsman.wire.responses.stored_conversation import continues
 
-__all__ = ["AgentEndpoint", "AnsweredElsewhere", "KeptBeside"]
+__all__ = ["AgentEndpoint", "AnsweredElsewhere"]
 
 _ANY: Final = 'the model "auto" lets the gateway choose among all tiers'
 #: Where it is configured what the reasons against a model say, by the end of their codes.
@@ -56,22 +56,6 @@ class AnsweredElsewhere(Exception):
     """Another process of this gateway has answered the request, and counts it."""
 
 
-class KeptBeside(Protocol):
-    """State that other processes of this gateway hold."""
-
-    def note(self, name: str) -> None:
-        """Register this process as the holder of state under a name."""
-        ...
-
-    async def answer_kept(self, inbound: InboundRequest, names: Sequence[str], send: Send) -> bool:
-        """Let the process that holds state under one of these names answer; False if none does."""
-        ...
-
-    async def take_over(self, state: LiveState, session: str) -> None:
-        """Fetch the memory of a session from the process that has served it last."""
-        ...
-
-
 class AgentEndpoint:
     """The endpoint of each of the three formats."""
 
@@ -79,7 +63,7 @@ class AgentEndpoint:
         self._site = Site(metrics, ConversationMemory(), LowerTiers(metrics))
         self._answers = IdempotentAnswers(metrics)
         #: The other processes of this gateway; None where it is the only one.
-        self.beside: KeptBeside | None = None
+        self.peers: Peers | None = None
 
     def answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> Awaitable[int]:
         """Answer one request, and return the status sent.
@@ -98,15 +82,15 @@ class AgentEndpoint:
             CallerError: it cannot be read, or refers to another caller's object.
         """
         inbound, agent_request, _, _ = await self._read(state, inbound)
-        if self.beside is not None:
-            await self.beside.take_over(state, agent_request.session)
+        if self.peers is not None:
+            await self.peers.take_over(state, agent_request.session)
         if state.command is not None and may_hold_command(inbound.body):
             _, agent_request, _ = await take_commands(inbound.body, agent_request)
         return agent_request
 
     async def _answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> int:
         sent = inbound.body
-        read = self._read(state, inbound) if self.beside is None else self._read_here(state, inbound, send)
+        read = self._read(state, inbound) if self.peers is None else self._read_here(state, inbound, send)
         inbound, agent_request, continuation, kept = await read
         text = ""
         if state.command is not None:
@@ -162,22 +146,22 @@ class AgentEndpoint:
             AnsweredElsewhere: another process holds the conversation it continues, and has answered it.
             CallerError: as of ``_read``.
         """
-        beside, is_stateful = self.beside, inbound.wire.is_stateful
-        if beside is not None and is_stateful:
-            await self._answer_beside(beside, inbound, _ids_in(inbound), send)
+        peers, is_stateful = self.peers, inbound.wire.is_stateful
+        if peers is not None and is_stateful:
+            await self._leave_to_holder(peers, inbound, _ids_in(inbound), send)
         found = await self._read(state, inbound)
-        if beside is not None:
+        if peers is not None:
             session = found[1].session
             if is_stateful or state.has_several_upstreams:
-                await self._answer_beside(beside, inbound, (of_session(session),), send)
-            await beside.take_over(state, session)
+                await self._leave_to_holder(peers, inbound, (of_session(session),), send)
+            await peers.take_over(state, session)
         return found
 
-    async def _answer_beside(
-        self, beside: KeptBeside, inbound: InboundRequest, names: Sequence[str], send: Send
+    async def _leave_to_holder(
+        self, peers: Peers, inbound: InboundRequest, names: Sequence[str], send: Send
     ) -> None:
         """Leave a request to another process if that one holds the conversation it continues."""
-        if names and await beside.answer_kept(inbound, names, send):
+        if names and await peers.answer_kept(inbound, names, send):
             raise AnsweredElsewhere
 
     async def _take_commands(
@@ -233,9 +217,9 @@ class AgentEndpoint:
 
     def _note(self, *names: str) -> None:
         """Publish to the other processes which state this one holds."""
-        if self.beside is not None:
+        if self.peers is not None:
             for name in filter(None, names):
-                self.beside.note(name)
+                self.peers.note(name)
 
     def _continue(
         self,

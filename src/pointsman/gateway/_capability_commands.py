@@ -1,7 +1,7 @@
 """In-band commands of the selection of capabilities, ``/caps:off`` and ``/caps:off session``.
 
-An agent resends what a person wrote with every request. So a command is taken off wherever a person's text
-begins with one, also in earlier messages: each request begins with the bytes of the one before, and no model
+An agent resends a person's texts with every request. So a command is taken off wherever such a text begins
+with one, also in earlier messages: each request begins with the bytes of the one before, and no model
 sees a command. Only the latest message's command counts; its effect on the session is remembered.
 """
 

@@ -1,4 +1,4 @@
-"""A circuit breaker, and what the log says of its upstream.
+"""A circuit breaker, and the log lines about its upstream.
 
 It opens when most requests to an upstream fail, then probes it with one request. It looks at the share of
 failed requests, not at failures in a row, so that an upstream which fails now and then is still used; in the

@@ -2,56 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from pointsman.gateway._agent_endpoint import KeptBeside
 from pointsman.gateway._live_state import open_circuits
 from pointsman.runtime import Runtime
 
 if TYPE_CHECKING:
     from pointsman.console import Console, GatewayView
-    from pointsman.gateway._live_state import LiveState
+    from pointsman.gateway._live_state import LiveState, Peers
     from pointsman.gateway._metrics import Metrics
 
-__all__ = ["Beside", "ConsoleMount"]
+__all__ = ["ConsoleMount"]
 
 _PATH: Final = b"/console"
 _MS: Final = 1e3
-
-
-class Told(Protocol):
-    """The state that another process publishes (``workers.Published``)."""
-
-    @property
-    def active(self) -> int:
-        """Requests in progress."""
-        ...
-
-    @property
-    def open_circuits(self) -> Sequence[str]:
-        """Names of upstreams."""
-        ...
-
-    @property
-    def faults(self) -> Mapping[str, str]:
-        """Current error per failing store."""
-        ...
-
-    @property
-    def overhead(self) -> Sequence[int]:
-        """Requests by bucket of ``overhead_seconds``."""
-        ...
-
-
-class Beside(KeptBeside, Protocol):
-    """The other processes of this gateway."""
-
-    def others(self) -> Iterable[Told]:
-        """Return the published states."""
-        ...
 
 
 class ConsoleMount:
@@ -63,7 +30,7 @@ class ConsoleMount:
         self._metrics = metrics
         self._console: Console | None = None
         #: The other processes of this gateway; None where it is the only one.
-        self.beside: Beside | None = None
+        self.peers: Peers | None = None
 
     def serves(self, path: bytes) -> bool:
         """Whether a path is the console's: it is on, and there is a configuration to show."""
@@ -99,7 +66,7 @@ class ConsoleMount:
         overhead = self._metrics.overhead
         counts, active = list(overhead.counts), self._active()
         broken, faults = set(open_circuits(state)), dict(state.faults)
-        for told in self.beside.others() if self.beside else ():
+        for told in self.peers.others() if self.peers else ():
             broken.update(told.open_circuits)
             faults = {**told.faults, **faults}
             active += told.active

@@ -1,4 +1,4 @@
-"""What the gateway remembers of conversations: responses, items and reasoning, by session.
+"""The memory of conversations: responses, items and reasoning, by session.
 
 Stored in this process alone: these are a person's and a model's words, which are not written to disk by
 default (docs/decisions/0124, docs/notebook/0071, docs/notebook/0128).
@@ -55,7 +55,7 @@ Watch = Callable[[bytes], bytes]
 
 
 class Continuation(msgspec.Struct, frozen=True):
-    """What is known of the response or conversation that a request continues, stored by an upstream."""
+    """The known facts of the response or conversation that a request continues, stored by an upstream."""
 
     session: str
     model: str = ""  # that answered: its upstream keeps the conversation

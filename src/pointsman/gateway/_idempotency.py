@@ -174,7 +174,7 @@ async def _wait(entry: _Entry) -> None:
 def _identity(inbound: InboundRequest) -> str:
     """Return the full identity of a key: its caller, the credential, and the request.
 
-    Its caller is named first: what is kept for one caller pushes out no other's. The credential counts too:
+    The caller comes first: the answers to one caller evict no answers to another. The credential counts too:
     if it is sent to the upstream, the answer is for its owner alone.
     """
     headers = inbound.headers

@@ -318,7 +318,7 @@ class BodyBudget:
 
 
 class BodyReservation:
-    """The bytes of one request's body. What a caller only announces is not counted."""
+    """The bytes of one request's body. An announced length is not counted."""
 
     _held = 0
     _answer = 0  # bytes of a large whole answer
@@ -407,10 +407,10 @@ class DisconnectWatch:
 
 
 class DisconnectWatches:
-    """Watches over all callers who have waited for a while.
+    """Watches the connections of all callers that have waited for a while.
 
-    Most of what is answered sooner is answered before a caller could leave, and a task or a timer for each
-    request costs each of them.
+    Most other requests are answered before a caller could disconnect, and a task or a timer for each request
+    costs each of them.
     """
 
     _EVERY: Final = 0.25  # seconds; a caller is watched after one to two of them, and must be missed within 1

@@ -1,4 +1,4 @@
-"""What a request may do by the limits of its key: before it is decided, and where nothing is decided."""
+"""The limits of a key applied to a request: before its decision, and for requests without a decision."""
 
 from __future__ import annotations
 

@@ -1,15 +1,17 @@
 """The live state: everything the gateway serves with, replaced as a whole by a hot reload.
 
-What a reload carries over is listed in ``build_live_state``. A request uses the state it began with
+``build_live_state`` lists the parts that a reload carries over. A request uses the state it began with
 (docs/notebook/0104).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
 
 from pointsman.access import Access, Ownership
 from pointsman.agreement import AgreementPolicy, AgreementSessions
@@ -18,7 +20,7 @@ from pointsman.decision.aliases import ModelNames
 from pointsman.decision.decision import Decision
 from pointsman.errors import MalformedRequest
 from pointsman.gateway._attempts import first_answer
-from pointsman.gateway._inbound import named_keys
+from pointsman.gateway._inbound import InboundRequest, Send, named_keys
 from pointsman.gateway._relay import Relay, relay
 from pointsman.gateway._shadow_model import ShadowModel, ShadowUsage
 from pointsman.gateway.upstream import Target, Upstream, connected, targets
@@ -33,7 +35,8 @@ from pointsman.vocabulary import AgentRequest, ModelQuery, ModelSpec, Tier
 if TYPE_CHECKING:
     from pointsman.gateway._agreement import AskByAgreement
 
-__all__ = ["AskedModel", "Decider", "LiveState", "RouterCommand", "build_live_state", "open_circuits"]
+__all__ = ["AskedModel", "Decider", "Family", "LiveState", "Peers", "Published", "RouterCommand",
+           "build_live_state", "open_circuits"]  # fmt: skip
 
 #: Answers the text after "/router" without calling a model.
 RouterCommand = Callable[[str], str]
@@ -131,6 +134,41 @@ class LiveState:
             self.shadow_policy.close()
 
 
+#: Name, help, type, and samples: name, labels, value.
+Family = tuple[str, str, str, list[tuple[str, dict[str, str], float]]]
+
+
+class Published(msgspec.Struct, frozen=True):
+    """The published state of one of several processes: a file, written every second and on request."""
+
+    metrics: list[Family] = []
+    active: int = 0  # requests in progress
+    open_circuits: tuple[str, ...] = ()  # names of upstreams
+    faults: dict[str, str] = {}  # current error per failing store
+    overhead: tuple[int, ...] = ()  # requests by bucket of ``overhead_seconds``
+    asked_at: float | None = None  # when readiness was last asked for, in seconds of ``time.monotonic``
+
+
+class Peers(Protocol):
+    """The other processes of this gateway, and the state that they hold."""
+
+    def note(self, name: str) -> None:
+        """Register this process as the holder of state under a name."""
+        ...
+
+    async def answer_kept(self, inbound: InboundRequest, names: Sequence[str], send: Send) -> bool:
+        """Let the process that holds state under one of these names answer; False if none does."""
+        ...
+
+    async def take_over(self, state: LiveState, session: str) -> None:
+        """Fetch the memory of a session from the process that has served it last."""
+        ...
+
+    def others(self) -> Iterable[Published]:
+        """Return the published states of the others."""
+        ...
+
+
 def build_live_state(
     runtime: Decider,
     models: Mapping[str, ModelSpec],
@@ -149,7 +187,7 @@ def build_live_state(
     agreement: Mapping[str, AgreementPolicy] | None = None,
     previous: LiveState | None = None,
 ) -> LiveState:
-    """Build a state beside the one in effect, which is not touched.
+    """Build a state; the one in effect is not touched.
 
     Of ``previous`` it carries over: the connections and the circuit breaker of every upstream whose
     configuration did not change, the spending and the requests in progress of the shadow model, and how often

@@ -88,7 +88,7 @@ class PassedBody:
             receive: Reads the body (ASGI).
             limit: Bytes it may have.
             reservation: Counts the bytes held.
-            ended: Called when nothing more is to come.
+            ended: Called at the end of the body.
             count: Called with the bytes of each part.
 
         Raises:

@@ -150,13 +150,13 @@ class AnswerKeeper:
         """Prepare to store.
 
         Args:
-            memory: Where it is stored.
+            memory: Stores it.
             note: Is called with the names under which it is.
             ownership: Records the caller of an answer that a provider stores.
             request: The request.
             sent: Its body, as the caller sent it.
             body: Its body with the conversation or items that it refers to.
-            kept: The translated conversation that it continues.
+            kept: Of the translated conversation that it continues.
             several: There are several upstreams.
         """
         self._memory = memory

@@ -165,7 +165,7 @@ async def _answer(
 
 
 def _not(*_: object) -> bool:
-    """Do nothing, where there is no ``DirectSend``."""
+    """Do nothing, in place of a shortcut of ``DirectSend``."""
     return False
 
 

@@ -99,7 +99,7 @@ def _limited(given: Parameters | None, limit: int) -> Parameters:
 
 
 class Site(NamedTuple):
-    """What the requests of a gateway share, whatever the configuration."""
+    """The parts of a gateway that all requests share, under every configuration."""
 
     metrics: Metrics
     memory: ConversationMemory
@@ -142,7 +142,7 @@ class DecidedRequest:
             decision: Of it.
             ledger: Where its attempts are written.
             pools: The models of each tier.
-            site: What it shares with other requests.
+            site: Shared with other requests.
             own: If its session may have been at another upstream before.
             spending: The limits of its key; None: it has none.
             keeper: Stores its answer for requests that continue it; None: nothing does.
@@ -187,7 +187,7 @@ class DecidedRequest:
         return self._site.metrics
 
     def note_lower(self, target: Target) -> None:
-        """Note the model that answers, where it may be of a lower tier than the one decided."""
+        """Note the model that answers if it may be of a lower tier than the one decided."""
         self._site.lower_tiers.note(self._pools, self.decision, target, self.left_out)
 
     def unchanged(self, target: Target) -> Prepared | None:

@@ -15,7 +15,7 @@ from prometheus_client.core import Metric
 from pointsman.errors import CallerError, MethodNotAllowed, Overloaded
 from pointsman.gateway._admission import RequestShares
 from pointsman.gateway._agent_endpoint import AgentEndpoint, AnsweredElsewhere
-from pointsman.gateway._console import Beside, ConsoleMount
+from pointsman.gateway._console import ConsoleMount
 from pointsman.gateway._decide import DECISION_PATHS, DecisionEndpoint
 from pointsman.gateway._inbound import (
     BodyBudget,
@@ -30,7 +30,7 @@ from pointsman.gateway._inbound import (
     authorise,
     read_body,
 )
-from pointsman.gateway._live_state import LiveState, open_circuits
+from pointsman.gateway._live_state import LiveState, Peers, open_circuits
 from pointsman.gateway._local_replies import send_fault, send_refusal, send_shutting_down
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._passing import is_passed
@@ -81,14 +81,14 @@ class Gateway:
         self.metrics.price(_models(state))
         previous.retire(state)
 
-    def share(self, beside: Beside, metrics: Callable[[], Awaitable[Sequence[Metric]]]) -> None:
+    def share(self, peers: Peers, metrics: Callable[[], Awaitable[Sequence[Metric]]]) -> None:
         """Serve as one of several processes.
 
         Args:
-            beside: Answers requests that need state of another process.
+            peers: The others, which answer requests that need state of another process.
             metrics: Returns the metrics of all.
         """
-        self._agents.beside = self._console.beside = beside
+        self._agents.peers = self._console.peers = peers
         self.metrics.of_all = metrics
 
     def serves_console(self, path: bytes) -> bool:

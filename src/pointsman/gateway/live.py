@@ -1,7 +1,7 @@
 """Live requests for ``pointsman router doctor --live``: each model, in each wire format, with each feature.
 
-The requests go through the gateway itself, inside this process: what comes back is what a caller would get,
-translated or not. Nothing is retried, no other model is tried, and no store is touched.
+The requests pass through the gateway itself, inside this process: the answers are those that a caller would
+get, translated or not. Nothing is retried, no other model is tried, and no store is touched.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ async def send_all(
     upstreams at once.
 
     Args:
-        config: What is served.
+        config: Of the gateway.
         requests: From ``plan``.
         done: Called with each result as it comes.
     """

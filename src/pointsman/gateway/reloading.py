@@ -28,7 +28,7 @@ Load = Callable[[LiveState], LiveState]
 
 
 class WatchedFile:
-    """A file, and what it is read with: whether any has changed since the last look; the first is now."""
+    """A file and the files it reads: whether any has changed since the last look; the first is now."""
 
     def __init__(self, *paths: Path) -> None:
         self._paths = paths

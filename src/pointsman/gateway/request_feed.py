@@ -1,4 +1,4 @@
-"""Hands requests that have ended to a thread, in batches: what is made of them is off the event loop.
+"""Hands requests that have ended to a thread, in batches, so that they are processed off the event loop.
 
 To wake a thread for each request costs more than to format its line (docs/notebook/0166).
 """

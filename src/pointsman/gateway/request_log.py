@@ -1,7 +1,7 @@
-"""Tells of every request when it has ended: what was decided, what was attempted, and the status sent.
+"""Reports every request when it has ended: its decision, its attempts, and the status sent.
 
-Nothing is loaded or called where nobody wants to be told. What is told is formatted and written elsewhere,
-off the event loop (``request_feed``, ``telemetry``).
+Nothing is loaded or called if no log asks for it. Lines are formatted and written off the event loop
+(``request_feed``, ``telemetry``).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _traceparent(decision: Decision | None, scope: Scope) -> str:
 
 
 def _note(entry: Decision | Attempt) -> None:
-    """Note what the gateway has decided or attempted for the request in progress."""
+    """Note a decision or an attempt for the request in progress."""
     served = _current.get()
     if served is None:
         return

@@ -28,7 +28,7 @@ from pointsman.gateway.request_log import RequestLog, ServedRequest
 from pointsman.upstreams.port import ServerSpec
 
 if TYPE_CHECKING:
-    from pointsman.gateway.workers import Peers, WorkerApp
+    from pointsman.gateway.workers import WorkerApp, WorkerPeers
 
 __all__ = ["Server", "check_bind", "tune_process"]
 
@@ -63,7 +63,7 @@ class Server(uvicorn.Server):
         load: Load | None = None,
         watch: WatchedFile | None = None,
         tell: Callable[[ServedRequest], None] | None = None,
-        peers: Peers | None = None,
+        peers: WorkerPeers | None = None,
     ) -> None:
         """Prepare to serve.
 
@@ -123,7 +123,7 @@ class Server(uvicorn.Server):
         super().run(sockets)
 
     async def main_loop(self) -> None:
-        """Serve until told to stop, reading the configuration again when it changes."""
+        """Serve until a signal, and reload the configuration when it changes."""
         connections, gateway = self.server_state.connections, self._gateway
         beside = [
             asyncio.create_task(close_slow(connections)),
@@ -145,7 +145,7 @@ class Server(uvicorn.Server):
     async def _announce(self) -> None:
         """Let load balancers see that requests should go elsewhere, while those they still send are served.
 
-        Only after one SIGTERM, and when somebody asks for readiness: who presses Ctrl-C does not wait.
+        Only after one SIGTERM, and if a load balancer asks for readiness: Ctrl-C does not wait.
         """
         readiness, got = self._gateway.readiness, self._captured_signals
         readiness.is_draining = True
@@ -194,7 +194,7 @@ class Server(uvicorn.Server):
         self._gateway.state.close()
 
 
-def _worker_app(gateway: Gateway, app: Gateway | RequestLog, peers: Peers | None) -> WorkerApp | None:
+def _worker_app(gateway: Gateway, app: Gateway | RequestLog, peers: WorkerPeers | None) -> WorkerApp | None:
     if peers is None:
         return None
     from pointsman.gateway.workers import WorkerApp  # nobody else needs it

@@ -54,7 +54,7 @@ class HeadPlan(NamedTuple):
 
 
 class RelayedHeaders(NamedTuple):
-    """Headers that an upstream is configured to relay, besides those of every upstream; None: no others."""
+    """Further headers that an upstream is configured to relay; None: no others."""
 
     taken: HeaderNames | None  # of callers
     returned: HeaderNames | None  # of its answers
@@ -104,8 +104,8 @@ class Upstream:
     def asked_to_wait(self, status: int, seconds: float | None, model: str = "") -> None:
         """Hold the requests that an answer with ``Retry-After`` is about, or a rate limit without one.
 
-        A rate limit (429) is of the model that was asked; who cannot serve (5xx) serves no model. A conflict,
-        a request that came too slowly and one that came too early (409, 408, 425) are of one request.
+        A rate limit (429) is of the model that was asked; an upstream that cannot serve (5xx) serves no model. A
+        conflict, a request that came too slowly and one that came too early (409, 408, 425) are of one request.
         """
         if seconds and status >= 500:
             self.hold("", seconds)
@@ -151,7 +151,7 @@ class Upstream:
     def failed(
         self, why: str, session: str | None = None, caller: str = "", *, request: int = 0, took: float = 0.0
     ) -> None:
-        """A request was not answered, or with an error of its own; ``why`` is told in the log, once.
+        """A request was not answered, or with an error of the upstream; ``why`` is logged, once.
 
         Args:
             why: What happened.
@@ -226,7 +226,7 @@ def connected(
     connect: Callable[[UpstreamSpec], UpstreamClient],
     known: Mapping[str, Upstream],
 ) -> dict[str, Upstream]:
-    """Return every upstream by name; an unchanged one keeps its connections and circuit breaker."""
+    """Return every upstream by name; an unchanged one retains its connections and circuit breaker."""
     upstreams = {name: Upstream(spec, connect(spec)) for name, spec in specs.items()}
     for name, upstream in upstreams.items():
         if name in known and known[name].client is upstream.client:

@@ -1,7 +1,8 @@
 """An HTTP/1.1 client for upstreams, on httptools and asyncio, with a connection pool and timeouts.
 
-It does what a gateway needs and nothing else: keep-alive, bodies sent while they arrive, streamed responses,
-TLS, proxies, timeouts and a connection limit. Why not a library: docs/notebook/0074, with the figures.
+It has the features that a gateway needs and no others: persistent connections, bodies sent while they arrive,
+streamed responses, TLS, proxies, timeouts and a connection limit. Why not a library: docs/notebook/0074, with
+the figures.
 """
 
 from __future__ import annotations

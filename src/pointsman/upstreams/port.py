@@ -270,7 +270,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class ServerSpec(msgspec.Struct, frozen=True):
-    """Where the gateway listens, who may call it, and its limits."""
+    """The listening address of the gateway, its keys, and its limits."""
 
     host: Annotated[str, Meta(description="Address to bind. Other than loopback needs `keys`.")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65_535, description="Port to bind; 0 selects a free port.")] = 4747

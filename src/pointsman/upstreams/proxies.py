@@ -36,8 +36,8 @@ class Proxy(NamedTuple):
 def proxy_of(spec: UpstreamSpec, env: Mapping[str, str] = os.environ) -> Proxy | None:
     """Return the proxy of an upstream; None when it is reached directly.
 
-    Its own setting comes first; an empty one means none. Then the environment, lower case before upper case:
-    ``https_proxy`` or ``http_proxy`` by the scheme of the upstream's address, then ``all_proxy``. What
+    The upstream's setting comes first; an empty one means none. Then the environment, lower case before upper
+    case: ``https_proxy`` or ``http_proxy`` by the scheme of the upstream's address, then ``all_proxy``. What
     ``no_proxy`` lists, and this machine, are reached directly.
 
     Raises:

@@ -15,13 +15,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine
-from pointsman.gateway._live_state import build_live_state
+from pointsman.gateway._live_state import Published, build_live_state
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.serve import Server
-from pointsman.gateway.workers import Peers, WorkerLink
-from pointsman.gateway.workers._figures import Published, added_up, families_of, lasting, publish, read
+from pointsman.gateway.workers import WorkerLink, WorkerPeers
+from pointsman.gateway.workers._figures import added_up, families_of, lasting, publish, read
 from pointsman.gateway.workers._forward import FORWARDED
-from pointsman.gateway.workers._peers import Keepers
+from pointsman.gateway.workers._peers import Holders
 from pointsman.runtime import Runtime, decode_memory
 from pointsman.shadow_policy import ShadowPolicy
 from pointsman.stores.ledger import MemoryLedger
@@ -60,7 +60,7 @@ def two(folder: Path) -> Iterator[tuple[list[Running], list[Link], ScriptedUpstr
     upstream, links = ScriptedUpstream(well), [Link(), Link()]
     with upstream.running() as url:
         servers = [
-            Server(Gateway(state_for(f"{url}/v1")), peers=Peers(Worker(number, 2, folder), link))
+            Server(Gateway(state_for(f"{url}/v1")), peers=WorkerPeers(Worker(number, 2, folder), link))
             for number, link in enumerate(links, 1)
         ]
         with Running(servers[0]) as one, Running(servers[1]) as other:
@@ -129,7 +129,7 @@ def test_a_session_goes_on_with_its_memory_in_whichever_worker_is_asked(tmp_path
             state = build_live_state(
                 runtime, models, {"up": upstream}, ServerSpec(port=0), shadow_policy=trial
             )
-            peers = Peers(Worker(number, 2, tmp_path), Link())
+            peers = WorkerPeers(Worker(number, 2, tmp_path), Link())
             servers.append(opened.enter_context(Running(Server(Gateway(state), peers=peers))))
             stores += [runtime.sessions, trial.sessions]
             trials.append(trial)
@@ -223,8 +223,8 @@ def test_no_caller_can_pose_as_a_worker(tmp_path: Path) -> None:
             assert (posed.status_code, known.status_code) == (404, 204)
 
 
-def test_a_name_is_its_latest_keepers(tmp_path: Path) -> None:
-    one, other = Keepers(tmp_path / "keepers", 1), Keepers(tmp_path / "keepers", 2)
+def test_a_name_is_its_latest_holders(tmp_path: Path) -> None:
+    one, other = Holders(tmp_path / "holders", 1), Holders(tmp_path / "holders", 2)
     assert one.elsewhere("s") == 0
     one.note("s")
     assert (one.elsewhere("s"), other.elsewhere("s")) == (0, 1)

@@ -7,7 +7,7 @@ served it last; other state of one process is reached by passing a request on to
 from __future__ import annotations
 
 from pointsman.gateway.workers._app import WorkerApp
-from pointsman.gateway.workers._peers import Peers
+from pointsman.gateway.workers._peers import WorkerPeers
 from pointsman.gateway.workers._supervisor import Supervisor, WorkerLink
 
-__all__ = ["Peers", "Supervisor", "WorkerApp", "WorkerLink"]
+__all__ = ["Supervisor", "WorkerApp", "WorkerLink", "WorkerPeers"]

@@ -1,4 +1,4 @@
-"""One worker as an ASGI application: the gateway, and what belongs to another worker passed on to it."""
+"""One worker as an ASGI application: the gateway; requests for another worker are passed on to it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from prometheus_client.core import Metric
 from pointsman.errors import Overloaded, TooLarge, Unauthorized
 from pointsman.gateway._idempotency import HEADER as IDEMPOTENCY_KEY
 from pointsman.gateway._inbound import Receive, Scope, Send, authorise, read_bytes, too_large
+from pointsman.gateway._live_state import Family, Published
 from pointsman.gateway._local_replies import send_refusal
 from pointsman.gateway._routes import Readiness
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.workers._figures import Family, Published, added_up, families_of, lasting, read
+from pointsman.gateway.workers._figures import added_up, families_of, lasting, read
 from pointsman.gateway.workers._forward import FORWARDED, Head, WorkerGone
-from pointsman.gateway.workers._peers import Peers, memories_of, socket_of
+from pointsman.gateway.workers._peers import WorkerPeers, memories_of, socket_of
 from pointsman.stores.ledger import Ledger, QueuedLedger
 from pointsman.wire import guess_wire
 
@@ -38,11 +39,11 @@ class WorkerApp:
 
     Args:
         gateway: What serves.
-        app: The gateway, or what is around it.
+        app: The gateway, or its wrapper.
         peers: The other workers.
     """
 
-    def __init__(self, gateway: Gateway, app: _App, peers: Peers) -> None:
+    def __init__(self, gateway: Gateway, app: _App, peers: WorkerPeers) -> None:
         self._gateway: Final = gateway
         self._app: Final = app
         self._peers: Final = peers
@@ -77,7 +78,7 @@ class WorkerApp:
         self._peers.link.closing()
 
     def close(self) -> None:
-        """Publish what was counted to the end, and release what is shared."""
+        """Publish the final counts, and release the shared resources."""
         self.publish()
         self._peers.close()
 
@@ -163,7 +164,7 @@ class WorkerApp:
 
 
 def _drop_forwarded(scope: Scope) -> None:
-    """Remove the mark of a forwarded request where a caller has set it: workers use their own sockets."""
+    """Remove a forwarding mark that a caller has set: workers use separate sockets."""
     if any(name == FORWARDED for name, _ in scope["headers"]):
         scope["headers"] = [pair for pair in scope["headers"] if pair[0] != FORWARDED]
 
@@ -189,5 +190,5 @@ def _flush(ledger: Ledger) -> None:
 
 
 def added_up_families(before: Sequence[Family], now: Sequence[Family]) -> list[Family]:
-    """Return what a worker counts together with what its predecessors have."""
+    """Return the counts of a worker and its predecessors, added up."""
     return families_of(added_up([now, before])) if before else list(now)

@@ -1,4 +1,4 @@
-"""What each worker publishes of itself, and the metrics of several workers as those of one gateway.
+"""The published state of each worker, and the metrics of several workers as those of one gateway.
 
 Counters and histograms add up. Gauges add up too, but for those that say whether or when something is so:
 of them the largest holds. A worker that has ended leaves its counters and histograms to its successor.
@@ -14,10 +14,9 @@ import msgspec
 from prometheus_client.core import Metric
 from prometheus_client.samples import Exemplar, Timestamp
 
-__all__ = ["SUPERVISOR", "Family", "Published", "added_up", "families_of", "lasting", "publish", "read"]
+from pointsman.gateway._live_state import Family, Published
 
-#: Name, help, type, and samples: name, labels, value.
-Family = tuple[str, str, str, list[tuple[str, dict[str, str], float]]]
+__all__ = ["SUPERVISOR", "added_up", "families_of", "lasting", "publish", "read"]
 
 _LARGEST: Final = frozenset({
     "pointsman_build_info", "pointsman_policy_info", "pointsman_circuit_open", "pointsman_stores_failing",
@@ -29,17 +28,6 @@ _ADDED_UP: Final = frozenset({"counter", "histogram"})
 SUPERVISOR: Final = 0
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]
-
-
-class Published(msgspec.Struct, frozen=True):
-    """What a worker tells of itself: into a file, every second and when another one asks."""
-
-    metrics: list[Family] = []
-    active: int = 0  # requests in progress
-    open_circuits: tuple[str, ...] = ()  # names of upstreams
-    faults: dict[str, str] = {}  # current error per failing store
-    overhead: tuple[int, ...] = ()  # requests by bucket of ``overhead_seconds``
-    asked_at: float | None = None  # when readiness was last asked for, in seconds of ``time.monotonic``
 
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -60,7 +48,7 @@ def families_of(metrics: Iterable[Metric]) -> list[Family]:
 
 
 def lasting(families: Iterable[Family]) -> list[Family]:
-    """Return what is still true of a worker that has ended; of ``process_*`` nothing is."""
+    """Return the metrics of a worker that outlive it: counters and histograms, without ``process_*``."""
     return [each for each in families if each[2] in _ADDED_UP and each[0].startswith("pointsman_")]
 
 
@@ -93,14 +81,14 @@ def _key(sample: str, labels: dict[str, str]) -> _Key:
 
 
 def publish(folder: Path, number: int, mine: Published) -> None:
-    """Write what a worker tells of itself, in one piece."""
+    """Publish the state of a worker, atomically."""
     fresh = folder / f"{number}.fresh"
     fresh.write_bytes(_encode(mine))
     fresh.replace(folder / f"{number}.json")
 
 
 def read(folder: Path, number: int) -> Published | None:
-    """Return what a worker has told; None where it has told nothing yet."""
+    """Return the published state of a worker; None if it has published nothing yet."""
     try:
         return _decode((folder / f"{number}.json").read_bytes())
     except (OSError, msgspec.DecodeError):

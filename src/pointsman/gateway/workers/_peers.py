@@ -20,15 +20,15 @@ import msgspec
 
 from pointsman.gateway._agent_endpoint import of_session
 from pointsman.gateway._inbound import InboundRequest, Receive, Send
-from pointsman.gateway._live_state import LiveState
-from pointsman.gateway.workers._figures import Published, publish, read
+from pointsman.gateway._live_state import LiveState, Published
+from pointsman.gateway.workers._figures import publish, read
 from pointsman.gateway.workers._forward import FORWARDED, Head, WorkerGone, ask, forward
 from pointsman.gateway.workers._supervisor import WorkerLink
 from pointsman.runtime import Runtime
 from pointsman.stores.sessions import MemorySessions
 from pointsman.stores.workers import Worker
 
-__all__ = ["Keepers", "Peers", "memories_of", "socket_of"]
+__all__ = ["Holders", "WorkerPeers", "memories_of", "socket_of"]
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +46,11 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(list[bytes | None]).decode
 
 
-class Keepers:
+class Holders:
     """A name's worker is the one that noted it last. Reading and writing take a microsecond and no lock.
 
     Args:
-        file: In which the table is; made where it is not there.
+        file: Of the table; created if missing.
         number: Of this worker.
     """
 
@@ -118,13 +118,13 @@ def socket_of(folder: Path, number: int) -> Path:
     return folder / f"{number}.sock"
 
 
-class Peers:
+class WorkerPeers:
     """Requests of one worker to the others."""
 
     def __init__(self, worker: Worker, link: WorkerLink) -> None:
         self.worker: Final = worker
         self.link: Final = link
-        self._keepers: Final = Keepers(worker.folder / "keepers", worker.number)
+        self._holders: Final = Holders(worker.folder / "holders", worker.number)
         self._others: Final = [n for n in range(1, worker.of + 1) if n != worker.number]
         self._threads: Final = ThreadPoolExecutor(max(len(self._others), 1), "workers")
 
@@ -145,19 +145,19 @@ class Peers:
         publish(self.worker.folder, self.worker.number, mine)
 
     def published(self) -> Mapping[int, Published]:
-        """Return what all have told of themselves, the supervisor too."""
+        """Return the published states of all workers and of the supervisor."""
         found = {number: read(self.worker.folder, number) for number in range(self.worker.of + 1)}
         return {number: told for number, told in found.items() if told is not None}
 
     def others(self) -> list[Published]:
-        """Return what the other workers have told of themselves."""
+        """Return the published states of the other workers."""
         told = self.published()
         return [told[number] for number in self._others if number in told]
 
     def note(self, name: str) -> None:
         """Register this worker as the holder of state under a name."""
         if name:
-            self._keepers.note(name)
+            self._holders.note(name)
 
     async def pass_on(self, number: int, head: Head, body: bytes | Receive, send: Send) -> int:
         """Let another worker answer a request, and return the status sent.
@@ -171,7 +171,7 @@ class Peers:
         """Let the worker that holds state under one of these names answer; False if there is none."""
         if FORWARDED in inbound.headers:
             return False
-        number = next(filter(None, (self._keepers.elsewhere(name) for name in names if name)), 0)
+        number = next(filter(None, (self._holders.elsewhere(name) for name in names if name)), 0)
         if not number:
             return False
         query = b"?" + inbound.query if inbound.query else b""
@@ -186,17 +186,17 @@ class Peers:
     async def take_over(self, state: LiveState, session: str) -> None:
         """Fetch the memory of a session from the worker that has served it last, and register this one.
 
-        Where that worker does not answer, this one goes on with what it remembers itself, which may be older.
+        If that worker does not answer, this one uses the memory it has, which may be older.
         """
         name = of_session(session)
         if not name:
             return
-        if not (number := self._keepers.claim(name)):
+        if not (number := self._holders.claim(name)):
             return
         for store, memory in zip(_stores(state), await self._fetch(number, session), strict=False):
             if memory is not None:
                 store.put(session, memory)
-        self._keepers.note(name)
+        self._holders.note(name)
 
     async def _fetch(self, number: int, session: str) -> list[bytes | None]:
         """Return a session's memory in each store of another worker; nothing if that one does not answer."""

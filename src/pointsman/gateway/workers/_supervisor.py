@@ -1,8 +1,8 @@
 """Starts the workers, replaces those that end by themselves, and passes signals on to them.
 
-Each worker is a process of its own with a listening socket of its own; the kernel spreads connections over
-them (``SO_REUSEPORT``). The supervisor keeps the sockets open, so that connections wait for the successor of
-a worker that is gone (docs/decisions/0176).
+Each worker is a separate process with a separate listening socket; the kernel spreads connections over them
+(``SO_REUSEPORT``). The supervisor leaves the sockets open, so that connections wait for the successor of a
+worker that is gone (docs/decisions/0176).
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, Final
 
 from pointsman.errors import ConfigError, PointsmanError
+from pointsman.gateway._live_state import Family, Published
 from pointsman.gateway.metric_table import METRICS
-from pointsman.gateway.workers._figures import SUPERVISOR, Family, Published, lasting, publish, read
+from pointsman.gateway.workers._figures import SUPERVISOR, lasting, publish, read
 from pointsman.stores.workers import Worker
 
 __all__ = ["Supervisor", "WorkerLink"]
@@ -53,7 +54,7 @@ class WorkerLink:
         threading.Thread(target=self._watch, name="supervisor", daemon=True).start()
 
     def serving(self) -> None:
-        """Tell that requests are served."""
+        """Report that requests are served."""
         self._tell("serving", None)
 
     def closing(self) -> None:
@@ -65,7 +66,7 @@ class WorkerLink:
         self._tell("failed", (error.message, error.hint))
 
     def ended(self, totals: object) -> None:
-        """Hand over what was counted for the person who started the gateway."""
+        """Hand over the totals that the command prints at its end."""
         self._tell("ended", totals)
 
     def _tell(self, what: str, value: object) -> None:
@@ -94,7 +95,7 @@ class _Process:
         beyond.close()
 
     def read(self) -> list[tuple[str, Any]]:
-        """Return what the worker has told."""
+        """Return the messages of the worker."""
         told: list[tuple[str, Any]] = []
         with suppress(OSError, EOFError):
             while self.link.poll():
@@ -108,7 +109,7 @@ class _Process:
                 os.kill(self.process.pid, number)
 
     def close(self) -> None:
-        """Release what a process that has ended leaves."""
+        """Release the resources of a process that has ended."""
         self.process.join()
         self.link.close()
         self.process.close()
@@ -229,7 +230,7 @@ class Supervisor:
             self._bury(process)
 
     def _close_socket(self, number: int) -> None:
-        """Close a socket at which nobody will accept connections any more: callers are to go elsewhere."""
+        """Close a socket that no worker accepts connections from any more: callers then reach the others."""
         if self._first.of == len(set(self._sockets)) or self._ends_at is not None:
             self._sockets[number - 1].close()
 
@@ -251,13 +252,13 @@ class Supervisor:
         self._start(number)
 
     def _refuse(self, number: int, code: int | None, error: tuple[str, str] | None) -> None:
-        """End all: what keeps one worker from starting keeps every other one."""
+        """End all workers: the error that prevents one from starting prevents every other one."""
         message, hint = error or (_ending(code), "the log says more")
         self._error = ConfigError(f"worker {number} does not start: {message}", hint=hint)
         self._pass_on(signal.SIGTERM)
 
     def _forget_gauges(self, number: int) -> None:
-        """Let a worker that is gone count for what it has done, and for nothing that it is doing."""
+        """Remove the gauges of a worker that is gone; its counters remain."""
         told = read(self._first.folder, number)
         if told is not None:
             publish(self._first.folder, number, Published(metrics=lasting(told.metrics)))
