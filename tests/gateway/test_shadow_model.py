@@ -220,6 +220,24 @@ def test_one_that_hangs_holds_nobody_up_and_is_broken_off_in_the_end(start: Star
     assert trial.counts() == {"skipped: busy": 1, "cancelled": 2}
 
 
+def test_one_that_is_cancelled_before_its_first_step_is_recorded(start: Start) -> None:
+    """Once, on a busy machine, an answer was missing where the gateway stopped just then."""
+    trial, _, other = start(hang)
+    model = trial.gateway.state.shadow_model
+    assert model is not None
+    before = model._start
+
+    def started(sample: Any) -> None:
+        before(sample)
+        model.stop()
+
+    model._start = started  # type: ignore[method-assign]
+    assert trial.post().status_code == 200
+    assert trial.shadow().error == "cancelled"
+    assert trial.counts() == {"cancelled": 1}
+    assert other.asked == []
+
+
 def test_the_rate_is_bounded(start: Start) -> None:
     trial, _, other = start(per_minute=2)
     for number in (1, 2, 3):
@@ -269,7 +287,7 @@ WINDOW = msgspec.structs.replace(PRICED, context_window=100_000)
 def test_an_answer_without_usage_counts_at_the_most_that_it_can_have_cost(
     model: ModelSpec, status: int, error: str, usage: Usage, spent: float
 ) -> None:
-    attempt = _ShadowAttempt(0.0, status=status, error=error, usage=usage)
+    attempt = _ShadowAttempt(0.0, 0.0, status=status, error=error, usage=usage)
     assert _spent(model, attempt) == pytest.approx(spent)
 
 

@@ -12,11 +12,13 @@ import time
 from collections import deque
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any, Final
 
 import msgspec
 
+from pointsman.access import Hold
 from pointsman.config import ShadowSpec
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.decision.permission import is_permitted
@@ -60,6 +62,8 @@ class _Tool(msgspec.Struct, gc=False):
     type: str = ""
 
 
+#: Counted instead of an answer.
+_NO_BUDGET: Final = "skipped: budget"
 _UNKNOWN: Final = Usage()
 _NOTHING: Final = CompletionSummary()
 _decode_tools: Final = msgspec.json.Decoder(list[_Tool] | None).decode
@@ -104,6 +108,8 @@ class _ShadowAttempt:
     """One request to the shadow model while it is in progress."""
 
     began: float  # seconds on a steady clock
+    at: float  # seconds since the epoch
+    hold: Hold | None = None  # of the limits of the caller's key
     status: int = 0
     error: str = ""
     first_byte: float | None = None  # seconds since it began
@@ -187,16 +193,18 @@ class ShadowModel:
             self._count(sample.request, f"skipped: {why}")
             return
         usage.started.append(now)
-        task = asyncio.get_running_loop().create_task(self._try(sample, now))
+        attempt = _ShadowAttempt(now, time.time())
+        task = asyncio.get_running_loop().create_task(self._try(sample, attempt))
         usage.under_way.add(task)
-        task.add_done_callback(usage.under_way.discard)
+        # A task that is cancelled before its first step runs no line of its own.
+        task.add_done_callback(partial(self._ended, sample.request, attempt))
 
-    async def _try(self, sample: _CapturedResponse, now: float) -> None:
-        request, attempt, at = sample.request, _ShadowAttempt(now), time.time()
+    async def _try(self, sample: _CapturedResponse, attempt: _ShadowAttempt) -> None:
+        request = sample.request
         try:
-            hold = await request.reserve(self._target.model, beside=True)
+            attempt.hold = await request.reserve(self._target.model, beside=True)
         except (LimitReached, StoreUnavailable):
-            self._count(request, "skipped: budget")
+            attempt.error = _NO_BUDGET
             return
         try:
             await _ask(attempt, request, self._target, self._spec.text)
@@ -205,19 +213,24 @@ class ShadowModel:
             attempt.error = "translation"
         except UpstreamError as error:
             attempt.error = failure_kind(error)
-        except asyncio.CancelledError:
-            attempt.error = "cancelled"
-            raise
         except Exception:
             # No caller waits for it: whatever happens ends here, and is counted as "failed".
             log.warning("the shadow model cannot be asked for %s", request.decision.id, exc_info=True)
             attempt.error = "failed"
-        finally:
-            if hold is not None:
-                request.settle(hold, _CHARGED.get(attempt.error, attempt.error), attempt.usage)
-            self._record(attempt, request, at)
 
-    def _record(self, attempt: _ShadowAttempt, request: DecidedRequest, at: float) -> None:
+    def _ended(self, request: DecidedRequest, attempt: _ShadowAttempt, task: asyncio.Task[None]) -> None:
+        """Settle and record an attempt, cancelled ones too."""
+        self.usage.under_way.discard(task)
+        if task.cancelled():
+            attempt.error = "cancelled"
+        if attempt.error == _NO_BUDGET:
+            self._count(request, attempt.error)
+            return
+        if attempt.hold is not None:
+            request.settle(attempt.hold, _CHARGED.get(attempt.error, attempt.error), attempt.usage)
+        self._record(attempt, request)
+
+    def _record(self, attempt: _ShadowAttempt, request: DecidedRequest) -> None:
         model, used = self._target.model, attempt.usage
         total = time.monotonic() - attempt.began if attempt.total is None else attempt.total
         self.usage.spent += _spent(model, attempt)
@@ -225,7 +238,7 @@ class ShadowModel:
         request.record_beside(
             ShadowAnswer(
                 decision=request.decision.id,
-                at=at,
+                at=attempt.at,
                 model=model.name,
                 upstream=self._target.upstream.spec.name,
                 status=attempt.status,

@@ -104,8 +104,9 @@ class Upstream:
     def asked_to_wait(self, status: int, seconds: float | None, model: str = "") -> None:
         """Hold the requests that an answer with ``Retry-After`` is about, or a rate limit without one.
 
-        A rate limit (429) is of the model that was asked; an upstream that cannot serve (5xx) serves no model. A
-        conflict, a request that came too slowly and one that came too early (409, 408, 425) are of one request.
+        A rate limit (429) is of the model that was asked; an upstream that cannot serve (5xx) serves none. A
+        conflict, a request that came too slowly and one that came too early (409, 408, 425) are of one
+        request.
         """
         if seconds and status >= 500:
             self.hold("", seconds)
