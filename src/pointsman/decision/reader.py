@@ -213,7 +213,9 @@ class RequestReader:
             if self._commands:
                 request, words = _without_command(request, words)
             found = searched(request, words)
-            message = message or (f"text {memory.turns + 1}" if request.is_text and words.key else words.key)
+            message = message or (
+                f"text {memory.turns + 1}" if request.is_text and words.index >= 0 else words.key
+            )
             evidence = self._scanner.scan(words.text)
         except Exception as error:  # noqa: BLE001 - a text that cannot be read is decided as an empty one
             failed.append(failed_part("evidence", error))
