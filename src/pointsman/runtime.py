@@ -25,7 +25,7 @@ from pointsman.guidance import GuidanceDecision
 from pointsman.model_calls import Ask, Questions, ask_nobody, ask_together
 from pointsman.stores.client_texts import ClientTexts
 from pointsman.stores.ledger.port import Ledger, PromptText
-from pointsman.stores.sessions.port import SessionStore
+from pointsman.stores.sessions.port import SessionStore, encode_memory, read_memory
 from pointsman.vocabulary import LARGE, AgentRequest, ModelQuery, ModelReply
 
 __all__ = ["Payer", "Runtime", "SessionMemory", "decode_memory", "encode_memory", "new_ids"]
@@ -48,10 +48,6 @@ _LONGEST_DETAIL: Final = 300
 Result = TypeVar("Result")
 
 
-encode_memory: Final = msgspec.json.Encoder().encode
-_decode: Final = msgspec.json.Decoder(Memory).decode
-
-
 def decode_memory(kept: bytes | None) -> Memory:
     """Return the stored memory of a session; a memory in a shape of another version starts afresh.
 
@@ -60,7 +56,7 @@ def decode_memory(kept: bytes | None) -> Memory:
     if not kept:
         return Memory()
     try:
-        return _decode(kept)
+        return read_memory(kept)
     except msgspec.ValidationError:  # JSON, and not of this shape; what is no JSON is damaged: that is told
         return Memory()
 

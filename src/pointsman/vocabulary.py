@@ -41,6 +41,7 @@ __all__ = [
     "Reason",
     "Role",
     "Script",
+    "Share",
     "Stage",
     "Tier",
     "ToolCall",
@@ -52,6 +53,8 @@ __all__ = [
 #: Bytes of a request above which its values are counted before it is decoded, and above which it is read and
 #: decided beside the event loop. A smaller one takes milliseconds whatever it holds.
 LARGE: Final = 256 << 10
+
+Share: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
 class Tier(StrEnum):

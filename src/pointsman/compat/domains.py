@@ -24,6 +24,7 @@ from pointsman.domains.data import (
     DomainSet,
     Pair,
     Part,
+    as_dict,
     disabled_domains,
     format_signature,
     parse_signature,
@@ -149,10 +150,10 @@ def extract_compound(
     """The primary domain and, when it is strong enough, a secondary one; small talk is neither."""
     telling = [score for score in scores if not _is_null(score[0])]
     if not telling:
-        return _as_dict(*(scores[0] if scores else (CONVERSATION, 0, []))), None
+        return as_dict(*(scores[0] if scores else (CONVERSATION, 0, []))), None
     if len(telling) == 1 or not pick_secondary(telling[0][1], telling[1][1]):
-        return _as_dict(*telling[0]), None
-    return _as_dict(*telling[0]), _as_dict(*telling[1])
+        return as_dict(*telling[0]), None
+    return as_dict(*telling[0]), as_dict(*telling[1])
 
 
 def apply_compound_momentum(
@@ -227,13 +228,9 @@ def _is_null(name: str) -> bool:
     return name in _DOMAINS and _DOMAINS[name].kind is DomainClass.NULL
 
 
-def _as_dict(domain: str, confidence: int, signals: list[str]) -> dict[str, Any]:
-    return {"domain": domain, "confidence": confidence, "matched_signals": signals}
-
-
 def _as_part(part: Mapping[str, Any]) -> Part:
     return Part(part["domain"], part["confidence"], tuple(part.get("matched_signals") or ()))
 
 
 def _from_part(part: Part) -> dict[str, Any]:
-    return _as_dict(part.domain, part.confidence, list(part.signals))
+    return as_dict(part.domain, part.confidence, list(part.signals))

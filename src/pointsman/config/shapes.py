@@ -29,7 +29,7 @@ from pointsman.model_choice.chains import Pool, Served, pools
 from pointsman.model_choice.choice import Switching
 from pointsman.tiers import EscalationPolicy, LearnedRouterSettings, ProjectSettings, RoleTiers, Verification
 from pointsman.upstreams.port import Secret, ServerSpec, UpstreamSpec
-from pointsman.vocabulary import DAY, Mode, ModelSpec, Tier
+from pointsman.vocabulary import DAY, Mode, ModelSpec, Share, Tier
 
 #: Marks a key that holds the models of a tier: a name, a table, or a list of both.
 POOL: Final = {"pool": True}
@@ -37,7 +37,6 @@ POOL: Final = {"pool": True}
 #: Session stores that need no plug-in.
 SESSION_STORES: Final = ("memory", "sqlite", "valkey")
 
-_Share = Annotated[float, Meta(ge=0, le=1)]
 _Price = Annotated[float, Meta(ge=0)]
 _Count = Annotated[int, Meta(ge=1)]
 
@@ -118,7 +117,7 @@ class GuidanceSpec(GuidancePolicy, frozen=True, kw_only=True):
 
     # An operator learns whether hints help; a program that sets no policy of its own runs no experiment.
     control: Annotated[
-        _Share,
+        Share,
         Meta(description="Share of sessions in the control group, in which due hints are withheld."),
     ] = 0.1
 
@@ -346,7 +345,7 @@ class ShadowSpec(msgspec.Struct, frozen=True, kw_only=True):
     model: Annotated[
         str | None, Meta(description="Shadow model that also gets requests, after they were answered.")
     ] = None
-    share: Annotated[_Share, Meta(description="Share of sessions whose requests are sent to `model`.")] = (
+    share: Annotated[Share, Meta(description="Share of sessions whose requests are sent to `model`.")] = (
         0.05  # at the price of the model that serves: 5 % on top
     )
     seed: Annotated[int, Meta(description="Random seed of the sampling.")] = 0

@@ -162,12 +162,13 @@ def restore_from_signature(
     if not rest:
         return {**new_primary, "domain": first}, None
     if first != new_primary["domain"]:
-        return _as_dict(first, 0, []), _as_dict(rest[0], 0, [])
+        return as_dict(first, 0, []), as_dict(rest[0], 0, [])
     known = new_secondary if new_secondary and new_secondary["domain"] == rest[0] else None
-    return new_primary, known or _as_dict(rest[0], 0, [])
+    return new_primary, known or as_dict(rest[0], 0, [])
 
 
-def _as_dict(domain: str, confidence: int, signals: list[str]) -> dict[str, Any]:
+def as_dict(domain: str, confidence: int, signals: list[str]) -> dict[str, Any]:
+    """One domain of a classification in the documented shape."""
     return {"domain": domain, "confidence": confidence, "matched_signals": signals}
 
 

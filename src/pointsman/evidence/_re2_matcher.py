@@ -16,7 +16,7 @@ __all__ = ["Re2Matcher"]
 #: what 3,000 patterns have been seen to need.
 _MAX_MEMORY: Final = 256 << 20  # bytes
 
-#: A repeat with a count, as ``rendering`` writes it: not {0,1}, {0,} or {1,}, and not a character code.
+#: A repeat with a count, as ``engine_source`` writes it: not {0,1}, {0,} or {1,}, and not a character code.
 _COUNTED: Final = re.compile(r"(?<!\\x)\{(?!0,1\}|[01],\})")
 
 

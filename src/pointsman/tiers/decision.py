@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from hashlib import blake2b
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -16,12 +16,9 @@ from pointsman.remembering import remembered
 from pointsman.tiers.kinds import KindShift
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer, ScoreSource
 from pointsman.tiers.profile import Margin, TierProfile, VerificationPrompt
-from pointsman.vocabulary import DAY, Encoder, Evidence, ModelQuery, ModelReply, Reason, Stage, Tier
+from pointsman.vocabulary import DAY, Encoder, Evidence, ModelQuery, ModelReply, Reason, Share, Stage, Tier
 
 __all__ = ["LearnedRouterSettings", "Spending", "TierDecision", "Verification"]
-
-
-_Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Spending(msgspec.Struct, frozen=True, gc=False):
@@ -42,14 +39,14 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""  # source: docs/sources/prompt-classifier.md, "Configuration"
     # The profile `default` has 0.04: asks about 14 % of MMLU, 7 % of GSM8K (docs/explanation/tiers.md).
     margin: Annotated[
-        _Share | None,
+        Share | None,
         Meta(
             description="Ask only if the confidence is this close to .50, its value at a boundary. "
             "Default: the profile's rule, 0.04 in `default` and 0.20 in `seed`."
         ),
     ] = None
     # sources: docs/notebook/0023, docs/notebook/0083
-    share: Annotated[_Share, Meta(description="Budget: ask for at most this share of requests.")] = 0.15
+    share: Annotated[Share, Meta(description="Budget: ask for at most this share of requests.")] = 0.15
     timeout_ms: Annotated[int, Meta(ge=1, description="Timeout in milliseconds; then the rules decide.")] = (
         500
     )

@@ -20,7 +20,7 @@ import msgspec
 from pointsman.errors import ConfigError, LexiconError, did_you_mean
 from pointsman.evidence import Kind, PatternSet, Signal, SignalTable
 from pointsman.toml_source import TomlSource, path_in
-from pointsman.vocabulary import Script, Tier
+from pointsman.vocabulary import Script, Share, Tier
 
 __all__ = [
     "Confidence",
@@ -44,7 +44,6 @@ _PLACEHOLDERS: Final = frozenset({"count", "keywords", "tokens"})
 _UNSPACED: Final = re.compile("[\u0e00-\u0e7f\u3040-\u9fff\uac00-\ud7a3]")
 
 _Finite: TypeAlias = Annotated[float, msgspec.Meta(ge=-1e6, le=1e6)]  # keeps sums finite
-_Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 _Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0.0, le=1e6)]
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -122,8 +121,8 @@ class Override(_Table, frozen=True, kw_only=True):
     name: str
     tier: Tier
     signal: str
-    confidence: _Share | None = None  # exactly this
-    least_confidence: _Share | None = None  # max(sigmoid(score), this)
+    confidence: Share | None = None  # exactly this
+    least_confidence: Share | None = None  # max(sigmoid(score), this)
     tokens_above: _Count | None = None
     count_of: tuple[str, ...] = ()  # dimensions whose hits are added up
     count_from: _Count = 0
@@ -162,7 +161,7 @@ class Confidence(_Table, frozen=True, kw_only=True, tag_field="rule", tag="confi
     Source: docs/sources/prompt-classifier.md, "Confidence calculation".
     """
 
-    below: _Share
+    below: Share
     signal: str = ""
 
 

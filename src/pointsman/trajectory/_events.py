@@ -62,7 +62,8 @@ _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 #: In this order: decoded JSON is a dict, and asking for the abstract class takes five times as long.
 _MAPPINGS: Final = (dict, Mapping)
-_WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+#: Words of an identifier, in snake case or camel case.
+IDENTIFIER_WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SLEEP: Final = re.compile(r"\bsleep\s+\d|\bwatch\s+-")
 _NAME: Final = 200  # characters of a tool's name that are looked at
 _SHELL_HEAD: Final = 1_000  # characters of the arguments in which a waiting command is looked for
@@ -122,7 +123,7 @@ def is_polling(tool_name: str, arguments: str) -> bool:
 def _named_for_polling(name: str) -> bool:
     if name.lower() in READING_ON:
         return True
-    return any(word.lower() in POLL_WORDS for word in _WORDS.findall(name))
+    return any(word.lower() in POLL_WORDS for word in IDENTIFIER_WORDS.findall(name))
 
 
 # Indicators of progress in a tool result.

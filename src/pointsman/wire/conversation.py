@@ -18,6 +18,8 @@ from pointsman.vocabulary import Role, ToolCall, ToolResult, WireFormat
 
 __all__ = [
     "CUT",
+    "SPEAKERS",
+    "THOUGHTS",
     "ArgumentsDelta",
     "CallEnd",
     "CallStart",
@@ -48,6 +50,12 @@ __all__ = [
 
 
 _ABSENT = msgspec.Raw()
+
+#: Roles of Messages and Responses. Any other is a person's, or a tool's in a message of results alone.
+SPEAKERS: Final = {"assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
+
+#: Types of the blocks of Messages that hold reasoning.
+THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 class StopReason(StrEnum):

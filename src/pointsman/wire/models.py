@@ -17,7 +17,7 @@ import msgspec
 from pointsman.decoding import UNREADABLE, Typed, decode_members, without_halves
 from pointsman.vocabulary import Parameters, WireFormat
 from pointsman.wire.constructs import Report
-from pointsman.wire.conversation import Conversation
+from pointsman.wire.conversation import THOUGHTS, Conversation
 
 __all__ = [
     "effort_of",
@@ -172,7 +172,6 @@ _encode: Final = msgspec.json.Encoder().encode
 #: Efforts that are no thinking in Messages.
 _NO_THINKING: Final = frozenset({"none", "minimal"})
 _THINKS: Final = frozenset({"enabled", "adaptive"})
-_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 class _Message(msgspec.Struct):
@@ -273,7 +272,7 @@ def _turn(members: _Members) -> _Turn:
             is_last, in_tool_loop = False, has_result
         if is_users and not has_result:
             break
-        has_thought = has_thought or message.holds(_THOUGHTS)
+        has_thought = has_thought or message.holds(THOUGHTS)
         is_users = has_result = False
     is_prefilled = bool(messages) and messages[-1].role == "assistant"
     return _Turn(is_prefilled, in_tool_loop, has_thought)

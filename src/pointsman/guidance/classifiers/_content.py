@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 from pointsman.errors import ConfigError
 from pointsman.guidance._context import ClassificationResult, GuidanceContext, latest_turn_calls
+from pointsman.trajectory._events import IDENTIFIER_WORDS
 from pointsman.vocabulary import ModelQuery, ModelReply, ToolCall
 
 
@@ -43,7 +44,6 @@ _MEASURES: Final = frozenset(
     {"budget", "count", "id", "ids", "length", "limit", "limits", "max", "maximum", "min", "num", "number"}
     | {"per", "size", "tokens", "total", "type", "usage"}
 )
-_IDENTIFIER_WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _IDENTIFIER: Final = re.compile(r"[\w-]*")
 #: Places of one pattern that are looked at. A text with more, as a tokenizer's source, is about the word.
 _MAX_CANDIDATES: Final = 200
@@ -137,7 +137,7 @@ def _identifier_around(text: str, start: int, end: int) -> str:
 
 @lru_cache(maxsize=1024)
 def _is_measure(identifier: str) -> bool:
-    words = _IDENTIFIER_WORDS.findall(identifier)
+    words = IDENTIFIER_WORDS.findall(identifier)
     return not _MEASURES.isdisjoint(word.lower() for word in words)
 
 

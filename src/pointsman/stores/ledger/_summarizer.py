@@ -10,8 +10,6 @@ from contextlib import suppress
 from itertools import chain
 from typing import Final
 
-import msgspec
-
 from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
 from pointsman.stores._sqlite_file import insert
@@ -19,7 +17,15 @@ from pointsman.stores.ledger._bodies import READERS, TEXT, encode, read_decision
 from pointsman.stores.ledger._schema import SQLITE, Statements
 from pointsman.stores.ledger._summaries import AFTER, BEGIN, CHANGE, NEWEST, STATE, STORED, encoded
 from pointsman.stores.ledger._sums import hour_of, mark, seal_some, take_over
-from pointsman.stores.ledger.turns import REMEMBERED, Before, Belonging, Turns, TurnSummary, goes_on
+from pointsman.stores.ledger.turns import (
+    REMEMBERED,
+    Before,
+    Belonging,
+    Turns,
+    TurnSummary,
+    goes_on,
+    read_before,
+)
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +38,6 @@ _EARLIER: Final = (
 )
 _BODY: Final = "SELECT body, shape FROM decisions WHERE id = ?"
 _ENTRIES: Final = Statements(SQLITE).entries
-
-_before: Final = msgspec.json.Decoder(Before).decode
 
 
 class Summarizer:
@@ -144,7 +148,7 @@ class Summarizer:
         if stored is None:
             return None  # of an earlier version: its turn comes
         asked, before = stored
-        turn = TurnSummary(decision, bool(asked), _before(before) if before else None, is_stored=True)
+        turn = TurnSummary(decision, bool(asked), read_before(before) if before else None, is_stored=True)
         for entry in _belonging(connection, (wanted,))[wanted]:
             turn.add(entry)
         self._turns.adopt(turn)

@@ -86,6 +86,9 @@ class Before(NamedTuple):
     tried: str | None  # the one model that was tried; empty for several, None for none
 
 
+read_before: Final = msgspec.json.Decoder(Before).decode
+
+
 def answered(attempts: Sequence[Attempt]) -> Attempt | None:
     """Return the attempt that answered, if one did."""
     for attempt in reversed(attempts):

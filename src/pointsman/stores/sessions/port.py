@@ -59,8 +59,8 @@ _MARKS: Final = (b'"error"', b'"additions"')
 #: Sessions with a memory that is held with its texts: those that are stuck, 8 kB each.
 WHOLE: Final = 1_000
 
-_decode: Final = msgspec.json.Decoder(Memory).decode
-_encode: Final = msgspec.json.Encoder().encode
+read_memory: Final = msgspec.json.Decoder(Memory).decode
+encode_memory: Final = msgspec.json.Encoder().encode
 
 
 def stored_form(memory: bytes) -> bytes:
@@ -68,7 +68,7 @@ def stored_form(memory: bytes) -> bytes:
     if not any(mark in memory for mark in _MARKS):
         return memory
     try:
-        return _encode(without_content(_decode(memory)))
+        return encode_memory(without_content(read_memory(memory)))
     except msgspec.MsgspecError:  # of another program: it knows what it keeps
         return memory
 

@@ -13,6 +13,7 @@ from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import Role, ToolCall
 from pointsman.wire.constructs import YES, Known, unknown_members
 from pointsman.wire.conversation import (
+    SPEAKERS,
     Conversation,
     Message,
     Opaque,
@@ -37,7 +38,6 @@ from pointsman.wire.messages._translation_parts import (
     read_texts,
 )
 
-_ROLES: Final = {"assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
 _USER, _TOOL = Role.USER, Role.TOOL  # looked up once
 _MODES: Final = {"auto": "auto", "none": "none", "any": "required", "tool": "named"}
 
@@ -265,7 +265,7 @@ def _messages(sent: list[_Message], raws: _Raws, hints: Hints) -> tuple[Message,
         if parts is None:
             _add(messages, _message(message, partial(_blocks, raws, at), hints), hints)
             continue
-        role = _ROLES.get(message.role)
+        role = SPEAKERS.get(message.role)
         if role is None:
             role = _TOOL if type(parts[0]) is Result and _only_results(parts) else _USER
         messages.append(Message(role, parts))
@@ -317,7 +317,7 @@ def _quick_parts(content: list[Block]) -> tuple[Part, ...] | None:
 
 def _message(message: _Message, raws: Raws, hints: Hints) -> Message:
     parts = read_parts(message.content, raws, hints)
-    role = _ROLES.get(message.role)
+    role = SPEAKERS.get(message.role)
     if role is None:
         role = _TOOL if parts and type(parts[0]) is Result and _only_results(parts) else _USER
     return Message(role, parts)

@@ -15,6 +15,7 @@ from pointsman.decoding import decode_members
 from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.constructs import Report, foreign_members
 from pointsman.wire.conversation import (
+    THOUGHTS,
     Conversation,
     Media,
     Message,
@@ -57,9 +58,6 @@ _SHARED: Final = {"top_k": "top_k"}
 #: The member of Responses that asks for a summary of the reasoning.
 _SUMMARY: Final = "reasoning.summary"
 _MODES: Final = {"auto": "auto", "none": "none", "required": "any", "named": "tool"}
-
-
-_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 
 def write_request(asked: Conversation, report: Report) -> bytes:
@@ -139,7 +137,7 @@ def _resumes(messages: list[dict[str, Any]], *, is_own: bool) -> bool:
     """
     if len(messages) < 2 or _type(messages[-1]["content"][0]) != "tool_result":
         return False
-    if _type(messages[-2]["content"][0]) in _THOUGHTS:
+    if _type(messages[-2]["content"][0]) in THOUGHTS:
         return False
     return not (is_own and _has_thought(messages))
 
@@ -150,7 +148,7 @@ def _has_thought(messages: list[dict[str, Any]]) -> bool:
         first = _type(message["content"][0])
         if message["role"] == "user" and first != "tool_result":
             return False
-        if first in _THOUGHTS:
+        if first in THOUGHTS:
             return True
     return False
 

@@ -10,6 +10,7 @@ import msgspec
 
 from pointsman.decoding import decode_typed
 from pointsman.wire.body import Body, Edit
+from pointsman.wire.conversation import THOUGHTS
 from pointsman.wire.reasoning import Cleaned, Origin, OwnReasoning, Thought, head, removals, spans
 
 __all__ = ["OWN_REASONING"]
@@ -19,7 +20,6 @@ _UNSIGNED: Final = re.compile(rb'"signature"\s*+:\s*+""')
 _SIGNATURE: Final = re.compile(rb'"signature"\s*+:\s*+"([^"]++)"')
 _REDACTED: Final = re.compile(rb'"redacted_thinking"[^}]*?"data"\s*+:\s*+"([^"]++)"')
 _CALL: Final = re.compile(rb'"tool_use"\s*+,\s*+"id"\s*+:\s*+"([^"]++)"')
-_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 _OFF: Final = b'{"type":"disabled"}'
 
 
@@ -53,7 +53,7 @@ class _Turn:
         """Whether the first block that is not removed is reasoning."""
         left = (block for at, block in enumerate(self.blocks) if at not in self.removed)
         first = next(left, None)
-        return first is not None and first.type in _THOUGHTS
+        return first is not None and first.type in THOUGHTS
 
 
 def _clean(body: Body, origin: Origin) -> Cleaned:

@@ -18,7 +18,17 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.constructs import MOST, YES, Known, unknown_members
-from pointsman.wire.conversation import Media, Message, Opaque, Part, Refusal, Result, Text, Thinking
+from pointsman.wire.conversation import (
+    SPEAKERS,
+    Media,
+    Message,
+    Opaque,
+    Part,
+    Refusal,
+    Result,
+    Text,
+    Thinking,
+)
 from pointsman.wire.items import split_data_url
 from pointsman.wire.tools import APPLY_PATCH, COMPUTER, COMPUTER_PREVIEW, LOCAL_SHELL, SHELL
 
@@ -119,7 +129,6 @@ BUILT_IN: Final = {
 }
 
 
-_ROLES: Final = {"assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
 _TEXTS: Final = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
 _NOTES: Final = frozenset({Role.SYSTEM, Role.USER})
 _SHELL_OUTPUT: Final = "local_shell_call_output"
@@ -297,7 +306,7 @@ def _message(item: _Item) -> Message:
     if kind not in _READ or not (item.type or item.role):
         raise _Undecoded
     if kind == "message":
-        return Message(_ROLES.get(item.role or "", Role.USER), tuple(_parts(item.content)))
+        return Message(SPEAKERS.get(item.role or "", Role.USER), tuple(_parts(item.content)))
     if kind == "reasoning":
         return Message(Role.ASSISTANT, (_thinking(item),))
     return Message(Role.ASSISTANT, (_call(item),)) if kind in _CALLS else Message(Role.TOOL, (_result(item),))

@@ -11,8 +11,6 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
 from pointsman.stores.ledger._bodies import READERS, encode, read_decision
@@ -27,7 +25,7 @@ from pointsman.stores.ledger.port import Entry
 from pointsman.stores.ledger.postgres._connection import Connection, Row, copy_in
 from pointsman.stores.ledger.postgres._schema import LOCK, clean, most, stored_at
 from pointsman.stores.ledger.reading import GAPS, HOUR, RESULTS, beside_of
-from pointsman.stores.ledger.turns import MOST, Before, Belonging, Turns, TurnSummary
+from pointsman.stores.ledger.turns import MOST, Before, Belonging, Turns, TurnSummary, read_before
 from pointsman.vocabulary import DAY
 
 log = logging.getLogger(__name__)
@@ -46,8 +44,6 @@ COLUMNS: Final = {
     "last_model": "text",
 }  # fmt: skip
 _AT, _PARTS, _LABEL, _JUDGING = map(tuple(COLUMNS).index, ("at", "parts", "label", "judging"))
-
-read_before: Final = msgspec.json.Decoder(Before).decode
 
 #: What a column of a type can hold of a value. Sums of a million turns are numbers that eight bytes hold.
 _HELD: Final[dict[str, Callable[[Any], object]]] = {
