@@ -86,11 +86,9 @@ def evict(path: Path) -> None:
 def measured(name: str, read: Callable[[], object], path: Path) -> None:
     evict(path)
     cpu, wall = zip(*(timed(read) for _ in range(11)), strict=True)
-    print(
-        f"{name:<46} cold {cpu[0]:6.0f} ms of CPU, {wall[0]:6.0f} of the wall; "
-        f"then {statistics.median(cpu[1:]):6.1f}, {statistics.median(wall[1:]):6.1f}, worst {max(wall[1:]):6.1f}",
-        flush=True,
-    )
+    warm, usual, worst = statistics.median(cpu[1:]), statistics.median(wall[1:]), max(wall[1:])
+    cold = f"cold {cpu[0]:6.0f} ms of CPU, {wall[0]:6.0f} of the wall"
+    print(f"{name:<46} {cold}; then {warm:6.1f}, {usual:6.1f}, worst {worst:6.1f}", flush=True)
 
 
 def timed(read: Callable[[], object]) -> tuple[float, float]:
@@ -143,20 +141,72 @@ def read_all(ledger: SqliteLedger, rows: int, path: Path) -> None:
 
 
 PAGES = (
-    "", "?last=24h", "?last=7d", "?last=30d", "/home.json", "/now", "/now.json", "/change?from={day}&to={day}",
-    "/decisions", "/decisions?limit=1000", "/decisions.csv?limit=1000", "/decisions?before={deep}",
-    *(f"/decisions?{asked}" for asked in (
-        "session={session}", "caller=nobody", "tier=COMPLEX&model=large", "tier=NONE", "model=large", "role=main",
-        "project=none", "client=OpenAI", "domain=coding", "domain=none", "signal=default/group7/signal 7",
-        "signal=none", "classifier=loop", "capability=none", "label=good", "text=python", "stuck=yes",
-        "stuck=no", "downgraded=yes", "abstained=yes", "abstained=no", "labelled=yes", "labelled=no&label=x",
-        "last=7d&status=200", "status=500", "cost=0.3", "cost=99", "last=24h", "until={day}",
-        "tier=COMPLEX&signal=none&cost=99",
-    )),
-    "/decisions/{decision}", "/decisions/{decision}.json", "/sessions", "/sessions?role=main", "/sessions?last=1h",
-    "/sessions/{session}", "/savings", "/savings.json", "/savings?last=24h", "/savings?last=7d", "/savings?zone=2",
-    "/savings?baseline=middle", "/quality", "/quality.json", "/policy", "/label", "/try", "/keys",
-)  # fmt: skip
+    "",
+    "?last=24h",
+    "?last=7d",
+    "?last=30d",
+    "/home.json",
+    "/now",
+    "/now.json",
+    "/change?from={day}&to={day}",
+    "/decisions",
+    "/decisions?limit=1000",
+    "/decisions.csv?limit=1000",
+    "/decisions?before={deep}",
+    *(
+        f"/decisions?{asked}"
+        for asked in (
+            "session={session}",
+            "caller=nobody",
+            "tier=COMPLEX&model=large",
+            "tier=NONE",
+            "model=large",
+            "role=main",
+            "project=none",
+            "client=OpenAI",
+            "domain=coding",
+            "domain=none",
+            "signal=default/group7/signal 7",
+            "signal=none",
+            "classifier=loop",
+            "capability=none",
+            "label=good",
+            "text=python",
+            "stuck=yes",
+            "stuck=no",
+            "downgraded=yes",
+            "abstained=yes",
+            "abstained=no",
+            "labelled=yes",
+            "labelled=no&label=x",
+            "last=7d&status=200",
+            "status=500",
+            "cost=0.3",
+            "cost=99",
+            "last=24h",
+            "until={day}",
+            "tier=COMPLEX&signal=none&cost=99",
+        )
+    ),
+    "/decisions/{decision}",
+    "/decisions/{decision}.json",
+    "/sessions",
+    "/sessions?role=main",
+    "/sessions?last=1h",
+    "/sessions/{session}",
+    "/savings",
+    "/savings.json",
+    "/savings?last=24h",
+    "/savings?last=7d",
+    "/savings?zone=2",
+    "/savings?baseline=middle",
+    "/quality",
+    "/quality.json",
+    "/policy",
+    "/label",
+    "/try",
+    "/keys",
+)
 
 
 def got(browser: Browser, path: str) -> None:

@@ -87,6 +87,8 @@ def test_a_fast_writer_does_not_exceed_the_bound_between_sweeps(path: Path) -> N
     for batch in range(30):
         for number in range(batch * 100, batch * 100 + 100):
             ledger.append(a_decision(f"d{number}", at=float(number)))
+        ledger.flush()
+        for number in range(batch * 100, batch * 100 + 100):
             ledger.append(an_attempt(f"d{number}"))
             ledger.append(Outcome(decision=f"d{number}", score=1.0, at=float(number)))
         ledger.flush()

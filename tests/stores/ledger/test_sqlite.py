@@ -4,6 +4,7 @@ import hashlib
 import sqlite3
 import stat
 import threading
+import zlib
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -311,13 +312,53 @@ def test_any_object_is_packed_without_loss(content: bytes) -> None:
 
 def test_the_dictionary_of_bodies_never_changes() -> None:
     # Rows that were written with another one could not be read.
-    assert hashlib.sha256(_bodies._DICTIONARY).hexdigest().startswith("1fb004a9fc0e9a83")
+    known = [hashlib.sha256(each).hexdigest()[:16] for each in _bodies._DICTIONARIES.values()]
+    assert known == ["1fb004a9fc0e9a83", "67bcf9239fe2ed4f"]
+
+
+def test_attempts_written_with_their_decision_are_in_its_body(path: Path) -> None:
+    first, second, late = (an_attempt("d", number=number) for number in (1, 2, 3))
+    with closing(SqliteLedger(path)) as ledger:
+        for entry in (first, a_decision("d"), second, an_attempt("lost")):
+            ledger.append(entry)
+        ledger.flush()
+        with closing(raw(path)) as disk:
+            assert disk.execute("SELECT decision FROM attempts").fetchall() == [("lost",)]
+        assert ledger.attempts("d") == (first, second)
+        ledger.append(late)
+        assert ledger.attempts("d") == (first, second, late)
+        assert [record.attempts for record in ledger.records()] == [(first, second, late)]
+        assert (ledger.get("d"), list(ledger.decisions())) == (a_decision("d"), [a_decision("d")])
+
+
+@pytest.mark.parametrize("is_one_batch", [True, False])
+def test_a_decision_that_is_written_again_keeps_its_attempts(path: Path, is_one_batch: bool) -> None:
+    tried = tuple(an_attempt("d", number=number) for number in (1, 2, 3))
+    with closing(SqliteLedger(path)) as ledger:
+        for number, attempt in enumerate(tried):
+            ledger.append(a_decision("d", session=f"s{number}"))
+            ledger.append(attempt)
+            if not is_one_batch:
+                ledger.flush()
+        assert ledger.attempts("d") == tried
+        assert ledger.get("d") == a_decision("d", session="s2")
+    with closing(SqliteLedger(path, retention=Retention(keep_days=1))) as ledger:
+        ledger.append(a_decision("new", at=1e12))  # the sweep before it removes the other
+    assert counts(path)["attempts"] == 0
+
+
+def test_a_body_of_before_attempts_were_in_it_is_read(path: Path) -> None:
+    plain = msgspec.json.encode(a_decision("d"))
+    packer = zlib.compressobj(1, zlib.DEFLATED, 13, 6, zdict=_bodies._OF_DECISIONS)
+    assert _bodies.read_decision(packer.compress(plain) + packer.flush(), 3) == a_decision("d")
 
 
 def fill(ledger: SqliteLedger, decisions: list[Decision]) -> None:
     for decision in decisions:
         ledger.append(decision)
-        ledger.append(an_attempt(decision.id))
+    ledger.flush()
+    for decision in decisions:
+        ledger.append(an_attempt(decision.id))  # written later than its decision, so in a row of its own
         ledger.append(Outcome(decision=decision.id, at=decision.input.arrived_at))
         ledger.append(ShadowDecision(decision=decision.id, at=decision.input.arrived_at, policy="p2"))
         ledger.append(PromptText(decision=decision.id, text="x" * 500))

@@ -132,7 +132,7 @@ def test_an_answer_to_a_turn_of_before_a_restart_keeps_what_was_before_it(tmp_pa
 def downgraded(path: Path) -> None:
     """Make a ledger as the version before summaries left it."""
     with closing(raw(path)) as connection:
-        for name in ("moved", "unsummarize", "forget"):
+        for name in ("moved", "unsummarize", "forget", "answered"):
             connection.execute(f"DROP TRIGGER {name}")
         for name in (
             "summaries",

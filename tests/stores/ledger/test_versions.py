@@ -211,8 +211,8 @@ def test_a_file_is_migrated_by_the_command_and_checked_without_a_change(tmp_path
         older.execute(f"PRAGMA user_version = {WITHOUT_META}")
         for migration in sqlite_schema.MIGRATIONS[WITHOUT_META:]:
             for statement in migration:
-                if made := re.match(r"CREATE TABLE (\w+)", statement):
-                    older.execute(f"DROP TABLE {made[1]}")
+                if made := re.match(r"CREATE (TABLE|TRIGGER) (\w+)", statement):
+                    older.execute(f"DROP {made[1]} {made[2]}")
                 if made := re.match(r"(ALTER TABLE \w+) ADD (COLUMN \w+)", statement):
                     older.execute(f"{made[1]} DROP {made[2]}")
     before = path.read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -58,6 +59,7 @@ __all__ = ["PAGE", "StoredLedger"]
 PAGE: Final = 500
 
 Rows = list[tuple[Any, ...]]
+_number_of: Final = operator.attrgetter("number")
 
 
 class StoredLedger(QueuedLedger):
@@ -278,7 +280,9 @@ class StoredLedger(QueuedLedger):
         ids = {self._clean(each): each for each in decisions}
         found: dict[str, tuple[list[Any], ...]] = {each: ([], [], [], []) for each in decisions}
         for kind, decision, body in self._query(self._statements.entries, self._several(ids)):
-            found[ids[decision]][kind].append(READERS[kind](body))
+            found[ids[decision]][kind].extend(READERS[kind](body))
+        for attempts, *_ in found.values():
+            attempts.sort(key=_number_of)
         return found
 
     def _runs(self, runs: Sequence[str]) -> dict[str, tuple[RunEntry, ...]]:

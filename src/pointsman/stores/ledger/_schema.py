@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pointsman.stores._sqlite_file import MemoryFile, SqliteFile
+from pointsman.stores.ledger._bodies import WITH_ATTEMPTS
 from pointsman.stores.ledger._summaries import MIGRATION
 from pointsman.stores.ledger._sums import MIGRATION as SUMS
 
@@ -14,7 +15,7 @@ from pointsman.stores.ledger._sums import MIGRATION as SUMS
 APPLICATION: Final = 0x5074736D
 #: Schema of the earliest program that may use what the migrations make: the last that does more than add to
 #: the one before it. Later ones make tables, indexes and columns with a default (docs/how-to/upgrade.md).
-READABLE_FROM: Final = 15
+READABLE_FROM: Final = 17
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (
         """CREATE TABLE decisions (
@@ -121,6 +122,14 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     ),
     # A break: bodies of decisions are compressed (`_bodies`). The rows there are stay as they are.
     (),
+    # If a body with attempts in it is written anew, they stay in the body that was, now a row of their table.
+    (
+        f"""CREATE TRIGGER answered AFTER UPDATE OF body ON decisions WHEN old.shape = {WITH_ATTEMPTS} BEGIN
+            INSERT INTO attempts (decision, number, at, body) VALUES (old.id, 0, old.arrived_at, old.body);
+        END""",  # noqa: S608 - a number of ours
+    ),
+    # A break: attempts that are written with their decision are part of its body.
+    (),
 )
 
 
@@ -177,12 +186,13 @@ SQLITE: Final = Dialect(
     number="rowid",
     step="number",
     one_of="IN (SELECT value FROM json_each(?))",
-    entries="""WITH wanted(id) AS (SELECT value FROM json_each(?)) SELECT kind, decision, body FROM (
+    entries=f"""WITH wanted(id) AS (SELECT value FROM json_each(?)) SELECT kind, decision, body FROM (
         SELECT 0 AS kind, decision, number AS step, rowid AS number, body FROM attempts
         WHERE decision IN wanted
+        UNION ALL SELECT 0, id, 0, 0, body FROM decisions WHERE id IN wanted AND shape = {WITH_ATTEMPTS}
         UNION ALL SELECT 1, decision, 0, rowid, body FROM outcomes WHERE decision IN wanted
         UNION ALL SELECT 2, decision, 0, rowid, body FROM shadows WHERE decision IN wanted
-        UNION ALL SELECT 3, decision, 0, rowid, CAST(text AS BLOB) FROM texts WHERE decision IN wanted)""",
+        UNION ALL SELECT 3, decision, 0, rowid, CAST(text AS BLOB) FROM texts WHERE decision IN wanted)""",  # noqa: S608 - as above
     outcomes="outcomes WHERE decision",
     owners=(("rowid", -1.0),),
 )

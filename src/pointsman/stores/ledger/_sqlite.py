@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import operator
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, get_args
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
 from pointsman.stores._sqlite_file import SqliteFile, insert
-from pointsman.stores.ledger._bodies import SHAPE, encode, packed
+from pointsman.stores.ledger._bodies import SHAPE, WITH_ATTEMPTS, encode, packed
 from pointsman.stores.ledger._queued import DECISIONS, HeldEntries, of_types, policies_used
 from pointsman.stores.ledger._reader import Rows, StoredLedger
 from pointsman.stores.ledger._retention import SWEEP, Retention
@@ -57,7 +58,15 @@ SECONDS: Final = 5.0
 SLACK: Final = 0.05
 
 
-Row: TypeAlias = tuple[object, ...]
+Row: TypeAlias = tuple[Any, ...]
+
+
+class _Batch(NamedTuple):
+    """What rows of a batch depend on."""
+
+    mode: TextMode  # the stored form of texts
+    now: float
+    attempts: dict[str, bytes]  # of decisions that have no row yet, each line behind an end of line
 
 
 class _Table(NamedTuple):
@@ -65,23 +74,31 @@ class _Table(NamedTuple):
 
     types: frozenset[type]
     statement: str
-    row: Callable[[Any, TextMode, float], Row]  # of an entry, by the stored form of texts and the time
+    row: Callable[[Any, _Batch], Row]
 
 
-def _decision(entry: Decision, mode: TextMode, _: float) -> Row:
+def _decision(entry: Decision, batch: _Batch) -> Row:
     asked = entry.input
-    body = packed(encode(kept_decision(entry, mode) if entry.injections else entry))
-    return entry.id, asked.session, asked.arrived_at, body, SHAPE, asked.caller
+    body = encode(kept_decision(entry, batch.mode) if entry.injections else entry)
+    attempts = batch.attempts.pop(entry.id, b"")
+    shape = WITH_ATTEMPTS if attempts else SHAPE
+    return entry.id, asked.session, asked.arrived_at, packed(body + attempts), shape, asked.caller
 
 
-def _step(entry: RunEntry, mode: TextMode, _: float) -> Row:
-    return entry.run, entry.number, entry.session, entry.at, encode(kept_step(entry, mode))
+def _attempt(entry: Attempt, _: _Batch) -> Row:
+    return entry.decision, entry.number, entry.started_at, encode(entry)
 
 
-def _of_decision(entry: Outcome | Shadow, _: TextMode, __: float) -> Row:
+def _step(entry: RunEntry, batch: _Batch) -> Row:
+    return entry.run, entry.number, entry.session, entry.at, encode(kept_step(entry, batch.mode))
+
+
+def _of_decision(entry: Outcome | Shadow, _: _Batch) -> Row:
     return entry.decision, entry.at, encode(entry)
 
 
+_ATTEMPTS: Final = frozenset({Attempt})
+_decision_of: Final = operator.attrgetter("decision")
 _INTO_DECISIONS: Final = (
     "INSERT INTO decisions (id, session, arrived_at, body, shape, caller) VALUES {rows} "
     "ON CONFLICT (id) DO UPDATE SET session = excluded.session, arrived_at = excluded.arrived_at, "
@@ -93,11 +110,7 @@ _INTO_RUNS: Final = (
 )
 _TABLES: Final = (
     _Table(DECISIONS, _INTO_DECISIONS, _decision),
-    _Table(
-        frozenset({Attempt}),
-        "INSERT INTO attempts (decision, number, at, body) VALUES {rows}",
-        lambda entry, *_: (entry.decision, entry.number, entry.started_at, encode(entry)),
-    ),
+    _Table(_ATTEMPTS, "INSERT INTO attempts (decision, number, at, body) VALUES {rows}", _attempt),
     _Table(frozenset({Outcome}), "INSERT INTO outcomes (decision, at, body) VALUES {rows}", _of_decision),
     _Table(
         frozenset(get_args(Shadow)), "INSERT INTO shadows (decision, at, body) VALUES {rows}", _of_decision
@@ -112,7 +125,7 @@ _TABLES: Final = (
     _Table(
         frozenset({PromptText}),
         "INSERT OR REPLACE INTO texts (decision, at, text) VALUES {rows}",
-        lambda entry, mode, now: (entry.decision, now, kept_text(entry.text, mode)),
+        lambda entry, batch: (entry.decision, batch.now, kept_text(entry.text, batch.mode)),
     ),
     _Table(frozenset({PolicyText}), KEEP_POLICY, lambda entry, *_: (entry.version, entry.text)),
 )
@@ -121,9 +134,20 @@ _SUMMARISED: Final = DECISIONS | frozenset(get_args(Belonging))
 _NO_ROW: Final = (TypeError, ValueError, RecursionError)
 
 
-def _has_row(row: Callable[[Any, TextMode, float], Row], entry: Entry, mode: TextMode) -> bool:
+def _lines_of(attempts: Sequence[Attempt]) -> dict[str, bytes]:
+    """Encode attempts: lines by the ids of their decisions."""
+    found: dict[str, bytes] = {}
+    for decision, body in zip(map(_decision_of, attempts), map(encode, attempts), strict=True):
+        line = b"\n" + body
+        found[decision] = found[decision] + line if decision in found else line
+    return found
+
+
+def _has_row(entry: Entry, batch: _Batch) -> bool:
     try:
-        row(entry, mode, 0.0)
+        for table in _TABLES:
+            if type(entry) in table.types:
+                table.row(entry, batch)
     except _NO_ROW:  # it is counted
         return False
     return True
@@ -274,20 +298,25 @@ class SqliteLedger(StoredLedger):
             raise StoreUnavailable(f"cannot write the ledger {self._file.path}: {error}") from error
         return len(batch) - len(kept)
 
-    def _rows(self, batch: Sequence[Entry]) -> tuple[Sequence[Entry], dict[str, list[Row]]]:
-        """Return the rows of a batch by the statement that writes them, and the entries that have one."""
+    def _rows(self, entries: Sequence[Entry]) -> tuple[Sequence[Entry], dict[str, list[Row]]]:
+        """Return the entries that have a row, and the rows by the statement that writes them."""
         mode, now = self._row_mode, self._clock()
         rows: dict[str, list[Row]] = {}
-        refused: set[int] = set()
-        for types, statement, row in _TABLES:
-            if found := of_types(batch, types):
-                try:
-                    rows[statement] = [row(entry, mode, now) for entry in found]
-                except _NO_ROW:
-                    refused.update(id(entry) for entry in found if not _has_row(row, entry, mode))
-        if not refused:
-            return batch, rows
-        return self._rows([entry for entry in batch if id(entry) not in refused])
+        try:
+            batch = _Batch(mode, now, _lines_of(of_types(entries, _ATTEMPTS)))
+            for types, statement, row in _TABLES:
+                found = of_types(entries, types)
+                if types is _ATTEMPTS:  # those that no decision before them has taken
+                    left = batch.attempts
+                    found = [entry for entry in found if entry.decision in left] if left else []
+                if found:
+                    rows[statement] = [row(entry, batch) for entry in found]
+        except _NO_ROW:
+            kept = [entry for entry in entries if _has_row(entry, _Batch(mode, now, {}))]
+            if len(kept) == len(entries):
+                raise
+            return self._rows(kept)
+        return entries, rows
 
     def _remove_some(self, connection: sqlite3.Connection) -> None:
         """Remove a piece of the entries over the bounds, or as much as writing must wait for."""

@@ -234,7 +234,7 @@ def _belonging(connection: sqlite3.Connection, wanted: Iterable[str]) -> dict[st
     for kind, owner, body in connection.execute(_ENTRIES, (encode(list(found)).decode(),)):
         if kind != TEXT:
             with suppress(StoreUnavailable):  # a damaged row: a read of it alone raises
-                found[owner].append(READERS[kind](body))
+                found[owner].extend(READERS[kind](body))
     return found
 
 

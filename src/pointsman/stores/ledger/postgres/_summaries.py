@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from pointsman.decision.decision import Decision
@@ -282,10 +283,9 @@ def _loaded(connection: Connection, wanted: Iterable[str]) -> dict[str, TurnSumm
         turns[decision].before = read_before(before) if before else None
     query = "SELECT decision, kind, body FROM entries WHERE decision = ANY (%s) AND kind < 3 ORDER BY number"
     for decision, kind, body in connection.execute(query, (list(turns),), binary=True):
-        try:
-            turns[decision].add(READERS[kind](body))
-        except StoreUnavailable:
-            continue
+        with suppress(StoreUnavailable):  # a damaged row: a read of it alone raises
+            for entry in READERS[kind](body):
+                turns[decision].add(entry)
     return turns
 
 
