@@ -17,7 +17,7 @@ from pointsman.learning.intervals import margin_score, paired_interval
 from pointsman.reports.outcomes import IMPLICIT, JUDGE, Scored, kept_answers, prompts, scored, scores_of
 from pointsman.reports.usage import answer_costs, answered, root_session
 from pointsman.stores.ledger import DecisionFilter, Record, Search
-from pointsman.stores.ledger.export import record
+from pointsman.stores.ledger.runs import records_of
 from pointsman.tiers.ngrams import ngram_key
 from pointsman.vocabulary import AgentRole, ModelSpec, Stage
 
@@ -104,7 +104,7 @@ def _reasons(decision: Decision) -> Iterator[str]:
 
 #: Decisions that the queue is chosen from, the newest; and labelled ones that are counted.
 NEWEST: Final = 5_000
-#: Labelled decisions before these whose words and scores are read, one by one.
+#: Labelled decisions before these whose words and scores are read.
 OLDER: Final = 1_000
 
 
@@ -148,10 +148,8 @@ def labels(ledger: Search, *, limit: int = 100) -> Labels:
     waiting = queue(_noted(ledger.records(since=since), found)) if newest.rows else []
     said = ledger.search(DecisionFilter(labelled=True), limit=NEWEST)
     older = [row.id for row in said.rows if row.at < since]
-    for wanted in older[:OLDER]:
-        if (decision := ledger.get(wanted)) is not None:
-            for _ in _noted([record(ledger, decision)], found):
-                pass
+    for _ in _noted(records_of(ledger, older[:OLDER]), found):
+        pass
     kept = (ledger.text(row.id) for row in said.rows[:20])
     return Labels(
         queue=tuple(waiting[:limit]),

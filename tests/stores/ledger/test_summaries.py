@@ -37,7 +37,7 @@ from pointsman.stores.ledger.reading import HOUR, totals_of
 from pointsman.stores.ledger.turns import rows_of
 from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer
-from pointsman.vocabulary import DAY
+from pointsman.vocabulary import DAY, ModelSpec
 
 WRITTEN = Path(__file__).parent / "data" / "ledger_2cff89a.sqlite"
 FOREVER = Retention(keep_days=None, max_mb=None)
@@ -446,6 +446,56 @@ def test_words_are_searched_where_they_are_kept(tmp_path: Path) -> None:
         for part, expected in (("errors", ["a"]), ("%", ["a"]), ("_", []), ("on", ["b"]), ("\\", [])):
             assert [row.id for row in ledger.search(DecisionFilter(text=part)).rows] == expected, part
         ledger.close()
+
+
+def test_hours_without_a_dear_answer_are_not_searched_by_cost(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    prices = {"large": ModelSpec("large", "main", "l", input_per_million=1.0, output_per_million=2.0)}
+    ledger = opened(path)
+    for hour in range(6):
+        ledger.append(a_decision(f"d{hour}", at=hour * HOUR))
+        ledger.append(an_answer(f"d{hour}", input_tokens=hour * 1_000_000, output_tokens=0))
+    ledger.append(a_decision("unanswered", at=6 * HOUR))
+    ledger.flush()
+    ledger.close()
+    seal(path)
+    ledger = opened(path)
+
+    def found_by(least: float) -> list[str]:
+        return [row.id for row in ledger.search(DecisionFilter(cost_at_least=least), models=prices).rows]
+
+    def periods(least: float) -> int:
+        return len(ledger._periods(DecisionFilter(cost_at_least=least), None, prices))
+
+    assert [found_by(least) for least in (3.5, 5.0, 5.1)] == [["d5", "d4"], ["d5"], []]
+    assert (periods(3.5), periods(5.1)) == (1, 0)
+    with closing(raw(path)) as connection:  # an earlier version has added the hours up
+        connection.execute("DELETE FROM hour_values WHERE kind = 9 AND hour < 5")
+    assert [found_by(least) for least in (3.5, 5.0)] == [["d5", "d4"], ["d5"]]
+    assert periods(5.1) == 1
+    ledger.close()
+
+
+def test_a_session_is_read_by_its_index_and_before_it_has_summaries(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    ledger = opened(path)
+    for entry in entries(40):
+        ledger.append(entry)
+    wanted = [each.id for each in ledger.decisions(session="s1", limit=None)]
+    assert 1 < len(wanted) < 40
+    ledger.close()
+    with closing(raw(path)) as connection:
+        statement = SqliteLedger._statements.pages[False, True]
+        plan = connection.execute(
+            f"EXPLAIN QUERY PLAN {statement}", ("s", "s/", "s0", 0.0, 0.0, 0, 9)
+        ).fetchall()
+        assert "summaries_by_session (session=?)" in str(plan)
+        assert "SEARCH decisions USING INTEGER PRIMARY KEY" in str(plan)
+    downgraded(path)
+    ledger = opened(path)
+    assert [each.id for each in ledger.decisions(session="s1", limit=None)] == wanted
+    assert [each.decision.id for each in ledger.records(session="s1")] == wanted[::-1]
+    ledger.close()
 
 
 def test_a_damaged_decision_is_in_no_list_and_stops_nothing(tmp_path: Path) -> None:

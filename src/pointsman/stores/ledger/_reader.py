@@ -232,7 +232,7 @@ class StoredLedger(QueuedLedger):
         """Return a page of the decisions that meet a filter, the newest first."""
         limit = max(0, min(limit, MOST_ROWS))
         rows: list[DecisionRow] = []
-        for since, until in self._periods(wanted, before):
+        for since, until in self._periods(wanted, before, models):
             part = msgspec.structs.replace(wanted, since=since, until=until)
             term = self._search.search_of(part, before, limit + 1 - len(rows), models)
             rows += map(self._search.row_in, self._summary_rows(*term))
@@ -245,6 +245,7 @@ class StoredLedger(QueuedLedger):
         self,
         wanted: DecisionFilter,
         before: Position | None,  # noqa: ARG002 - for engines that know more
+        models: Mapping[str, Prices],  # noqa: ARG002 - likewise
     ) -> list[tuple[float | None, float | None]]:
         """Return times in which rows may meet a filter, the latest first; what lies between holds none."""
         return [(wanted.since, wanted.until)]

@@ -178,8 +178,19 @@ class Dialect(NamedTuple):
     owners: tuple[
         tuple[str, float | str], ...
     ]  # columns in whose order owners are read, and what is before all
+    #: How decisions of a session are found: after the table's name, and the condition. From its name, and
+    #: from another name until before a third.
+    of_session: tuple[str, str]
 
 
+_SUMMARIES_OF: Final = "SELECT id FROM summaries INDEXED BY summaries_by_session WHERE session"
+#: By the summaries' index: in order of time a session would be looked for among all decisions. Those of an
+#: earlier version have no summaries for a while.
+_IN_SESSION: Final = f"""number IN (
+    SELECT number FROM ({_SUMMARIES_OF} = ?1 UNION ALL {_SUMMARIES_OF} >= ?2 AND session < ?3) AS found
+    CROSS JOIN decisions USING (id)
+    UNION ALL SELECT decisions.number FROM unsummarized CROSS JOIN decisions
+    WHERE session = ?1 OR (session >= ?2 AND session < ?3))"""  # noqa: S608 - words of ours
 SQLITE: Final = Dialect(
     place="?",
     arrival="arrived_at",
@@ -195,6 +206,7 @@ SQLITE: Final = Dialect(
         UNION ALL SELECT 3, decision, 0, rowid, CAST(text AS BLOB) FROM texts WHERE decision IN wanted)""",  # noqa: S608 - as above
     outcomes="outcomes WHERE decision",
     owners=(("rowid", -1.0),),
+    of_session=("NOT INDEXED", _IN_SESSION),
 )
 POSTGRES: Final = Dialect(
     place="%s",
@@ -205,15 +217,15 @@ POSTGRES: Final = Dialect(
     entries="SELECT kind, decision, body FROM entries WHERE decision = ANY (?)",
     outcomes="entries WHERE kind = 1 AND decision",
     owners=(("at", -math.inf), ("object", "")),
+    of_session=("", "(session = ? OR (session >= ? AND session < ?))"),
 )
 
 _SIDES: Final = {True: {"side": "<", "order": "DESC"}, False: {"side": ">", "order": "ASC"}}
 _OF_CALLER: Final = "id = ? AND CAST(? AS text) IN ('', caller)"
-_OF_SESSION: Final = "(session = ? OR (session >= ? AND session < ?)) AND"
 _DECISION: Final = "SELECT body, shape FROM decisions WHERE "
 #: The first term leaves out partitions.
 _DECISIONS: Final = (
-    "SELECT body, shape, {arrival}, number FROM decisions WHERE {session} {arrival} {side}= ? "
+    "SELECT body, shape, {arrival}, number FROM decisions {hint} WHERE {session} {arrival} {side}= ? "
     "AND ({arrival}, number) {side} (?, ?) ORDER BY {arrival} {order}, number {order} LIMIT ?"
 )
 _PASSED: Final = "SELECT {number}, body FROM passed WHERE {number} {side} ? ORDER BY {number} {order} LIMIT ?"
@@ -243,9 +255,9 @@ class Statements:
         self.decisions: Final = of(_DECISION + "id {one_of}")
         #: By (newest first, of one session).
         self.pages: Final = {
-            (newest_first, one): of(_DECISIONS, session=_OF_SESSION if one else "", **side)
+            (newest_first, one): of(_DECISIONS, hint=hint, session=f"{condition} AND" if one else "", **side)
             for newest_first, side in _SIDES.items()
-            for one in (True, False)
+            for one, (hint, condition) in ((True, dialect.of_session), (False, ("", "")))
         }
         #: Kind, decision and body; kinds are 0 attempt, 1 outcome, 2 shadow, 3 text.
         self.entries: Final = of("{entries} ORDER BY kind, step, number")

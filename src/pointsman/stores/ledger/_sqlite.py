@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
+from pointsman.prices import Prices
 from pointsman.stores._sqlite_file import SqliteFile, insert
 from pointsman.stores.ledger._bodies import SHAPE, WITH_ATTEMPTS, encode, packed
 from pointsman.stores.ledger._queued import DECISIONS, HeldEntries, of_types, policies_used
@@ -130,6 +131,7 @@ _TABLES: Final = (
     _Table(frozenset({PolicyText}), KEEP_POLICY, lambda entry, *_: (entry.version, entry.text)),
 )
 _SUMMARISED: Final = DECISIONS | frozenset(get_args(Belonging))
+_ANY_TEXT: Final = "SELECT 1 FROM texts LIMIT 1"
 #: Raised for an entry of which there is no row.
 _NO_ROW: Final = (TypeError, ValueError, RecursionError)
 
@@ -252,11 +254,14 @@ class SqliteLedger(StoredLedger):
         return self._searched.read(query, values, seconds=SECONDS)
 
     def _periods(
-        self, wanted: DecisionFilter, before: Position | None
+        self, wanted: DecisionFilter, before: Position | None, models: Mapping[str, Prices]
     ) -> list[tuple[float | None, float | None]]:
-        found = None if wanted.session else hours_of(wanted)  # a session's rows are few, and found at once
+        if wanted.text and not self._summary_rows(_ANY_TEXT, ()):
+            return []  # no words are stored: else each row is looked at for a text of its own
+        # A session's rows are few, and found at once.
+        found = None if wanted.session else hours_of(wanted, models)
         if found is None:
-            return super()._periods(wanted, before)
+            return super()._periods(wanted, before, models)
         latest = math.inf if before is None else before[0] / HOUR
         hours = [hour for [hour] in self._summary_rows(*found) if hour <= latest]
         runs = [[*run] for _, run in groupby(enumerate(hours), lambda each: each[0] + each[1])]

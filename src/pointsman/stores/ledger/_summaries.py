@@ -187,7 +187,8 @@ class SummarySearch:
         parts = f"{self._parts('summaries')} AND {within}"
         #: The sums of a period for each spender, neither by hour nor by tier; its bounds twice.
         self.spenders: Final = (
-            f"SELECT {_SPENDER}, 0, '', {turns} GROUP BY 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13 "
+            # What differs most stands first: rows are compared while they are sorted, a quarter of the work.
+            f"SELECT {_SPENDER}, 0, '', {turns} GROUP BY 11, 10, 8, 12, 9, 13, 1, 2, 3, 4, 5 "
             f"UNION ALL SELECT {_SPENDER}, 0, '', {parts} GROUP BY 1, 2, 3, 4, 5, 8, 9, 12, 13, 14, 15"
         ).replace("?", dialect.place)
 
@@ -269,7 +270,10 @@ class SummarySearch:
             if named := getattr(wanted, name):
                 yield f"{name} = ?", [clean(named)]
         for flag in _FLAGS:
-            if (is_set := getattr(wanted, flag)) is not None:
+            is_set = getattr(wanted, flag)
+            if flag == "labelled" and is_set is None and wanted.label:
+                is_set = True  # rows with a label are found by its index
+            if is_set is not None:
                 yield self._dialect.flags[is_set].format(flag), []
         yield from self._searches(wanted, models)
 
@@ -283,12 +287,12 @@ class SummarySearch:
             if value:
                 yield self._dialect.having.format(several), [self._dialect.element.format(clean(value))]
         if wanted.cost_at_least is not None:
-            yield self._costs(wanted.cost_at_least, models)
+            yield self.costs(wanted.cost_at_least, models)
         if wanted.text:
             part = wanted.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
             yield self._dialect.words, [f"%{clean(part)}%"]
 
-    def _costs(self, least: float, models: Mapping[str, Prices]) -> Term:
+    def costs(self, least: float, models: Mapping[str, Prices]) -> Term:
         """Return that an answer cost so much, by each model's price of a token of each kind."""
         cases: list[str] = []
         values: list[object] = []

@@ -12,14 +12,15 @@ from __future__ import annotations
 import math
 import operator
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any, Final
 
+from pointsman.prices import Prices
 from pointsman.stores._sqlite_file import insert
 from pointsman.stores.ledger._summaries import AT, HOUR_OF, KEYS, SEARCH, SUMS
-from pointsman.stores.ledger.reading import HOUR, DecisionFilter
+from pointsman.stores.ledger.reading import HOUR, RESULTS, DecisionFilter
 
 _DAY: Final = 24  # hours
 
@@ -209,6 +210,18 @@ def totals_of_period(since: int, until: int, zone: int, gone: float) -> tuple[st
 #: Kinds of values, by a row's columns; a domain and a signal are one of several.
 _KINDS: Final = ("tier", "model", "role", "caller", "status", "domains", "signals", "project", "client")
 _DOMAIN, _SIGNAL = 5, 6
+#: Likewise the most tokens of each kind in an answer of a model, as JSON: nothing in the hour costs more.
+_MOST: Final = len(_KINDS)
+_MOST_OF_ROWS: Final = f"""SELECT {_MOST}, json_array(model, max(input), max(cached), max(output)), ?1
+    FROM summaries WHERE at >= ?1 * 3600.0 AND at < (?1 + 1) * 3600.0
+    AND result = {RESULTS.index("counted")} GROUP BY model"""  # noqa: S608 - as above
+#: Hours in which an answer may cost so much; those that an earlier version added up do not tell.
+_COSTLY: Final = f"""SELECT hour FROM (SELECT hour, {RESULTS.index("counted")} AS result,
+        json_extract(value, '$[0]') AS model, json_extract(value, '$[1]') AS input,
+        json_extract(value, '$[2]') AS cached, json_extract(value, '$[3]') AS output
+        FROM hour_values WHERE kind = {_MOST}) WHERE {{costs}}
+    UNION SELECT DISTINCT hour FROM hour_values
+    WHERE hour NOT IN (SELECT hour FROM hour_values WHERE kind = {_MOST})"""  # noqa: S608 - as above
 
 _NEW: Final = "INSERT OR IGNORE INTO hour_values (kind, value, hour) VALUES {rows}"
 _FORGET: Final = "DELETE FROM hour_values WHERE hour = ?"
@@ -228,25 +241,36 @@ def _store_values(connection: sqlite3.Connection, hour: int) -> int:
         if kind in (_DOMAIN, _SIGNAL):
             values = set(chain.from_iterable(each.split("\n") for each in values))
         found += [(kind, value, hour) for value in values if value or kind < _DOMAIN]
-    insert(connection, _NEW, found)
+    most = connection.execute(_MOST_OF_ROWS, (hour,)).fetchall()
+    insert(connection, _NEW, found + (most or [(_MOST, "[]", hour)]))
     return len(rows)
 
 
-def hours_of(wanted: DecisionFilter) -> tuple[str, list[object]] | None:
-    """The statement of the hours in which rows may meet a filter, the latest first; None for any hour."""
+def hours_of(wanted: DecisionFilter, models: Mapping[str, Prices]) -> tuple[str, list[object]] | None:
+    """The statement of the hours in which rows may meet a filter, the latest first; None for any hour.
+
+    Args:
+        wanted: The filter.
+        models: Prices, for the least cost of an answer.
+    """
     status = "" if wanted.status is None else str(wanted.status)
     named = (wanted.tier, wanted.model, wanted.role, wanted.caller, status, wanted.domain)
     asked = (*named, "", wanted.project, wanted.client)
     terms = [(kind, value) for kind, value in enumerate(asked) if value]
     terms += [(_SIGNAL, value) for value in wanted.in_signals]
-    if not terms:
+    having = [_HAVING] * len(terms)
+    values: list[object] = [value for term in terms for value in term]
+    if wanted.cost_at_least is not None:
+        costs, prices = SEARCH.costs(wanted.cost_at_least, models)
+        having.append(f"SELECT hour FROM ({_COSTLY.format(costs=costs)})")  # noqa: S608 - as above
+        values += prices
+    if not having:
         return None
-    having = " INTERSECT ".join([_HAVING] * len(terms))
-    query = f"""SELECT hour FROM ({having} UNION SELECT hour FROM dirty)
+    query = f"""SELECT hour FROM ({" INTERSECT ".join(having)} UNION SELECT hour FROM dirty)
         WHERE hour BETWEEN ? AND ? ORDER BY hour DESC"""  # noqa: S608 - words of ours
     since, until = wanted.since, wanted.until
     period = hour_of(-math.inf if since is None else since), hour_of(math.inf if until is None else until)
-    return query, [*(value for term in terms for value in term), *period]
+    return query, [*values, *period]
 
 
 def hour_of(seconds: float, rounded: Callable[[float], int] = math.floor) -> int:

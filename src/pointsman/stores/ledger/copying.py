@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, Protocol
 
@@ -19,6 +19,7 @@ from pointsman.stores.ledger.port import (
     RunEntry,
     Search,
 )
+from pointsman.stores.ledger.runs import ManyRecords
 
 __all__ = ["Copied", "CopyTarget", "copy_into", "entries_of"]
 
@@ -26,12 +27,8 @@ __all__ = ["Copied", "CopyTarget", "copy_into", "entries_of"]
 STEP: Final = 1_000
 
 
-class CopyTarget(Ledger, Protocol):
+class CopyTarget(Ledger, ManyRecords, Protocol):
     """A ledger that returns the entries of many decisions at once, and the number of waiting entries."""
-
-    def records_of(self, decisions: Sequence[str]) -> Mapping[str, Record]:
-        """Return decisions with all that belongs to them, by their ids; those that are there."""
-        ...
 
 
 class Copied:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
 from pointsman.decision.decision import Decision, run_of
 from pointsman.stores.ledger.port import Attempt, Record, RunEntry, Search
 
-__all__ = ["RunRecord", "RunUsage", "record", "run_record", "usage_by_run"]
+__all__ = ["ManyRecords", "RunRecord", "RunUsage", "record", "records_of", "run_record", "usage_by_run"]
 
 #: Seconds by which a question may have arrived before the first entry of its run: clocks are set.
 _BEFORE: Final = 1.0
@@ -52,6 +52,23 @@ def record(ledger: Search, decision: Decision) -> Record:
         ledger.text(wanted),
         ledger.shadows(wanted),
     )
+
+
+@runtime_checkable
+class ManyRecords(Protocol):
+    """A ledger that reads many decisions at once."""
+
+    def records_of(self, decisions: Sequence[str], /) -> Mapping[str, Record]:
+        """Return decisions with all that belongs to them, by their ids; those that are there."""
+        ...
+
+
+def records_of(ledger: Search, decisions: Sequence[str]) -> Iterable[Record]:
+    """Return those of some decisions that are there, each with all that belongs to it."""
+    if isinstance(ledger, ManyRecords):
+        return ledger.records_of(decisions).values()
+    found = filter(None, map(ledger.get, decisions))
+    return [record(ledger, decision) for decision in found]
 
 
 def usage_by_run(records: Iterable[Record]) -> dict[str, RunUsage]:
