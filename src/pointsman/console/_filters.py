@@ -10,17 +10,16 @@ from typing import Final
 from pointsman.console._view import GatewayView, Unusable, Visit
 from pointsman.reports.usage import priced
 from pointsman.stores.ledger import Record
-from pointsman.stores.ledger.reading import DecisionFilter, DecisionRow, Page, Position
+from pointsman.stores.ledger.reading import FLAGS, DecisionFilter, DecisionRow, Page, Position
 
 #: Periods of the time picker, in seconds.
 PERIODS: Final = {"15m": 900, "1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800, "30d": 2_592_000}
 
 _TEXTS: Final = ("session", "caller", "tier", "model", "role", "project", "client", "domain", "signal",
           "classifier", "capability", "label", "text")  # fmt: skip
-_FLAGS: Final = ("stuck", "downgraded", "abstained", "labelled")
 #: Query parameters of a period, and of a search.
 PERIOD: Final = ("last", "since", "until")
-FILTERS: Final = (*_TEXTS, *_FLAGS, "status", "cost", *PERIOD)
+FILTERS: Final = (*_TEXTS, *FLAGS, "status", "cost", *PERIOD)
 _SAID: Final = {"yes": True, "no": False}
 
 
@@ -31,17 +30,14 @@ def filter_of(visit: Visit) -> DecisionFilter:
         Unusable: a value is not of its field's kind.
     """
     texts = {name: visit.asked(name) for name in _TEXTS}
-    flags = {name: _flag(name, visit.asked(name)) for name in _FLAGS}
+    flags = {name: _flag(name, visit.asked(name)) for name in FLAGS}
     since, until = period_of(visit)
     status = visit.asked("status")
     if status and not status.isdecimal():
         raise Unusable('"status" must be a status of HTTP, such as 200, or 0 for none')
     return DecisionFilter(
         **{name: value[:400] for name, value in texts.items()},
-        stuck=flags["stuck"],
-        downgraded=flags["downgraded"],
-        abstained=flags["abstained"],
-        labelled=flags["labelled"],
+        **flags,
         status=int(status[:6]) if status else None,
         cost_at_least=_number("cost", visit.asked("cost")),
         since=since,

@@ -1,8 +1,10 @@
 """Several processes that write one SQLite ledger summarise as one would."""
 
 import random
+import sqlite3
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,7 @@ from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import Stage, Tier
+from support.waiting import until
 
 
 class Writers:
@@ -141,3 +144,16 @@ def test_what_waits_in_another_process_is_found(tmp_path: Path) -> None:
         with pytest.raises(UnknownDecision):
             other.add_outcome(Outcome(decision="nobody's"))
         assert some.asked == asked + 1
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_entry_waits_for_a_batch_as_long_as_there_are_writers(tmp_path: Path, count: int) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with closing(SqliteLedger(path)) as ledger, closing(sqlite3.connect(path)) as reader:
+        ledger.share(lambda: None, count)
+        ledger.append(a_decision("first"))
+        ledger.flush_own()
+        began = time.monotonic()
+        ledger.append(a_decision("d"))
+        until(lambda: reader.execute("SELECT count(*) FROM decisions").fetchone() == (2,))
+        assert time.monotonic() - began > 0.19 * count  # what a process that is killed loses at most

@@ -17,6 +17,7 @@ from pointsman.prices import Prices
 from pointsman.stores.ledger._bodies import encode
 from pointsman.stores.ledger.reading import (
     FIELDS,
+    FLAGS,
     HOUR,
     RESULTS,
     DecisionFilter,
@@ -68,8 +69,6 @@ NEWEST: Final = (
     "WHERE session != '' AND role != 'helper' AND at <= ? ORDER BY at DESC, id DESC LIMIT ?"
 )
 
-_FLAGS: Final = ("stuck", "downgraded", "abstained", "labelled")
-
 MIGRATION: Final = (
     # In order of time: a page of a list is read from one place, however deep it is.
     """CREATE TABLE summaries (
@@ -85,7 +84,7 @@ MIGRATION: Final = (
         beside TEXT NOT NULL, before TEXT NOT NULL, tried TEXT, PRIMARY KEY (at, id)
     ) WITHOUT ROWID""",
     # What is rare is found at once, and costs nothing where it is not.
-    *(f"CREATE INDEX summaries_{flag} ON summaries (at, id) WHERE {flag} = 1" for flag in _FLAGS),
+    *(f"CREATE INDEX summaries_{flag} ON summaries (at, id) WHERE {flag} = 1" for flag in FLAGS),
     # Sums of hours, until there were those of ``_sums``.
     "CREATE TABLE hours (hour INTEGER NOT NULL)",
     "CREATE TABLE hour_parts (hour INTEGER NOT NULL)",
@@ -218,7 +217,7 @@ class SummarySearch:
     def row_in(self, values: Sequence[Any]) -> DecisionRow:
         """Return the row of the values that ``search_of`` reads."""
         found = dict(zip(FIELDS, values, strict=True))
-        for flag in (*_FLAGS, "switched", "asked"):
+        for flag in (*FLAGS, "switched", "asked"):
             found[flag] = bool(found[flag])
         for several in ("domains", "signals"):
             found[several] = tuple(self._dialect.several(found[several]))
@@ -269,7 +268,7 @@ class SummarySearch:
         for name in ("caller", "tier", "model", "role", "project", "client", "label"):
             if named := getattr(wanted, name):
                 yield f"{name} = ?", [clean(named)]
-        for flag in _FLAGS:
+        for flag in FLAGS:
             is_set = getattr(wanted, flag)
             if flag == "labelled" and is_set is None and wanted.label:
                 is_set = True  # rows with a label are found by its index

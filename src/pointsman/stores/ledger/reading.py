@@ -16,6 +16,7 @@ from pointsman.vocabulary import OF_SUBAGENT, AgentRole
 __all__ = [
     "FIELDS",
     "FIRED",
+    "FLAGS",
     "GAPS",
     "HOUR",
     "MOST_ROWS",
@@ -66,6 +67,10 @@ Position = tuple[float, str]
 #: row: there they are found as signals are. No id of a signal begins so.
 FIRED: Final = "stuck:"
 SELECTED: Final = "selected:"
+
+
+#: What a decision is or is not, in rows and filters.
+FLAGS: Final = ("stuck", "downgraded", "abstained", "labelled")
 
 
 class DecisionFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

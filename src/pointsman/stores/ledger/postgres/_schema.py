@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import psycopg
 
 from pointsman.errors import StoreUnavailable
+from pointsman.stores.ledger.reading import FLAGS
 from pointsman.stores.schema_version import Schema, SchemaState, meta_of
 from pointsman.vocabulary import DAY
 
@@ -83,10 +84,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             last_model text COLLATE "C" NOT NULL, tried text COLLATE "C", PRIMARY KEY (at, id)
         ) PARTITION BY RANGE (at)""",
         "CREATE INDEX summaries_by_session ON summaries (session, at)",
-        *(
-            f"CREATE INDEX summaries_{flag} ON summaries (at, id) WHERE {flag}"
-            for flag in ("stuck", "downgraded", "abstained", "labelled")
-        ),
+        *(f"CREATE INDEX summaries_{flag} ON summaries (at, id) WHERE {flag}" for flag in FLAGS),
         # Sums of hours that are over, by what their turns have in common; an hour in `dirty` has changed.
         """CREATE TABLE groups (
             id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, tier text NOT NULL, model text NOT NULL,
