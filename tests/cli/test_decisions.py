@@ -186,6 +186,9 @@ def test_the_demos_ledger_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     before = runner.invoke(app, ["decisions", "list", "--demo"])
     assert (before.exit_code, before.stdout) == (0, "")
     assert before.stderr.startswith("no decisions yet")
+    for report in (["savings"], ["savings", "--json"], ["shadow"], ["change"]):
+        told = runner.invoke(app, ["report", *report, "--demo"])
+        assert (told.exit_code, told.stdout, told.stderr) == (0, "", before.stderr)
     missing = runner.invoke(app, ["decisions", "show", "d-1", "--demo"]).exception
     assert isinstance(missing, StoreUnavailable)
     assert missing.hint == "pointsman serve --demo writes it with its first decision: send a request"

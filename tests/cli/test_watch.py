@@ -28,6 +28,16 @@ def steps(count: int, **fields: Any) -> list[dict[str, Any]]:
     ]
 
 
+def test_no_runs_are_said_on_standard_error(tmp_path: Path) -> None:
+    said = watch()
+    assert (said.exit_code, said.stdout) == (0, "")
+    assert said.stderr == "pointsman: no runs in standard input: nothing to replay\n"
+    file = tmp_path / "runs.jsonl"
+    file.write_text("\n")
+    assert watch(str(file), "--summary").stderr == f"pointsman: no runs in {file}: nothing to replay\n"
+    assert watch(lines=[{"id": 3, "steps": steps(1)}]).stderr == ""
+
+
 def test_one_line_a_firing_with_the_fields_of_the_contract() -> None:
     result = watch(lines=[{"id": 3, "steps": steps(4), "exit_status": None}])
     assert result.exit_code == 0

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 import typer
@@ -117,33 +117,52 @@ def audit(
     given = read_labels(labels) if labels else {}
     # All logs are read again to decide their requests: with --incremental only where that is asked for.
     policies = _policies(policy or ()) if policy or not incremental else {}
-    began = time.time() - _period(since) if since else 0.0
-
-    def read() -> Collection:
-        return read_logs(files or (), home, since=began)
-
-    collection = read()
+    logs = _Logs(files or (), home, time.time() - _period(since) if since else 0.0)
+    collection = logs.read()
     of = _figures(collection, given, labels, incremental=incremental)
     _check_clients(subscription or (), collection, of)
-    pricing = Pricing(subscriptions=frozenset(subscription or ()))
-    report = AuditReport(
-        place=str(collection.home.path) if collection.home else ", ".join(map(str, files or ())),
+    report = _report(logs, collection, of, frozenset(subscription or ()), policies)
+    if html is not None:
+        dear = [figures for figures, _ in dearest(report.sessions, report.pricing)]
+        save(html, page(report, dict(collection.prompts(dear)) if with_text else {}).encode())
+    print_report(report, as_json=as_json)
+    if ledger is not None or opens:
+        _show_ledger(ledger, logs.read(), report, with_text=with_text, opens=opens)
+
+
+class _Logs(NamedTuple):
+    """Which logs are read; more than once, since none is held in memory."""
+
+    files: Sequence[Path]
+    home: Path | None
+    since: float  # seconds since the epoch
+
+    def read(self) -> Collection:
+        """Find them, as yet unread."""
+        return read_logs(self.files, self.home, since=self.since)
+
+
+def _report(
+    logs: _Logs,
+    collection: Collection,
+    of: Sequence[SessionFigures],
+    subscriptions: frozenset[str],
+    policies: dict[str, Policy],
+) -> AuditReport:
+    """What the logs cost and show, and what some policies would have decided."""
+    pricing = Pricing(subscriptions=subscriptions)
+    return AuditReport(
+        place=str(collection.home.path) if collection.home else ", ".join(map(str, logs.files)),
         sessions=of,
         found=collection.found(),
         pricing=pricing,
         notes=collection.notes,
         copies=collection.copies,
         empty=collection.empty,
-        since=began,
-        arguments=_arguments(files or (), home),
-        policies=_replayed(policies, read(), of, pricing) if policies else (),
+        since=logs.since,
+        arguments=_arguments(logs.files, logs.home),
+        policies=_replayed(policies, logs.read(), of, pricing) if policies else (),
     )
-    if html is not None:
-        dear = [figures for figures, _ in dearest(report.sessions, report.pricing)]
-        save(html, page(report, dict(collection.prompts(dear)) if with_text else {}).encode())
-    print_report(report, as_json=as_json)
-    if ledger is not None or opens:
-        _show_ledger(ledger, read(), report, with_text=with_text, opens=opens)
 
 
 def _figures(

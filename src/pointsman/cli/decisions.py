@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
-from pointsman.cli.ledger import is_demo_newer, opened
+from pointsman.cli.ledger import has_no_demo, is_demo_newer, opened
 from pointsman.cli.output import (
     ConfigOption,
     DemoOption,
@@ -28,7 +28,6 @@ from pointsman.cli.output import (
 )
 from pointsman.cli.sessions import explained_run, run_cells, run_json, run_line
 from pointsman.cli.terminal import is_terminal
-from pointsman.config.shapes import demo_ledger
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import verdict
 from pointsman.diagnostics.explained import STAGES, describe_selection
@@ -87,8 +86,7 @@ def list_decisions(
     as_json: JsonLinesOption = False,
 ) -> None:
     """List decisions and runs of agents, one per line, newest first."""
-    if demo and ledger is None and not demo_ledger().is_file():
-        echo("no decisions yet: pointsman serve --demo writes its ledger with the first request", err=True)
+    if has_no_demo(ledger, demo=demo):
         return
     with opened(ledger, config, demo=demo) as store:
         newest = _newest(store, session, limit)

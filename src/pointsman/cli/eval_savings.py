@@ -32,13 +32,11 @@ from pointsman.learning.datasets import Features, Graded, PromptOutcome, read_gr
 from pointsman.printable import Column
 
 if TYPE_CHECKING:
-    from pointsman.learning.metrics import Interval
-
-if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from pointsman.learning.learning import Corpus
+    from pointsman.learning.metrics import Interval
     from pointsman.learning.savings import Agreement, RouterSavings, Rule, SourceSavings
 
 
@@ -128,7 +126,7 @@ def savings(
     router fitted on the labels, or length, chooses what both are asked; the strong model serves the rest.
     """
     with needs_extra("fit", "pointsman eval savings"):
-        from pointsman.learning.savings import LEAST_SERVED, Agreement, Rule, evaluate_savings
+        from pointsman.learning.savings import Rule
 
     if second:
         rows = _stored(data, (weak, second), strong, prices, instruction_tokens)
@@ -137,10 +135,23 @@ def savings(
         named = NamedModels(weak, strong, price_weak, price_strong, ())
         rows = _graded(data, settings, named, answer_tokens, features, learned_router)
     rule = Rule(labels=labels, margin=margin, certainty=certainty)
+    found, too_few = _by_source(rows, rule, splits, seed)
+    if as_json:
+        print_json({"rule": rule, "sources": found, "too_few": too_few})
+    else:
+        _print_savings(rule, splits, found, too_few)
+
+
+def _by_source(
+    rows: _Rows, rule: Rule, splits: int | None, seed: int
+) -> tuple[list[SourceSavings], dict[str, int]]:
+    """Evaluate all rows and each source; the sources with too few rows for a cut, with their counts."""
+    from pointsman.learning.savings import LEAST_SERVED, Agreement, evaluate_savings
+
     found: list[SourceSavings] = []
     too_few: dict[str, int] = {}
     for source, places in _sources(rows.names).items():
-        if source and len(places) < labels + LEAST_SERVED:
+        if source and len(places) < rule.labels + LEAST_SERVED:
             too_few[source] = len(places)
             continue
         agreement = Agreement(*(each[places] for each in rows.agreement)) if rows.agreement else None
@@ -157,10 +168,7 @@ def savings(
                 seed=seed,
             )
         )
-    if as_json:
-        print_json({"rule": rule, "sources": found, "too_few": too_few})
-    else:
-        _print_savings(rule, splits, found, too_few)
+    return found, too_few
 
 
 def _print_savings(

@@ -83,6 +83,14 @@ def _found(ledger: str | Path | None, config: Path | None, *, demo: bool) -> Any
     return open_file(spec.path)
 
 
+def has_no_demo(ledger: str | None, *, demo: bool) -> bool:
+    """Whether the ledger of the demo is asked for before it has one, which is then said: no error."""
+    if not demo or ledger is not None or demo_ledger().is_file():
+        return False
+    echo("no decisions yet: pointsman serve --demo writes its ledger with the first request", err=True)
+    return True
+
+
 def open_file(path: Path) -> SqliteLedger:
     """Open a SQLite ledger that is there.
 

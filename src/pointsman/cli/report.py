@@ -19,7 +19,7 @@ from typing import Annotated, Final
 import typer
 
 from pointsman.cli.fit import KeepOption, TargetOption, tiers_of
-from pointsman.cli.ledger import opened
+from pointsman.cli.ledger import has_no_demo, opened
 from pointsman.cli.output import (
     ConfigOption,
     CsvOption,
@@ -66,7 +66,9 @@ class _Source:
 
     @cached_property
     def store(self) -> Ledger:
-        """The ledger, until the report is printed."""
+        """The ledger, until the report is printed. Before the demo has one there is nothing to report."""
+        if has_no_demo(self._ledger, demo=self._demo):
+            raise typer.Exit
         return self._stack.enter_context(opened(self._ledger, self._config, demo=self._demo))
 
     @property

@@ -72,7 +72,7 @@ def _watch(
     file: Path | None, guide: Guide, ask: Callable[[ModelQuery], ModelReply], counts: Summary | None
 ) -> bool:
     """Replay every run, and count or print its firings. Returns whether all lines were valid."""
-    good = True
+    good, number = True, 0
     for number, raw in read_lines(file):
         try:
             run = read_run(raw)
@@ -86,6 +86,8 @@ def _watch(
             _print_firings(run, replayed)
         else:
             counts.add(run, replayed)
+    if not number:
+        echo(f"pointsman: no runs in {file or 'standard input'}: nothing to replay", err=True)
     return good
 
 

@@ -142,6 +142,41 @@ def evaluate_savings(
         PointsmanError: too few rows, or the strong model costs nothing.
     """
     rule = rule or Rule()
+    draws = _draws(source, corpus, costs, rule, splits, seed)
+    fixed_scores = {"length": corpus.log_length, **({"rules": corpus.rules} if _has_words(corpus) else {})}
+    fixed_scores |= scores or {}
+    measured: dict[str, list[_Served]] = {}
+    for number, (labels, rest) in enumerate(draws):
+        by_draw = {name: (each[labels], each[rest]) for name, each in fixed_scores.items()}
+        if len(set(groups)) > 1:
+            by_draw["group"] = _by_group(corpus, groups, labels, rest)
+        for name, way in _ways(corpus, costs, by_draw, agreement, labels, rest, rule).items():
+            sums = _columns(corpus, costs, rest, *way)
+            drawn = resampled_sums(
+                sums,
+                together=corpus.first[rest],
+                seed=seed + number,
+                resamples=-(-resamples // len(draws)),
+            )
+            found = _Served(float(way[0].mean()), _figures(sums.sum(axis=0)[None])[0], _figures(drawn))
+            measured.setdefault(name, []).append(found)
+    return SourceSavings(
+        source=source,
+        labels=rule.labels,
+        served=min(len(rest) for _, rest in draws),
+        splits=len(draws),
+        rows=tuple(_row(name, found) for name, found in measured.items()),
+    )
+
+
+def _draws(
+    source: str, corpus: Corpus, costs: Floats, rule: Rule, splits: int | None, seed: int
+) -> list[tuple[Rows, Rows]]:
+    """The labels and the other rows of every split.
+
+    Raises:
+        PointsmanError: too few rows, or the strong model costs nothing.
+    """
     of = f' of "{source}"' if source else ""
     if not costs[:, 1].sum() > 0:
         raise PointsmanError(f"the strong model costs nothing{of}: there is nothing to save")
@@ -153,38 +188,26 @@ def evaluate_savings(
             " others are served under it",
             hint=f"{LEAST_SERVED - served:,} more different prompts, or fewer --labels",
         )
-    fixed_scores = {"length": corpus.log_length, **({"rules": corpus.rules} if _has_words(corpus) else {})}
-    fixed_scores |= scores or {}
-    measured: dict[str, list[_Served]] = {}
-    for number, (labels, rest) in enumerate(draws):
-        by_draw = {name: (each[labels], each[rest]) for name, each in fixed_scores.items()}
-        if len(set(groups)) > 1:
-            by_draw["group"] = _by_group(corpus, groups, labels, rest)
-        ways = {
-            name: (to_weak, corpus.weak, costs[:, 0])
-            for name, to_weak in _shares(corpus, by_draw, labels, rest, rule).items()
-        }
-        if agreement:
-            gate = _gate(corpus, agreement, costs[:, 1], labels, rest, rule)
-            asked = {"agreement": np.ones(len(rest)), "agreement with the gate": gate}
-            ways |= {name: (share, agreement.success, agreement.costs) for name, share in asked.items()}
-        for name, (to_weak, success, money) in ways.items():
-            sums = _columns(corpus, costs, rest, to_weak, success[rest], money[rest])
-            drawn = resampled_sums(
-                sums,
-                together=corpus.first[rest],
-                seed=seed + number,
-                resamples=-(-resamples // len(draws)),
-            )
-            found = _Served(float(to_weak.mean()), _figures(sums.sum(axis=0)[None])[0], _figures(drawn))
-            measured.setdefault(name, []).append(found)
-    return SourceSavings(
-        source=source,
-        labels=rule.labels,
-        served=served,
-        splits=len(draws),
-        rows=tuple(_row(name, found) for name, found in measured.items()),
-    )
+    return draws
+
+
+def _ways(
+    corpus: Corpus,
+    costs: Floats,
+    scores: Mapping[str, tuple[Floats, Floats]],
+    agreement: Agreement | None,
+    labels: Rows,
+    rest: Rows,
+    rule: Rule,
+) -> dict[str, tuple[Floats, Floats, Floats]]:
+    """By router, how it serves the other rows: the share that is not strong's, its success and its money."""
+    weak = corpus.weak[rest], costs[rest, 0]
+    found = {name: (share, *weak) for name, share in _shares(corpus, scores, labels, rest, rule).items()}
+    if agreement:
+        gate = _gate(corpus, agreement, costs[:, 1], labels, rest, rule)
+        both = agreement.success[rest], agreement.costs[rest]
+        found |= {"agreement": (np.ones(len(rest)), *both), "agreement with the gate": (gate, *both)}
+    return found
 
 
 def served_savings(
