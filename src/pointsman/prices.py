@@ -15,7 +15,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 from msgspec import Meta
 
-__all__ = ["Price", "Prices", "dollars"]
+__all__ = ["PRICES", "Price", "Prices", "dollars"]
 
 #: Prices are per so many tokens.
 _PER: Final = 1_000_000
@@ -103,6 +103,10 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
 
     def _cached(self, into: float) -> float:
         return into if self.cached_input_per_million is None else self.cached_input_per_million
+
+
+#: The fields of ``Prices`` that are prices, in order.
+PRICES: Final = tuple(field for field in Prices.__struct_fields__ if field.endswith("_per_million"))
 
 
 def dollars(amount: float | None, *, unknown: str = "-") -> str:

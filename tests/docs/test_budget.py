@@ -78,3 +78,18 @@ def test_the_table_holds_every_load_of_both_configurations(budget: Any) -> None:
         budget.configurations(), loads
     )
     assert not [name for name, costs in table["features"].items() if costs["off"] >= 10]
+
+
+def test_every_file_that_is_named_is_there(budget: Any) -> None:
+    gateway = sys.modules["counting.gateway"]
+    table = json.loads((BENCHMARKS / "budget.json").read_text())
+    rows = [file for loads in table["files"].values() for opcodes in loads.values() for file in opcodes]
+    timers = [timer.partition(":")[0] for timer in gateway.TIMERS]
+    named = {file for file in (*rows, *timers) if file.startswith("pointsman/")}
+    assert len(named) > len(timers)
+    assert not [file for file in sorted(named) if not (BENCHMARKS.parent / "src" / file).is_file()]
+    for timer in gateway.TIMERS:
+        file, _, name = timer.partition(":")
+        if file.startswith("pointsman/"):
+            source = (BENCHMARKS.parent / "src" / file).read_text()
+            assert all(f" {part}(" in source or f" {part}:" in source for part in name.split(".")), timer

@@ -19,7 +19,7 @@ from pointsman.audit.caches import Call, calls, paid, reads
 from pointsman.audit.figures import SessionFigures, role_of
 from pointsman.audit.money import Pricing, price_order, spread
 from pointsman.audit.savings import is_work
-from pointsman.audit.session import HOUSEKEEPING, Request, Session
+from pointsman.audit.session import HOUSEKEEPING, WORK, Request, Session
 from pointsman.catalogue import CatalogueEntry
 from pointsman.decision.engine import Decided, Engine
 from pointsman.decision.memory import Memory
@@ -33,7 +33,6 @@ from pointsman.vocabulary import (
     AgentRole,
     Message,
     ModelSpec,
-    Purpose,
     Role,
     Tier,
     ToolCall,
@@ -50,8 +49,6 @@ _FORMATS: Final[Mapping[str, WireFormat]] = {
     "claude-code": WireFormat.MESSAGES,
     "codex": WireFormat.RESPONSES,
 }
-#: Requests of the main conversation; the others are helper calls.
-_MAIN: Final = frozenset({Purpose.MESSAGE, Purpose.TOOL_ITERATION, Purpose.PLAN, Purpose.EDIT})
 
 
 class _Messages(list[Message]):
@@ -95,7 +92,7 @@ class Conversations:
     def next(self, request: Request) -> Decided | None:
         """Decide the next request. None: no user message is known."""
         said = Message(Role.USER, (request.prompt or "",))
-        if request.purpose not in _MAIN:
+        if request.purpose not in WORK:
             return self._decide(request, _Messages([said]))
         messages = self._messages.setdefault(request.agent, _Messages())
         if request.prompt is not None:
@@ -107,7 +104,7 @@ class Conversations:
 
     def _decide(self, request: Request, messages: _Messages) -> Decided:
         main = AgentRole.SUBAGENT if request.agent else AgentRole.MAIN
-        role = main if request.purpose in _MAIN else AgentRole.HELPER
+        role = main if request.purpose in WORK else AgentRole.HELPER
         memory = self._memories.get(request.agent, Memory())
         asked = AgentRequest(
             format=self._format,

@@ -99,13 +99,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_main(self) -> bool:
         """Whether the session's own agent sent it to do the person's work."""
-        return not self.agent and self.purpose in _WORK
+        return not self.agent and self.purpose in WORK
 
 
 #: Purposes that any model can fill; a compaction is none of them, for the work goes on from it.
 HOUSEKEEPING: Final = frozenset({Purpose.TITLE, Purpose.TOPIC, Purpose.SUMMARY, Purpose.PROBE})
-#: Purposes that are the person's work; everything else is the client's own housekeeping.
-_WORK: Final = frozenset({Purpose.MESSAGE, Purpose.TOOL_ITERATION, Purpose.PLAN, Purpose.EDIT})
+#: Purposes that are the person's work, in the main conversation; the others are helper calls of the client.
+WORK: Final = frozenset({Purpose.MESSAGE, Purpose.TOOL_ITERATION, Purpose.PLAN, Purpose.EDIT})
 
 
 class SessionFacts(msgspec.Struct, frozen=True, kw_only=True):

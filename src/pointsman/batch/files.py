@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pointsman.errors import ConfigError, PointsmanError
+from pointsman.stores.replacing import SHARED, replaced
 
 __all__ = [
     "ROWS",
@@ -133,16 +134,13 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 @contextmanager
 def _draft(path: Path) -> Iterator[Path]:
-    draft = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        yield draft
-        with draft.open("rb") as written:
-            os.fsync(written.fileno())
-        draft.replace(path)
+        with replaced(path, SHARED) as draft:
+            yield draft
+            with draft.open("rb") as written:
+                os.fsync(written.fileno())
     except OSError as error:
         raise PointsmanError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def write_rows(
@@ -232,9 +230,8 @@ class OutputFolder:
             return
         if any(self.path.iterdir()):
             raise PointsmanError(f"{self.path} is not empty, and holds no run", hint=_ANOTHER)
-        draft = self.path / f".part-{os.getpid()}.new"
-        draft.write_bytes(self._run)
-        draft.replace(file)
+        with replaced(file, SHARED) as draft:
+            draft.write_bytes(self._run)
 
     def _remove_drafts(self) -> None:
         """Remove partial files of an ended run."""

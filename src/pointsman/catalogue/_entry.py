@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
-from pointsman.prices import Prices
+from pointsman.prices import PRICES, Prices
 from pointsman.vocabulary import Feature, ModelSpec
 
 #: The provider of entries that hold for a model wherever it is served: open models. They have no prices.
@@ -145,12 +145,6 @@ def _undated(id_: str) -> str:
 OWN: Final = "configuration"
 
 #: Prices belong together, with their date: own ones may be in another currency.
-_PRICES: Final = (
-    "input_per_million",
-    "output_per_million",
-    "cached_input_per_million",
-    "cache_write_per_million",
-)
 _OTHERS: Final = ("context_window", "max_output_tokens", "features", "cache_seconds")
 
 
@@ -174,10 +168,10 @@ def facts(model: ModelSpec, provider: str, catalogues: Sequence[Catalogue]) -> d
     """
     known = {
         name: Fact(value, OWN)
-        for name in (*_PRICES, "prices_as_of", *_OTHERS)
+        for name in (*PRICES, "prices_as_of", *_OTHERS)
         if (value := getattr(model, name)) is not None
     }
-    has_own_prices = any(name in known for name in _PRICES)
+    has_own_prices = any(name in known for name in PRICES)
     for catalogue in catalogues:
         match = catalogue.find(provider, model.id)
         if match is None:
@@ -186,7 +180,7 @@ def facts(model: ModelSpec, provider: str, catalogues: Sequence[Catalogue]) -> d
         _take(known, match.entry, _OTHERS, origin)
         if match.has_its_prices and match.entry.is_priced and not has_own_prices:
             has_own_prices = True
-            _take(known, match.entry, _PRICES, origin)
+            _take(known, match.entry, PRICES, origin)
             known.setdefault("prices_as_of", Fact(match.entry.prices_as_of or catalogue.as_of, origin))
     return known
 

@@ -280,14 +280,12 @@ def write_user_file(catalogue: Catalogue) -> None:
     Raises:
         ConfigError: it cannot be written.
     """
-    from tempfile import mkstemp  # every command that reads a configuration imports this module
+    from pointsman.stores.replacing import replaced  # every command that reads a configuration imports this
 
     file = user_file().resolve()  # through a link to the file it leads to
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        with open(descriptor, "w", encoding="utf-8") as temporary:  # noqa: PTH123 - a descriptor, not a path
-            temporary.write(encode(catalogue))
-        Path(name).replace(file)
+        with replaced(file) as draft:
+            draft.write_text(encode(catalogue), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write {file}: {error.strerror}") from error

@@ -31,6 +31,7 @@ from pointsman.decision.decision import Decision
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.stores.ledger import Ledger, Retention, SqliteLedger, is_postgres, open_postgres
 from pointsman.stores.ledger.port import Entry
+from pointsman.stores.replacing import SHARED, replaced
 
 if TYPE_CHECKING:
     import gzip
@@ -286,14 +287,11 @@ def _write(target: str, entries: Iterator[Entry], *, overwrite: bool) -> int:
         with needs_extra("batch", "writing Parquet"):
             from pointsman.batch.ledger_files import write_entries
         return write_entries(file, entries)
-    draft = file.with_name(f".{file.name}.new")
-    try:
-        with gzip.open(draft, "wb") if file.suffix == ".gz" else draft.open("wb") as out:
-            written = _write_lines(out, entries)
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
-    return written
+    with (
+        replaced(file, SHARED) as draft,
+        gzip.open(draft, "wb") if file.suffix == ".gz" else draft.open("wb") as out,
+    ):
+        return _write_lines(out, entries)
 
 
 def _write_lines(out: IO[bytes] | gzip.GzipFile, entries: Iterator[Entry]) -> int:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import inspect, structs
 
+from pointsman.config.files import REFERENCE
 from pointsman.config.serving import HASHED
 from pointsman.config.shapes import POOL, Config
 from pointsman.errors import ConfigError, did_you_mean
@@ -144,8 +145,6 @@ def _bounds(least: Any, most: Any) -> str:
 
 
 S = TypeVar("S", bound=msgspec.Struct)
-
-_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 #: Keys that had another name before 0.1.0, by the table they stand in; ``*`` is a name of the operator's own.
@@ -303,10 +302,10 @@ class Converter:
 
     def _hidden(self, written: str) -> list[str]:
         """Return the values of a text's references."""
-        return [self._variable(found) for found in _REFERENCE.finditer(written)]
+        return [self._variable(found) for found in REFERENCE.finditer(written)]
 
     def _secret(self, raw: str) -> Secret:
-        if not _REFERENCE.search(raw) and not raw.startswith(HASHED):
+        if not REFERENCE.search(raw) and not raw.startswith(HASHED):
             raise _Refused(
                 "a key must be a reference to an environment variable, never the key itself",
                 'put the key into the environment and write "${NAME}" here',
@@ -315,7 +314,7 @@ class Converter:
 
     def _proxy(self, raw: str) -> ProxyUrl:
         user, at, _ = raw.rpartition("@")
-        if at and _REFERENCE.sub("", user.rpartition("//")[2]).strip(":"):
+        if at and REFERENCE.sub("", user.rpartition("//")[2]).strip(":"):
             raise _Refused(
                 "user and password of a proxy must be references to environment variables",
                 'as in "http://${PROXY_USER}:${PROXY_PASSWORD}@proxy.example.com:3128"',
@@ -328,7 +327,7 @@ class Converter:
             return [self._filled(item) for item in raw]
         if isinstance(raw, dict):
             return {key: self._filled(value) for key, value in raw.items()}
-        return _REFERENCE.sub(self._variable, raw) if isinstance(raw, str) else raw
+        return REFERENCE.sub(self._variable, raw) if isinstance(raw, str) else raw
 
     def _variable(self, found: re.Match[str]) -> str:
         name = found.group(1)

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from pointsman.catalogue import filled, installed, provider_of
 from pointsman.config.local import SERVERS, LocalModel, LocalServer, find_servers, window_at_ollama
+from pointsman.prices import PRICES
 from pointsman.vocabulary import ModelSpec
 
 __all__ = ["Found", "ModelDraft", "draft", "find_local", "find_providers", "unused_keys"]
@@ -213,7 +214,7 @@ def _upstream(upstream: Found) -> str:
 def _model(model: ModelDraft, upstream: str) -> str:
     fields = [f'upstream = "{upstream}"', f"id = {json.dumps(model.id)}"]
     if model.prices is not None:
-        named = zip(_PRICES, model.prices, strict=False)
+        named = zip(PRICES, model.prices, strict=False)
         fields.append(", ".join(f"{name} = {price:g}" for name, price in named if price is not None))
     if model.as_of:
         fields.append(f"prices_as_of = {model.as_of}")
@@ -224,12 +225,6 @@ def _model(model: ModelDraft, upstream: str) -> str:
 
 
 _BARE: Final = re.compile("[A-Za-z0-9_-]+")
-_PRICES: Final = (
-    "input_per_million",
-    "output_per_million",
-    "cached_input_per_million",
-    "cache_write_per_million",
-)
 
 
 _NOTHING_FOUND: Final = """\

@@ -62,19 +62,15 @@ def write_file(file: Path, text: str) -> None:
     Raises:
         ConfigError: it cannot be written.
     """
-    from tempfile import mkstemp  # most commands that import this write nothing
+    from pointsman.stores.replacing import replaced  # most commands that import this write nothing
 
     target = file.resolve()  # through a link to the file it leads to
     was_trusted = is_trusted(target)
     try:
-        descriptor, name = mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with open(descriptor, "w", encoding="utf-8") as temporary:  # noqa: PTH123 - a descriptor, not a path
-            temporary.write(text)
-        if target.exists():
-            Path(name).chmod(target.stat().st_mode & 0o777)
-        if was_trusted:  # first: a gateway reads the file again as soon as it is there
-            trust(target, text)
-        Path(name).replace(target)
+        with replaced(target) as draft:
+            draft.write_text(text, encoding="utf-8")
+            if was_trusted:  # first: a gateway reads the file again as soon as it is there
+                trust(target, text)
     except OSError as error:
         raise ConfigError(f"cannot write {file}: {error.strerror}") from error
 

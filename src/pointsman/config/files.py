@@ -96,7 +96,7 @@ else:
     _OwnPath = type(Path())  # before Python 3.12 a subclass of Path itself has no flavour
 
 
-_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 #: Keys of files that are written, within their tables: lines that a shell reads later are code.
 _WRITTEN: Final = (("path",), ("jsonl",))
 #: How an effect begins that is code.
@@ -266,7 +266,7 @@ def _in(text: str, folder: Path) -> Iterator[_Effect]:
             yield _Effect(path, "send the credentials of callers to an upstream")
         elif path[1:] in _WRITTEN and isinstance(value, str) and not _is_within(folder, value):
             yield _Effect(path, f"write {value}")
-        for name in _REFERENCE.findall(value) if isinstance(value, str) else ():
+        for name in REFERENCE.findall(value) if isinstance(value, str) else ():
             yield _Effect(path, f"use {name} of the environment")
 
 

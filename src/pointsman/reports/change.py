@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from pointsman.decision.policy import Policy
-from pointsman.prices import Prices, dollars
+from pointsman.prices import PRICES, Prices, dollars
 from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.savings import SavingsCalculator
 from pointsman.reports.usage import PRICED
@@ -195,7 +195,7 @@ def _models_in_force(
     try:
         tables = tomllib.loads(text or "").get("models", {})
         found = {
-            name: msgspec.convert({field: table.get(field) for field in _PRICES}, Prices)
+            name: msgspec.convert({field: table.get(field) for field in PRICES}, Prices)
             for name, table in tables.items()
         }
     except (AttributeError, tomllib.TOMLDecodeError, msgspec.ValidationError):  # not by this version
@@ -207,10 +207,6 @@ def _models_in_force(
         for name, prices in found.items()
     }
     return {**configured, **then}
-
-
-#: Fields of a model that are prices.
-_PRICES: Final = tuple(field for field in Prices.__struct_fields__ if field.endswith("_per_million"))
 
 
 def change(before: Side, after: Side) -> Change:

@@ -20,6 +20,7 @@ from pointsman.errors import PointsmanError, UnknownDecision
 from pointsman.reports.replay import Replay, Replayed, SessionState, Summary
 from pointsman.stores.ledger import Record, Search
 from pointsman.stores.ledger.export import record
+from pointsman.stores.replacing import SHARED, replaced
 
 __all__ = ["Progress", "ReplayDiff", "ReplayFile", "decide_again", "replay_period", "replayed_turns"]
 
@@ -127,9 +128,8 @@ class ReplayFile:
     def _keep(self, replay: Replay, out: BinaryIO, turns: int, last: str) -> None:
         out.flush()
         kept = Checkpoint(replay.engine.version, turns, out.tell(), last, replay.sessions)
-        draft = self.checkpoint.with_name(f"{self.checkpoint.name}.new")
-        draft.write_bytes(_encode(kept))
-        draft.replace(self.checkpoint)
+        with replaced(self.checkpoint, SHARED) as draft:
+            draft.write_bytes(_encode(kept))
 
 
 #: Changes that are shown each by itself.

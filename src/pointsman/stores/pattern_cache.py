@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from pointsman.evidence import PatternSet, Reading, Scanner, Signal, SignalTable, build_matcher
+from pointsman.stores.replacing import replaced
 
 __all__ = ["CompiledPatterns", "cache_directory", "open_scanner"]
 
@@ -86,23 +87,11 @@ class CompiledPatterns:
             return
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._replace(self._path(key), hashlib.sha256(compiled).digest() + compiled)
+            with replaced(self._path(key)) as draft:
+                draft.write_bytes(hashlib.sha256(compiled).digest() + compiled)
             self._prune()
         except OSError as error:
             log.warning("compiled patterns cannot be cached in %s: %s", self._directory, error)
-
-    def _replace(self, path: Path, content: bytes) -> None:
-        """Write a file whole or not at all, whoever else writes it."""
-        from tempfile import mkstemp  # once in the life of a lexicon
-
-        handle, name = mkstemp(dir=self._directory)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            Path(name).replace(path)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
 
     def _path(self, key: str) -> Path:
         return self._directory / f"{key}{_SUFFIX}"
