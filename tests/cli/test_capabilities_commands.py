@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from pointsman import Pointsman
 from pointsman.capabilities import LocalScorer, Selector
 from pointsman.cli import app
-from pointsman.cli.select import answer_lines
+from pointsman.cli.tasks import answer_lines
 from pointsman.config import load
 from pointsman.gateway.build import Builder
 from pointsman.model_calls import ask_nobody

@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from pointsman.batch.work import BatchEngine, Work
-from pointsman.cli._batch import (
+from pointsman.cli.classify import (
     EngineOption,
     InOption,
     OutOption,
@@ -37,7 +37,7 @@ from pointsman.cli.output import (
     report_error,
 )
 from pointsman.cli.patterns import DomainsFile, load_domains, reports_on, tables
-from pointsman.cli.select import EncoderName
+from pointsman.cli.tasks import EncoderName
 from pointsman.cli.watch import read_run
 from pointsman.cli.watch import tables as guidance_tables
 from pointsman.decoding import UNREADABLE, why_unreadable

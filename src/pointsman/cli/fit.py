@@ -26,7 +26,7 @@ from pointsman.cli.output import (
     save,
     writable,
 )
-from pointsman.cli.select import CapabilitiesFile, EncoderName
+from pointsman.cli.tasks import CapabilitiesFile, EncoderName
 from pointsman.config import AnyKey, Config, load
 from pointsman.encoders import load_encoder
 from pointsman.errors import PointsmanError

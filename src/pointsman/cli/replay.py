@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pointsman.batch.work import BatchEngine, Work
-from pointsman.cli._batch import (
+from pointsman.cli.classify import (
     EngineOption,
     InOption,
     WorkersOption,
