@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import tomllib
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,8 @@ from pointsman.cli import app
 from pointsman.config import load
 from pointsman.config.draft import PROVIDERS
 from pointsman.errors import ConfigError, PointsmanError
-from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder
-from pointsman.gateway.serve import Server
 from support.agent_logs import ClaudeSession, CodexSession
-from support.servers import Running
+from support.servers import gateway
 
 SONNET, HAIKU = "claude-sonnet-4-5", "claude-haiku-4-5"
 
@@ -81,10 +77,7 @@ def test_from_logs_to_a_decided_request(tmp_path: Path, monkeypatch: pytest.Monk
     assert "sk-canary" not in file.read_text()
     file.write_text(file.read_text().replace("port = 4747", "port = 0"))
     asked = {"model": "auto", "messages": [{"role": "user", "content": "Hello!"}]}
-    with (
-        closing(Builder(lambda: load(file), file)) as builder,
-        Running(Server(Gateway(builder()))) as running,
-    ):
+    with gateway(file) as running:
         decided = httpx.post(f"{running.url}/v1/decide", json=asked)
     assert decided.status_code == 200, decided.text
     assert decided.json()["decision"]["chain"][0] == HAIKU

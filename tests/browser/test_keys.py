@@ -45,12 +45,10 @@ def limited(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
     import msgspec
 
     from pointsman.config import examine
-    from pointsman.gateway.app import Gateway
     from pointsman.gateway.build import Builder
-    from pointsman.gateway.serve import Server
     from pointsman.upstreams.port import DEMO_URL, hash_key
     from support.chromium import Demo
-    from support.servers import Running
+    from support.servers import gateway
 
     folder = tmp_path_factory.mktemp("keys")
     text = TABLES.replace("HASH", hash_key("the-admin").hex()).replace("demo://", DEMO_URL)
@@ -63,10 +61,8 @@ def limited(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Itera
         access = msgspec.structs.replace(found.access, path=folder / "budgets.sqlite")
         return msgspec.structs.replace(found, server=server, ledger=ledger, access=access)
 
-    with closing(Builder(config)) as builder:
-        gateway = Gateway(builder())
-        with Running(Server(gateway)) as running, closing(Demo(running.url, gateway)) as demo:
-            yield demo
+    with gateway(Builder(config)) as running, closing(Demo(running.url, running.gateway)) as demo:
+        yield demo
 
 
 def test_keys_and_teams_for_an_admin(browser: Browser, limited: Demo) -> None:

@@ -12,7 +12,6 @@ import pytest
 from pointsman.agreement import AgreementPolicy, AgreementSessions, Compared, Result
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.serve import Server
 from pointsman.stores.ledger import Attempt, ComparedAnswers, MemoryLedger
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import ServerSpec
@@ -20,7 +19,7 @@ from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS, Reply
 from support.limited import Trial as Limited
 from support.requests_by_format import PATHS, format_of, request
-from support.servers import Answering, Asked, Running, ScriptedUpstream, reply, state_for
+from support.servers import Answering, Asked, Running, ScriptedUpstream, gateway, reply, state_for
 from support.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -104,17 +103,15 @@ def start() -> Iterator[Start]:
             ledger = MemoryLedger()
             formats = {key: more.pop(key) for key in ("formats",) if key in more}
             policy = AgreementPolicy(**{"cheap": ("m0", "m1"), "loops": True, "share": 0.0, **more})
-            made = Gateway(
-                state_for(
-                    *urls,
-                    decider=ScriptedDecider("m2", ledger=ledger),
-                    server=server,
-                    agreement={"tools": policy},
-                    **formats,
-                )
+            state = state_for(
+                *urls,
+                decider=ScriptedDecider("m2", ledger=ledger),
+                server=server,
+                agreement={"tools": policy},
+                **formats,
             )
-            running = stack.enter_context(Running(Server(made)))
-            return Trial(running, made, ledger, upstreams)
+            running = stack.enter_context(gateway(state))
+            return Trial(running, running.gateway, ledger, upstreams)
 
         yield starting
 

@@ -11,10 +11,8 @@ import openai
 import pytest
 
 from pointsman.config import load
-from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
-from pointsman.gateway.serve import Server
-from support.servers import Running
+from support.servers import gateway
 
 pytestmark = pytest.mark.integration
 
@@ -43,10 +41,8 @@ path = "ledger.sqlite"
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     file = tmp_path_factory.mktemp("aliases") / "pointsman.toml"
     file.write_text(FILE, encoding="utf-8")
-    build = Builder(lambda: load(file, {}), file)
-    with Running(Server(Gateway(build()))) as running:
+    with gateway(file, {}) as running:
         yield running.url
-    build.close()
 
 
 @pytest.mark.parametrize(
@@ -168,7 +164,6 @@ def test_a_subagent_in_the_session_of_its_agent_leaves_the_model_of_the_session(
     cached = "output_per_million = 1.0, input_per_million = 3.0, cached_input_per_million ="
     priced = FILE.replace('"vendor-small" }', f'"vendor-small", {cached} 2.9 }}')
     file.write_text(priced.replace('"vendor-large" }', f'"vendor-large", {cached} 0.0 }}'), encoding="utf-8")
-    build = Builder(lambda: load(file, {}), file)
     hard = "Prove by induction, step by step, that the square root of 2 is irrational; derive every lemma."
 
     def ask(at: str, text: str, *, kind: str) -> str:
@@ -177,11 +172,10 @@ def test_a_subagent_in_the_session_of_its_agent_leaves_the_model_of_the_session(
         answer = httpx.post(f"{at}/v1/chat/completions", json=body, headers=headers)
         return answer.headers["x-pointsman-model"]
 
-    with Running(Server(Gateway(build()))) as running:
+    with gateway(file, {}) as running:
         found = [
             ask(running.url, "Hi", kind="agent"),
             ask(running.url, hard, kind="subagent"),
             ask(running.url, "Thanks", kind="agent"),
         ]
-    build.close()
     assert found == ["small", "large", "small"]

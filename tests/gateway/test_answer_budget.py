@@ -14,11 +14,10 @@ from pointsman.errors import Overloaded
 from pointsman.gateway import _answer_budget as budget_module
 from pointsman.gateway._answer_budget import AnswerBudget
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.serve import Server
 from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.vocabulary import WireFormat
 from support.requests_by_format import PATHS, request
-from support.servers import Answering, Asked, Running, ScriptedUpstream, reply, state_for
+from support.servers import Answering, Asked, ScriptedUpstream, gateway, reply, state_for
 from support.waiting import until
 
 
@@ -137,7 +136,7 @@ def test_a_large_answer_takes_its_share_and_gives_it_back(
             give(size)
 
         monkeypatch.setattr(app.bodies.answers, "give", noted)
-        with Running(Server(app)) as running:
+        with gateway(app) as running:
             path = PATHS[WireFormat.CHAT]
             got = httpx.post(running.url + path, json=request(WireFormat.CHAT), trust_env=False, timeout=60)
             until(lambda: app.active == 0)
@@ -157,7 +156,7 @@ def test_a_small_answer_takes_no_share() -> None:
     with ScriptedUpstream(small).running() as url:
         app = Gateway(state_for(f"{url}/v1"))
         app.bodies.answers = AnswerBudget(0)
-        with Running(Server(app)) as running:
+        with gateway(app) as running:
             path = PATHS[WireFormat.CHAT]
             got = httpx.post(running.url + path, json=request(WireFormat.CHAT), trust_env=False, timeout=60)
     assert got.status_code == 200

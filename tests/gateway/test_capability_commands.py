@@ -79,9 +79,8 @@ def served(tmp_path: Path) -> Iterator[Served]:
     with upstream.running() as url:
         file = tmp_path / "pointsman.toml"
         file.write_text(CONFIG.format(url=url, folder=tmp_path, enabled="true"))
-        state = Builder(lambda: load(file))()
-        with gateway(state) as running:
-            yield Served(running.url, upstream, state.runtime.ledger)
+        with gateway(file) as running:
+            yield Served(running.url, upstream, running.gateway.state.runtime.ledger)
 
 
 def content(wire: WireFormat, text: str, shape: str) -> Any:

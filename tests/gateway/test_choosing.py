@@ -13,15 +13,12 @@ from typing import Any
 import httpx
 import pytest
 
-from pointsman.config import load
 from pointsman.decision.decision import Decision
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder
-from pointsman.gateway.serve import Server
 from pointsman.stores.ledger import SqliteLedger
 from pointsman.vocabulary import Parameters, WireFormat
 from support.requests_by_format import PATHS, answer, format_of, request
-from support.servers import Asked, Running, ScriptedUpstream, reply
+from support.servers import Asked, ScriptedUpstream, gateway, reply
 
 pytestmark = pytest.mark.integration
 
@@ -82,11 +79,8 @@ def serving(
             text += f'[upstreams.up{number}]\nbase_url = "{url}/v1"\nretries = 0\n{more}\n'
         file = directory / "pointsman.toml"
         file.write_text(text, encoding="utf-8")
-        builder = Builder(lambda: load(file), file)
-        stack.callback(builder.close)
-        gateway = Gateway(builder(None))
-        running = stack.enter_context(Running(Server(gateway)))
-        yield Serving(running.url, gateway)
+        running = stack.enter_context(gateway(file))
+        yield Serving(running.url, running.gateway)
 
 
 def image(wire: WireFormat) -> dict[str, Any]:

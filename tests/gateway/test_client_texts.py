@@ -10,11 +10,8 @@ import httpx
 import msgspec
 import pytest
 
-from pointsman.config import load
 from pointsman.decision.engine import Engine
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder
-from pointsman.gateway.serve import Server
 from pointsman.reports.replay import Replay
 from pointsman.runtime import Runtime
 from pointsman.stores.client_texts import ClientTexts
@@ -25,7 +22,7 @@ from pointsman.wire.request import read_request
 from support.client_requests import ClientRequest, aider, copilot, qwen, qwen_memory
 from support.keywords import keywords_profile
 from support.requests_by_format import post
-from support.servers import Running
+from support.servers import gateway
 
 pytestmark = pytest.mark.integration
 
@@ -91,11 +88,8 @@ def ask(tmp_path: Path) -> Iterator[Asking]:
     file = tmp_path / "pointsman.toml"
     file.write_text(FILE, encoding="utf-8")
     keywords_profile(tmp_path)
-    builder = Builder(lambda: load(file, {}), file)
-    gateway = Gateway(builder(None))
-    with Running(Server(gateway)) as running:
-        yield Asking(running.url, gateway)
-    builder.close()
+    with gateway(file, {}) as running:
+        yield Asking(running.url, running.gateway)
 
 
 def unknown(text: str, session: str, *, system: str = "You are an agent.", **more: Any) -> ClientRequest:

@@ -14,12 +14,10 @@ import pytest
 
 from pointsman.gateway import _attempts as attempts
 from pointsman.gateway import _failures as retry
-from pointsman.gateway.app import Gateway
-from pointsman.gateway.serve import Server
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import Timeouts
 from support.scripted_formats import SPOKEN, Spoken
-from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, state_for
+from support.servers import Asked, ScriptedUpstream, gateway, reply, state_for
 
 pytestmark = pytest.mark.integration
 
@@ -98,8 +96,8 @@ class Stage:
     def __init__(self, stack: contextlib.ExitStack) -> None:
         self.upstreams = [ScriptedUpstream(well) for _ in range(3)]
         self.urls = [stack.enter_context(upstream.running()) + "/v1" for upstream in self.upstreams]
-        self.gateway = Gateway(state_for(*self.urls))
-        self.running = stack.enter_context(Running(Server(self.gateway)))
+        self.running = stack.enter_context(gateway(state_for(*self.urls)))
+        self.gateway = self.running.gateway
         self.url = self.running.url
         self.client = stack.enter_context(httpx.Client(base_url=self.url, timeout=120))
         self.setups = 0

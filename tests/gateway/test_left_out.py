@@ -12,15 +12,12 @@ from typing import Any
 import httpx
 import pytest
 
-from pointsman.config import load
 from pointsman.gateway import _failures as retry
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder
-from pointsman.gateway.serve import Server
 from pointsman.stores.ledger import Attempt, SqliteLedger
 from pointsman.vocabulary import WireFormat
 from support.requests_by_format import PATHS, answer, format_of, request
-from support.servers import Asked, Running, ScriptedUpstream, reply
+from support.servers import Asked, ScriptedUpstream, gateway, reply
 
 pytestmark = pytest.mark.integration
 
@@ -107,13 +104,10 @@ def serving(
             text += f'\n[upstreams.up{number}]\nbase_url = "{url}/v1"\nretries = 0\n{settings}\n'
         file = directory / "pointsman.toml"
         file.write_text(text, encoding="utf-8")
-        builder = Builder(lambda: load(file, {"KEY": "operators-key-0123456789"}), file)
-        stack.callback(builder.close)
-        gateway = Gateway(builder(None))
-        running = stack.enter_context(Running(Server(gateway)))
+        running = stack.enter_context(gateway(file, {"KEY": "operators-key-0123456789"}))
         stack.enter_context(caplog.at_level(logging.WARNING, "pointsman"))
         caplog.clear()
-        yield Found(running.url, gateway, caplog)
+        yield Found(running.url, running.gateway, caplog)
 
 
 @pytest.fixture(autouse=True)

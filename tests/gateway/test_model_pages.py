@@ -8,11 +8,7 @@ import httpx
 import openai
 import pytest
 
-from pointsman.config import load
-from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder
-from pointsman.gateway.serve import Server
-from support.servers import Running
+from support.servers import gateway
 
 FILE = """
 [upstreams.main]
@@ -67,10 +63,8 @@ DEAR = {"prompt": "0.000003", "completion": "0.000015", "input_cache_write": "0.
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     file = tmp_path_factory.mktemp("models") / "pointsman.toml"
     file.write_text(FILE, encoding="utf-8")
-    build = Builder(lambda: load(file, {}), file)
-    with Running(Server(Gateway(build()))) as running:
+    with gateway(file, {}) as running:
         yield running.url
-    build.close()
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from pointsman.config import load
 from pointsman.gateway._request import _limited
-from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder
-from pointsman.gateway.serve import Server
 from pointsman.vocabulary import Parameters, WireFormat
 from support.requests_by_format import PATHS, answer, format_of, request
-from support.servers import Asked, Running, ScriptedUpstream, reply
+from support.servers import Asked, ScriptedUpstream, gateway, reply
 
 pytestmark = pytest.mark.integration
 
@@ -74,9 +70,7 @@ reasoning = {{ model = "small", max_tokens = 100 }}
 """,
             encoding="utf-8",
         )
-        build = Builder(lambda: load(file, {}), file)
-        stack.callback(build.close)
-        running = stack.enter_context(Running(Server(Gateway(build()))))
+        running = stack.enter_context(gateway(file, {}))
         yield Served(running.url, upstream)
 
 

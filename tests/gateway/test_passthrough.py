@@ -19,7 +19,6 @@ from pointsman.errors import MalformedRequest
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._passing import passed_path
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.serve import Server
 from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.upstreams.port import Limits, ServerSpec, hash_key
 from support.raw_http import statuses, talk
@@ -279,7 +278,7 @@ def test_an_upload_that_nobody_takes_is_held_back() -> None:
     with listening() as server:
         state = state_before(f"http://127.0.0.1:{server.getsockname()[1]}/v1")
         app = Gateway(state)
-        with Running(Server(app)) as running, socket.create_connection(("127.0.0.1", running.port)) as caller:
+        with gateway(app) as running, socket.create_connection(("127.0.0.1", running.port)) as caller:
             caller.sendall(head(b"POST", b"/v1/files", b"content-length: 31000000"))
             upstream, _ = server.accept()  # and reads nothing
             caller.settimeout(1)

@@ -27,7 +27,7 @@ from pointsman.runtime import Payer
 from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import AgentRequest
 from support.requests_by_format import PATHS, request
-from support.servers import Running, state_for
+from support.servers import Running, gateway, state_for
 from support.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -199,7 +199,7 @@ def test_a_request_keeps_the_state_it_began_with() -> None:
     another = dataclasses.replace(state, targets={"other": state.targets["m0"]})
     app = Gateway(state)
     [wire, *_] = PATHS
-    with Running(Server(app)) as running:
+    with gateway(app) as running:
         got = httpx.post(running.url + PATHS[wire], json=request(wire), timeout=30)
     assert (got.status_code, got.headers["x-pointsman-model"]) == (200, "m0")
     assert set(app.state.targets) == {"other"}

@@ -1,6 +1,5 @@
 """What is on trial, a policy or a second model, is seen by nobody who calls."""
 
-import dataclasses
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,21 +11,19 @@ import httpx
 import msgspec
 import pytest
 
-from pointsman.config import ShadowSpec, load
+from pointsman.config import ShadowSpec
 from pointsman.decision.decision import Decision, Injection, RequestInput
 from pointsman.gateway import _shadow_model as shadow_model
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway._shadow_model import _ShadowAttempt, _spent
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder
-from pointsman.gateway.serve import Server
 from pointsman.stores.ledger import MemoryLedger, ShadowAnswer, ShadowDecision, SqliteLedger
 from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import ModelSpec, WireFormat
 from pointsman.wire import FORMATS, Reply, Usage
 from pointsman.wire.format import CompletionSummary
 from support.requests_by_format import PATHS, answer, events, format_of, request
-from support.servers import Answering, Asked, Running, ScriptedUpstream, reply, state_for
+from support.servers import Answering, Asked, Running, ScriptedUpstream, gateway, reply, state_for
 from support.stuck_agents import requests
 from support.waiting import until
 
@@ -111,9 +108,8 @@ def start() -> Iterator[Start]:
             ledger = MemoryLedger()
             decider = decider or ScriptedDecider("m0", ledger=ledger)
             wanted = ShadowSpec(**{"model": "m1", "share": 1.0, **spec})
-            made = Gateway(state_for(*urls, decider=decider, shadow_model=wanted))
-            running = stack.enter_context(Running(Server(made)))
-            return Trial(running, made, ledger), first, other
+            running = stack.enter_context(gateway(state_for(*urls, decider=decider, shadow_model=wanted)))
+            return Trial(running, running.gateway, ledger), first, other
 
         yield starting
 
@@ -417,6 +413,8 @@ reasoning = "one"
 mode = "on"
 [ledger]
 path = "{folder}/{name}.sqlite"
+[server]
+port = 0
 {shadow}
 """
 ON = """[shadow]
@@ -441,14 +439,8 @@ mode = "off"
 def serving(folder: Path, name: str, url: str, other: str, shadow: str) -> Iterator[str]:
     file = folder / f"{name}.toml"
     file.write_text(CONFIG.format(url=url, other=other, folder=folder, name=name, shadow=shadow), "utf-8")
-    builder = Builder(lambda: load(file), file)
-    state = builder()
-    server = msgspec.structs.replace(state.server, port=0)
-    try:
-        with Running(Server(Gateway(dataclasses.replace(state, server=server)))) as running:
-            yield running.url
-    finally:
-        builder.close()
+    with gateway(file) as running:
+        yield running.url
 
 
 def stuck(wire: WireFormat) -> Any:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from pointsman.config import load
 from pointsman.config.draft import draft, find_providers
-from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder
-from pointsman.gateway.serve import Server
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS
 from support.requests_by_format import PATHS, post, request
-from support.servers import Running
+from support.servers import gateway
 
 pytestmark = pytest.mark.integration
 
@@ -25,6 +22,8 @@ PROOF = "prove the theorem step by step please"
 CLAUDE = {"user-agent": "claude-cli/2.1.197 (external, sdk-cli)"}
 CODEX = {"user-agent": "codex_exec/0.169.0 (Debian 12.0.0; x86_64)"}
 TIERS = """
+[server]
+port = 0
 [tiers]
 simple = "small"
 medium = "mid"
@@ -67,21 +66,14 @@ class Asking:
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[[str], Asking]]:
     """Serve a configuration from a file."""
-    running: list[tuple[Running, Builder]] = []
+    with ExitStack() as stack:
 
-    def start(text: str) -> Asking:
-        file = tmp_path / "pointsman.toml"
-        file.write_text(f'{text}\n[ledger]\npath = "ledger.sqlite"\n', encoding="utf-8")
-        builder = Builder(lambda: load(file, {}), file)
-        server = Running(Server(Gateway(builder(None))))
-        server.__enter__()
-        running.append((server, builder))
-        return Asking(server.url)
+        def start(text: str) -> Asking:
+            file = tmp_path / "pointsman.toml"
+            file.write_text(f'{text}\n[ledger]\npath = "ledger.sqlite"\n', encoding="utf-8")
+            return Asking(stack.enter_context(gateway(file, {})).url)
 
-    yield start
-    for server, builder in running:
-        server.__exit__(None, None, None)
-        builder.close()
+        yield start
 
 
 @pytest.fixture

@@ -19,9 +19,8 @@ from playwright.sync_api import Browser, BrowserContext, Error, Page, Request, e
 from pointsman.cli.demo_traffic import CLIENT, ScriptedRequest, one_round
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, demo_config
-from pointsman.gateway.serve import Server
 from pointsman.upstreams.port import ServerSpec, hash_key
-from support.servers import Running
+from support.servers import gateway
 
 __all__ = ["AXE", "HOSTILE", "Demo", "Watched", "chromium", "demo_gateway", "find_chromium", "opened"]
 
@@ -174,7 +173,8 @@ def demo_gateway(folder: Path, keys: Sequence[str] = ()) -> Iterator[Demo]:
         ledger = msgspec.structs.replace(found.ledger, path=folder / "ledger.sqlite", text="full")
         return msgspec.structs.replace(found, server=server, ledger=ledger)
 
-    with closing(Builder(config)) as builder:
-        gateway = Gateway(builder())
-        with Running(Server(gateway)) as running, closing(Demo(running.url, gateway, *keys[:1])) as demo:
-            yield demo
+    with (
+        gateway(Builder(config)) as running,
+        closing(Demo(running.url, running.gateway, *keys[:1])) as demo,
+    ):
+        yield demo

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 import httpx
@@ -15,9 +17,10 @@ import uvicorn
 import uvloop
 
 from pointsman.agreement import AgreementPolicy
-from pointsman.config import ShadowSpec
+from pointsman.config import ShadowSpec, load
 from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.gateway.app import Gateway
+from pointsman.gateway.build import Builder
 from pointsman.gateway.serve import Server
 from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import DEMO_URL, Secret, ServerSpec, Timeouts, UpstreamSpec
@@ -58,8 +61,9 @@ class Asked:
 class Running:
     """A uvicorn server in a thread of its own."""
 
-    def __init__(self, server: uvicorn.Server) -> None:
+    def __init__(self, server: uvicorn.Server, gateway: Gateway | None = None) -> None:
         self.server = server
+        self._gateway = gateway
         self._thread = threading.Thread(target=lambda: uvloop.run(self._serve()), daemon=True)
 
     async def _serve(self) -> None:
@@ -78,6 +82,12 @@ class Running:
     def __exit__(self, *_: object) -> None:
         self.server.should_exit = True
         self._thread.join(60)
+
+    @property
+    def gateway(self) -> Gateway:
+        """What it serves, where that is a gateway."""
+        assert self._gateway is not None
+        return self._gateway
 
     def call(self, function: Callable[..., object], *args: object) -> None:
         """Call a function in the server's thread, and wait for it: uvloop's objects belong to one thread."""
@@ -188,8 +198,19 @@ def state_for(
 
 
 @contextmanager
-def gateway(state: LiveState) -> Iterator[Running]:
-    """Serve a state, which must ask for a free port: tests run side by side."""
-    assert state.server.port == 0
-    with Running(Server(Gateway(state))) as running:
-        yield running
+def gateway(
+    served: LiveState | Gateway | Builder | Path, variables: Mapping[str, str] = os.environ
+) -> Iterator[Running]:
+    """Serve a state, a gateway, or what a configuration file or a builder says, which is closed at the end.
+
+    It must ask for a free port: tests run side by side. ``variables`` are those that a file refers to.
+    """
+    with ExitStack() as stack:
+        if isinstance(served, Path):
+            file = served
+            served = Builder(lambda: load(file, variables), file)
+        if isinstance(served, Builder):
+            served = stack.enter_context(closing(served))()
+        app = served if isinstance(served, Gateway) else Gateway(served)
+        assert app.state.server.port == 0
+        yield stack.enter_context(Running(Server(app), app))
