@@ -61,7 +61,6 @@ class Tokens(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 class Usage(Tokens, frozen=True, gc=False, kw_only=True):
     """Tokens of one request."""
 
-    reasoning_tokens: int = 0  # of the output, as far as the log has it
     input_certainty: Certainty = Certainty.LOGGED
     output_certainty: Certainty = Certainty.LOGGED
 

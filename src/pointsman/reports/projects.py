@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -31,15 +31,8 @@ _EXPLORED: Final = "projects.explore"
 _CODES: Final = ("projects.tier", _EXPLORED, "projects.observe")
 
 
-def outcomes_of(
-    records: Iterable[Record], kind_of: Callable[[Record], str] | None = None
-) -> Iterator[ProjectOutcome]:
-    """Yield one outcome for each user message and model of records: the mean of its outcomes.
-
-    Args:
-        records: Oldest first.
-        kind_of: The kind of a prompt; None: kinds are not distinguished.
-    """
+def outcomes_of(records: Iterable[Record]) -> Iterator[ProjectOutcome]:
+    """Yield the mean outcome of each user message and model of records, which come oldest first."""
     from pointsman.learning.projects import ProjectOutcome  # needs the extra ``fit``
 
     said: dict[tuple[str, ...], list[tuple[float, float, str, str]]] = {}
@@ -52,22 +45,20 @@ def outcomes_of(
         role = _MESSAGE if role == _ITERATION else role
         turn = f"{asked.session}#{asked.user_message}" if asked.user_message else record.decision.id
         for model, score in scores_of(record, judged=False):
-            kind = kind_of(record) if kind_of else ANY
-            key = (asked.project, kind, role, model, turn)
+            key = (asked.project, role, model, turn)
             said.setdefault(key, []).append((score, asked.arrived_at, record.decision.id, asked.caller))
             if not _by_chance(record, model):
                 chosen.add(key)
-    for (project, kind, role, model, turn), scores in said.items():
+    for (project, role, model, turn), scores in said.items():
         yield ProjectOutcome(
             id=scores[0][2],
             project=project,
             model=model,
             score=sum(score for score, *_ in scores) / len(scores),
             at=scores[0][1],
-            kind=kind,
             role=role,
             caller=scores[0][3],
-            by_chance=(project, kind, role, model, turn) not in chosen,
+            by_chance=(project, role, model, turn) not in chosen,
         )
 
 

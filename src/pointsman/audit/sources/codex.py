@@ -28,7 +28,6 @@ class _Tokens(msgspec.Struct, frozen=True, gc=False):
     cached_input_tokens: int = 0
     cache_write_input_tokens: int = 0
     output_tokens: int = 0
-    reasoning_output_tokens: int = 0
 
     def usage(self) -> Usage:
         """Cached tokens are part of the input, reasoning is part of the output."""
@@ -38,7 +37,6 @@ class _Tokens(msgspec.Struct, frozen=True, gc=False):
             written_tokens=self.cache_write_input_tokens,
             output_tokens=self.output_tokens,
             output_at_most=self.output_tokens,
-            reasoning_tokens=self.reasoning_output_tokens,
         )
 
     def since(self, before: _Tokens) -> _Tokens:

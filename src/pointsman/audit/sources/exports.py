@@ -142,9 +142,7 @@ def _by_pause(project: str, requests: list[Request]) -> Iterator[tuple[str, list
         yield f"{project or 'requests'}@{some[0].id}", some
 
 
-def _usage(
-    whole: int, cached: int, written: int, output: int, reasoning: int = 0, *, known: bool | None = None
-) -> Usage:
+def _usage(whole: int, cached: int, written: int, output: int, *, known: bool | None = None) -> Usage:
     """Usage of one request; by default its counts are known where there are any."""
     known = bool(whole or output) if known is None else known
     certainty = Certainty.LOGGED if known else Certainty.UNKNOWN
@@ -154,7 +152,6 @@ def _usage(
         written_tokens=min(written, max(whole - cached, 0)),
         output_tokens=output,
         output_at_most=output,
-        reasoning_tokens=reasoning,
         input_certainty=certainty,
         output_certainty=certainty,
     )
@@ -211,7 +208,6 @@ def _litellm(row: Row) -> Iterator[Found]:
         cached,
         written,
         count(row, "completion_tokens"),
-        count(row, f"{_DETAILS}/completion_tokens_details/reasoning_tokens"),
     )
     request = _request(
         id_=text(row, "request_id"),
@@ -235,7 +231,6 @@ def _openrouter(row: Row) -> Iterator[Found]:
         count(row, "tokens_cached"),
         0,
         count(row, "tokens_completion"),
-        count(row, "tokens_reasoning"),
     )
     own_key = number(row, "byok_usage_inference") or 0.0
     request = _request(
@@ -256,14 +251,14 @@ def _langfuse(row: Row) -> Iterator[Found]:
     cached = count(row, f"{used}/input_cached_tokens", f"{used}/cache_read_input_tokens")
     written = count(row, f"{used}/cache_creation_input_tokens", f"{used}/input_cache_creation")
     plain = count(row, f"{used}/input", "input_usage", "prompt_tokens")
-    reasoning = count(row, f"{used}/output_reasoning_tokens")
-    output = count(row, f"{used}/output", "output_usage", "completion_tokens") + reasoning
+    output = count(row, f"{used}/output", "output_usage", "completion_tokens")
+    output += count(row, f"{used}/output_reasoning_tokens")
     request = _request(
         id_=text(row, "id"),
         at=_time(row, "end_time", "start_time"),
         model=text(row, "provided_model_name", "model", "model_name"),
         provider="",
-        usage=_usage(plain + cached + written, cached, written, output, reasoning),
+        usage=_usage(plain + cached + written, cached, written, output),
         cost=number(row, "total_cost", "calculated_total_cost", "cost_details/total"),
     )
     yield Found(text(row, "session_id", "trace_id"), text(row, "trace_name", "environment"), request)

@@ -88,7 +88,6 @@ class _Tokens(msgspec.Struct, gc=False):
             cached_tokens=self.cached,
             output_tokens=output,
             output_at_most=output,
-            reasoning_tokens=self.thoughts,
         )
 
 
@@ -199,7 +198,6 @@ class _QwenUsage(msgspec.Struct, rename="camel", gc=False):
     prompt_token_count: int = 0
     candidates_token_count: int = 0
     cached_content_token_count: int = 0
-    thoughts_token_count: int = 0
     total_token_count: int = 0
 
     def usage(self) -> Usage:
@@ -210,7 +208,6 @@ class _QwenUsage(msgspec.Struct, rename="camel", gc=False):
             cached_tokens=self.cached_content_token_count,
             output_tokens=output,
             output_at_most=output,
-            reasoning_tokens=self.thoughts_token_count,
         )
 
 
@@ -221,7 +218,6 @@ class _Event(msgspec.Struct, gc=False):
     input_token_count: int = 0
     output_token_count: int = 0
     cached_content_token_count: int = 0
-    thoughts_token_count: int = 0
     total_token_count: int = 0
     subagent_name: str | None = None
     call_id: str = ""
@@ -230,7 +226,7 @@ class _Event(msgspec.Struct, gc=False):
     def usage(self) -> Usage:
         """The counts of one answer."""
         counts = (self.input_token_count, self.output_token_count, self.cached_content_token_count)
-        return _QwenUsage(*counts, self.thoughts_token_count, self.total_token_count).usage()
+        return _QwenUsage(*counts, self.total_token_count).usage()
 
 
 class _Payload(msgspec.Struct, rename="camel", gc=False):

@@ -43,7 +43,6 @@ class _Tokens(msgspec.Struct, gc=False):
             written_tokens=self.cache.write,
             output_tokens=output,
             output_at_most=output,
-            reasoning_tokens=self.reasoning,
         )
 
 
