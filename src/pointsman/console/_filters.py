@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from pointsman.console._view import GatewayView, Unusable, Visit
 from pointsman.reports.usage import priced
@@ -29,15 +29,14 @@ def filter_of(visit: Visit) -> DecisionFilter:
     Raises:
         Unusable: a value is not of its field's kind.
     """
-    texts = {name: visit.asked(name) for name in _TEXTS}
-    flags = {name: _flag(name, visit.asked(name)) for name in FLAGS}
+    named: dict[str, Any] = {name: visit.asked(name)[:400] for name in _TEXTS}
+    named |= {name: _flag(name, visit.asked(name)) for name in FLAGS}
     since, until = period_of(visit)
     status = visit.asked("status")
     if status and not status.isdecimal():
         raise Unusable('"status" must be a status of HTTP, such as 200, or 0 for none')
     return DecisionFilter(
-        **{name: value[:400] for name, value in texts.items()},
-        **flags,
+        **named,
         status=int(status[:6]) if status else None,
         cost_at_least=_number("cost", visit.asked("cost")),
         since=since,
