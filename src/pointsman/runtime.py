@@ -404,7 +404,7 @@ class Runtime:
         """Write a decision down, and return it with the time it took."""
         decision = msgspec.structs.replace(decided.decision, elapsed_us=seconds * 1e6)
         guidance = decision.guidance
-        quotes = bool(decision.standing) or (guidance is not None and bool(guidance.firing or guidance.hints))
+        quotes = decision.standing or (guidance is not None and (guidance.firing or guidance.hints))
         self.ledger.append(without_content(decision) if quotes else decision)
         words = decided.words
         if words.text:

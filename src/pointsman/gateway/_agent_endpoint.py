@@ -88,9 +88,8 @@ class AgentEndpoint:
             _, agent_request, _ = await take_commands(inbound.body, agent_request)
         return agent_request
 
-    async def _answer(self, state: LiveState, inbound: InboundRequest, send: Send) -> int:
-        sent = inbound.body
-        read = self._read(state, inbound) if self.peers is None else self._read_here(state, inbound, send)
+    async def _answer(self, state: LiveState, sent: InboundRequest, send: Send) -> int:
+        read = self._read(state, sent) if self.peers is None else self._read_here(state, sent, send)
         inbound, agent_request, continuation, kept = await read
         text = ""
         if state.command is not None:
@@ -113,12 +112,19 @@ class AgentEndpoint:
         targets = state.candidates(decision.chain)
         keeper = None
         if wire.is_stateful:
-            keeper = self._keeper(state, agent_request, sent, body, kept)
+            keeper = self._keeper(state, agent_request, sent.body, body, kept)
             targets = self._continue(state, decision, continuation, targets)
         own = own_reasoning(wire) if state.has_several_upstreams else None
-        ledger, site = state.runtime.ledger, self._site
         request = DecidedRequest(
-            inbound, agent_request, decision, ledger, state.pools, site, own, spending, keeper
+            inbound,
+            agent_request,
+            decision,
+            state.runtime.ledger,
+            state.pools,
+            self._site,
+            own,
+            spending,
+            keeper,
         )
         overhead = request.overhead = time.perf_counter() - inbound.arrived
         metrics.overhead.observe(overhead)
@@ -213,13 +219,8 @@ class AgentEndpoint:
         if kept is not None:
             self._site.metrics.count("continued", "known")
         memory, several = self._site.memory, state.has_several_upstreams
-        return AnswerKeeper(memory, self._note, state.ownership, request, sent, body, kept, several=several)
-
-    def _note(self, *names: str) -> None:
-        """Publish to the other processes which state this one holds."""
-        if self.peers is not None:
-            for name in filter(None, names):
-                self.peers.note(name)
+        note = None if self.peers is None else self.peers.note
+        return AnswerKeeper(memory, note, state.ownership, request, sent, body, kept, several=several)
 
     def _continue(
         self,

@@ -177,7 +177,7 @@ class AskByAgreement:
         name = self._rule(decision)
         if name is None:
             return await first_answer(request, targets)
-        policy, session = self._policies[name], request.session
+        policy, session = self._policies[name], request.turn.session
         entry = ComparedAnswers(
             decision=decision.id,
             at=time.time(),
@@ -197,7 +197,7 @@ class AskByAgreement:
             return await first_answer(request, targets)
         served, entry, beside = await self._by_cheap(request, policy, entry)
         if served is not None:
-            request.metrics.note_agreed(decision.id)
+            request.site.metrics.note_agreed(decision.id)
             self._record(request, entry)
             return served
         self.sessions.add(session, entry.result)
@@ -328,8 +328,8 @@ class AskByAgreement:
         return replace(answer, exchange=_Watched(answer.exchange, first, ended))
 
     def _record(self, request: DecidedRequest, entry: ComparedAnswers) -> None:
-        request.metrics.count("agreements", entry.rule, entry.result)
-        request.record_beside(entry)
+        request.site.metrics.count("agreements", entry.rule, entry.result)
+        request.ledger.append(entry)
 
 
 _NOTHING: Final = Agreement(agreed=False, compared=Compared.NOTHING, detail="")

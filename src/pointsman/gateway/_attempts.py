@@ -48,7 +48,7 @@ from pointsman.wire import Fault, Usage, sse
 from pointsman.wire.reasoning import SignedTurn
 from pointsman.wire.translate import Translated, TranslatedAnswer, translate_answer
 
-__all__ = ["RunningAttempt", "UpstreamResponse", "ask_once", "event_sent", "first_answer", "hold_event",
+__all__ = ["RunningAttempt", "UpstreamResponse", "ask_once", "first_answer", "hold_event",
            "is_stream"]  # fmt: skip
 
 #: Attempts of one request over all its models: three tiers with the default retries would make nine.
@@ -207,7 +207,8 @@ async def _try_model(
     request: DecidedRequest, target: Target, *, is_last: bool = False, retries: bool = True
 ) -> UpstreamResponse | Failure:
     upstream, breaker = target.upstream, target.upstream.breaker
-    if (upstream.holds or breaker.is_alert) and not is_last and (why := pass_over(target, request.session)):
+    is_troubled = upstream.holds or breaker.is_alert
+    if is_troubled and not is_last and (why := pass_over(target, request.turn.session)):
         return why
     began, sent = time.monotonic(), request.attempts
     is_held = bool(upstream.holds)
@@ -241,16 +242,15 @@ async def _try_again(
     """
     upstream = target.upstream
     upstream.asked_to_wait(result.status, result.wait, target.model.name)
-    is_probe = upstream.breaker.is_probe(request.session)
+    is_probe = upstream.breaker.is_probe(request.turn.session)
     most = 0 if request.client_is_retrying or is_probe or not retries else upstream.spec.retries
     first = request.attempts - sent
     for number in range(1, 1 + most):
         if (left := 1 + most - (request.attempts - first)) <= 0:
             break
         pause = backoff(number) if result.wait is None else result.wait
-        if not result.retry or pause > _LONGEST_PAUSE or request.attempts >= _MAX_ATTEMPTS:
-            break
-        if not upstream.may_retry:
+        is_spent = request.attempts >= _MAX_ATTEMPTS or not upstream.may_retry
+        if is_spent or not result.retry or pause > _LONGEST_PAUSE:
             break
         upstream.retrying += 1
         try:
@@ -272,9 +272,9 @@ def _count(request: DecidedRequest, failure: Failure, target: Target, began: flo
         return
     if failure.kind != "status" or failure.status >= 500:
         # Whatever a request contains, it cannot be why there is no connection.
-        session = None if failure.kind == "connect" else request.session
+        session = None if failure.kind == "connect" else request.turn.session
         body, took = hash(request.body.raw), time.monotonic() - began
-        upstream.failed(failure.fault.message, session, request.caller, request=body, took=took)
+        upstream.failed(failure.fault.message, session, request.turn.caller, request=body, took=took)
         return
     upstream.breaker.record_success(time.monotonic(), began)  # it works; it did not like this request
     if failure.is_operators or is_retryable(failure.status):
@@ -363,7 +363,7 @@ async def _counted(attempt: RunningAttempt, exchange: Exchange, framing: Mapping
         Overloaded: there is no room.
         UpstreamError: the answer does not come to its end, or is too long.
     """
-    reservation = attempt.request.reservation
+    reservation = attempt.request.inbound.reservation
     if reservation is None:
         return await exchange.read()
     limit = attempt.target.upstream.spec.answer_bytes
@@ -407,14 +407,9 @@ async def hold_event(attempt: RunningAttempt, splitter: sse.Splitter) -> None:
     Raises:
         Overloaded: there was none in time.
     """
-    if (size := len(splitter.pending)) > LARGE and (reservation := attempt.request.reservation) is not None:
+    reservation, size = attempt.request.inbound.reservation, len(splitter.pending)
+    if reservation is not None and size > LARGE:
         await reservation.take_event(size)
-
-
-def event_sent(attempt: RunningAttempt) -> None:
-    """A large event has gone out, so others may have its room."""
-    if (reservation := attempt.request.reservation) is not None:
-        reservation.give_answer()
 
 
 async def _first_event(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse | Failure:

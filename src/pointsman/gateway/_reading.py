@@ -138,7 +138,7 @@ class AnswerKeeper:
     def __init__(
         self,
         memory: ConversationMemory,
-        note: Callable[..., None],
+        note: Callable[[str], None] | None,
         ownership: Ownership,
         request: AgentRequest,
         sent: Body,
@@ -151,7 +151,7 @@ class AnswerKeeper:
 
         Args:
             memory: Stores it.
-            note: Is called with the names under which it is.
+            note: Registers this process as the holder of a name; None: it is the only process.
             ownership: Records the caller of an answer that a provider stores.
             request: The request.
             sent: Its body, as the caller sent it.
@@ -179,7 +179,7 @@ class AnswerKeeper:
 
     def completed(self, target: Target, answer: Sequence[bytes]) -> None:
         """Store an answer that has been sent: the whole body or the last events of a stream."""
-        self._note(*self._memory.keep_response(self._request, self._body, target, answer))
+        self._hold(self._memory.keep_response(self._request, self._body, target, answer))
         if self._claim is not None:
             self._claim.read(*answer)
         if self._several:
@@ -187,8 +187,13 @@ class AnswerKeeper:
 
     def translated(self, answer: Sequence[bytes]) -> None:
         """Store a translated answer, as it goes to the caller."""
-        self._note(self._memory.keep_whole(self._request, self._sent, self._kept, answer))
+        self._hold((self._memory.keep_whole(self._request, self._sent, self._kept, answer),))
         self._memory.keep_items(self._request, self._body, answer, translated=True)
+
+    def _hold(self, names: Sequence[str]) -> None:
+        if self._note is not None:
+            for name in names:
+                self._note(name)
 
 
 def named_session(headers: Mapping[bytes, bytes], body: Body) -> str:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from pointsman.errors import Overloaded, UpstreamBusy, UpstreamError, UpstreamTimeout
-from pointsman.gateway._attempts import RunningAttempt, UpstreamResponse, event_sent, hold_event
+from pointsman.gateway._attempts import RunningAttempt, UpstreamResponse, hold_event
 from pointsman.gateway._failures import Failure, error_message, failure_kind
 from pointsman.gateway._inbound import Send
 from pointsman.gateway._request import DecidedRequest
@@ -132,7 +132,7 @@ async def _answer(
     attempt, status = result.attempt, result.exchange.status
     target = request.answered = attempt.target
     if request.left_out or request.decision.reasons:
-        request.note_lower(target)
+        request.site.lower_tiers.note(request.pools, request.decision, target, request.left_out)
     keeper = request.keeper if attempt.translated is None else None
     if keeper is not None:
         keeper.begun(result.first)
@@ -218,7 +218,8 @@ async def _send_block(
     await send_pieces(send, block)
     if is_large:
         alive.go_on()
-        event_sent(attempt)
+        if (reservation := attempt.request.inbound.reservation) is not None:
+            reservation.give_answer()  # others may have its room
 
 
 def _left(request: DecidedRequest, answer: UpstreamResponse, last: Sequence[bytes], size: int) -> None:
@@ -366,7 +367,7 @@ def _broken_off(attempt: RunningAttempt, status: int, error: UpstreamError | Non
     attempt.finish(status, kind, usage)
     message = error.message if error else "the upstream ended the stream before the answer was whole"
     if kind != "busy":  # for want of room in the gateway
-        attempt.target.upstream.failed(message, attempt.request.session, attempt.request.caller)
+        attempt.target.upstream.failed(message, attempt.request.turn.session, attempt.request.turn.caller)
     return Fault(502, message, f"upstream_{kind}")
 
 

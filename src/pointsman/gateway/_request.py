@@ -16,7 +16,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.errors import CallerError, LimitReached, PreviousResponseNotFound, Unauthorized
 from pointsman.gateway._conversation_memory import ConversationMemory, Watch
 from pointsman.gateway._failures import Failure
-from pointsman.gateway._inbound import BodyReservation, InboundRequest, caller_credentials
+from pointsman.gateway._inbound import InboundRequest, caller_credentials
 from pointsman.gateway._injections import injections, kept_tools
 from pointsman.gateway._metrics import LowerTiers, Metrics
 from pointsman.gateway._reading import AnswerKeeper
@@ -24,7 +24,7 @@ from pointsman.gateway.upstream import Target, Upstream, upstream_headers, witho
 from pointsman.model_choice.chains import Pool
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN, tokens_with_images
 from pointsman.offload import offload
-from pointsman.stores.ledger.port import Attempt, Shadow, Writes
+from pointsman.stores.ledger.port import Attempt, Writes
 from pointsman.upstreams.port import Call, Headers
 from pointsman.vocabulary import LARGE, AgentRequest, ModelSpec, Parameters, Tier
 from pointsman.wire import FORMATS, Body, Format, Usage
@@ -155,9 +155,9 @@ class DecidedRequest:
         self.keeper = keeper
         self.streams = body.is_true("stream")  # it asks for a stream
         self.inbound = inbound
-        self._ledger = ledger
-        self._pools = pools
-        self._site = site
+        self.ledger = ledger
+        self.pools = pools
+        self.site = site
         self.turn = turn
         self._own = own
         if decision.injections or decision.standing:
@@ -167,28 +167,9 @@ class DecidedRequest:
             self._edits = [*self._edits, *kept_tools(body, selected.tools)]
 
     @property
-    def session(self) -> str:
-        """The session of the request."""
-        return self.turn.session
-
-    @property
-    def caller(self) -> str:
-        """The name of the key it came with; empty if no key is required."""
-        return self.turn.caller
-
-    @property
     def client_is_retrying(self) -> bool:
         """Whether the client tries again by itself, as its SDK counts: one owner of retries is enough."""
         return self.inbound.headers.get(_RETRIED, b"0") != b"0"
-
-    @property
-    def metrics(self) -> Metrics:
-        """The metrics of the gateway."""
-        return self._site.metrics
-
-    def note_lower(self, target: Target) -> None:
-        """Note the model that answers if it may be of a lower tier than the one decided."""
-        self._site.lower_tiers.note(self._pools, self.decision, target, self.left_out)
 
     def unchanged(self, target: Target) -> Prepared | None:
         """Return the request with the model's name and the injections, and else as sent.
@@ -267,7 +248,7 @@ class DecidedRequest:
     async def _cleaned(self, own: OwnReasoning, target: Target) -> Cleaned | None:
         """Return the edits that leave the target's own reasoning alone; None where all of it is."""
         turn, upstream = self.turn, target.upstream
-        origin = self._site.memory.origin(own, turn.session, upstream.spec, self.body, turn.arrived_at)
+        origin = self.site.memory.origin(own, turn.session, upstream.spec, self.body, turn.arrived_at)
         if origin is None:
             return None
         work, size = partial(own.clean, self.body, origin), len(self.body.raw)
@@ -307,17 +288,12 @@ class DecidedRequest:
         """Settle the reservation of an attempt, and count its cost."""
         cost = hold.finish(error, usage, estimated=estimated)
         if cost:
-            self._site.metrics.count("spent", self.turn.caller, self.turn.team, by=cost)
+            self.site.metrics.count("spent", self.turn.caller, self.turn.team, by=cost)
 
     def count_limit(self, error: CallerError) -> None:
         """Count a refusal, if it is by a limit of the caller."""
         if isinstance(error, LimitReached):
-            self._site.metrics.count("limited", self.turn.caller, self.turn.team, error.kind)
-
-    @property
-    def reservation(self) -> BodyReservation | None:
-        """The counter of its body, and of a large answer to it; None: not counted."""
-        return self.inbound.reservation
+            self.site.metrics.count("limited", self.turn.caller, self.turn.team, error.kind)
 
     def watch(self, target: Target) -> Watch | None:
         """Return a reader of the reasoning in an answer relayed as it is; None if it holds none."""
@@ -326,7 +302,7 @@ class DecidedRequest:
             return None
         if own.asked and own.asked not in self.body and not self.decision.parameters:
             return None  # it was not to think
-        return self._site.memory.watch(own, turn.session, target.upstream.spec.name, turn.arrived_at)
+        return self.site.memory.watch(own, turn.session, target.upstream.spec.name, turn.arrived_at)
 
     def _credentials(self, target: Target) -> Headers:
         """The caller's own credential, for one upstream that speaks a format of the same provider's.
@@ -365,7 +341,7 @@ class DecidedRequest:
         now = int(time.time())
         budget = given.thinking_budget if given else None
         turn, upstream = self.turn, target.upstream.spec.name
-        recall = self._site.memory.recall(turn.session, upstream, turn.arrived_at)
+        recall = self.site.memory.recall(turn.session, upstream, turn.arrived_at)
         strict = upstream if target.upstream.spec.unknown == "refuse" else ""
         work = partial(translate_request, self.wire.format, wire.format, body, recall, now, budget, strict)
         translated = work() if len(body) <= LARGE else await offload(len(body), work)
@@ -391,18 +367,14 @@ class DecidedRequest:
     def keep_translated(self, target: Target, turn: SignedTurn, answer: Sequence[bytes]) -> None:
         """Store a translated answer: its reasoning for its upstream, and items the caller may refer to."""
         asked = self.turn
-        self._site.memory.keep_turn(asked.session, target.upstream.spec.name, turn, asked.arrived_at)
+        self.site.memory.keep_turn(asked.session, target.upstream.spec.name, turn, asked.arrived_at)
         if self.keeper is not None:
             self.keeper.translated(answer)
 
     def record(self, attempt: Attempt) -> None:
         """Write an attempt down, and count it."""
-        self._ledger.append(attempt)
-        self._site.metrics.seen(attempt)
-
-    def record_beside(self, entry: Shadow) -> None:
-        """Record a result other than the answer: of a shadow model, or of a comparison of answers."""
-        self._ledger.append(entry)
+        self.ledger.append(attempt)
+        self.site.metrics.seen(attempt)
 
 
 def _input_tokens(turn: AgentRequest, body: Body) -> int:

@@ -235,7 +235,7 @@ class ShadowModel:
         total = time.monotonic() - attempt.began if attempt.total is None else attempt.total
         self.usage.spent += _spent(model, attempt)
         self._count(request, attempt.error or "ok")
-        request.record_beside(
+        request.ledger.append(
             ShadowAnswer(
                 decision=request.decision.id,
                 at=attempt.at,
@@ -256,7 +256,7 @@ class ShadowModel:
         )
 
     def _count(self, request: DecidedRequest, result: str) -> None:
-        request.metrics.count("shadow_answers", self._target.model.name, result)
+        request.site.metrics.count("shadow_answers", self._target.model.name, result)
 
 
 def _sampled(decision: Decision, spec: ShadowSpec) -> bool:

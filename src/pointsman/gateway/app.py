@@ -107,11 +107,7 @@ class Gateway:
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
         """Serve one request (ASGI). No coroutine itself: every event of a stream would go through it."""
-        if (
-            scope["type"] == "http"
-            and scope["method"] == "POST"
-            and ((wire := ENDPOINTS.get(scope["raw_path"])) is not None)
-        ):
+        if scope.get("method") == "POST" and (wire := ENDPOINTS.get(scope["raw_path"])) is not None:
             return self._serve(self._agents.answer, wire, self.state, scope, receive, send)
         return self._serve_other(scope, receive, send)
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from itertools import islice
 from operator import attrgetter, itemgetter
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
@@ -16,7 +17,7 @@ from pointsman.vocabulary import DAY
 
 __all__ = ["MOST_OWNERS", "Bounded", "MemorySessions"]
 
-#: Owners up to which the largest is looked for: a few microseconds. A gateway has as many as it has keys.
+#: Owners among which the largest is looked for: a few microseconds. A gateway has as many as it has keys.
 MOST_OWNERS: Final = 256
 #: Seconds between two searches for values past their time to live.
 _SWEEP: Final = 60.0
@@ -58,7 +59,6 @@ class Bounded(Generic[Value]):
         self._gone: Final = gone
         self._sweep_at = -math.inf
         self._owners: Final[OrderedDict[str, _Owned[Value]]] = OrderedDict()  # the one put last is the last
-        self._largest = _Owned[Value]()  # at the last put of each owner
 
     def __len__(self) -> int:
         return sum(map(len, self._owners.values()))
@@ -101,14 +101,12 @@ class Bounded(Generic[Value]):
         if owned is None:
             owned = self._owners[owner] = _Owned()
         weight = value.weight
-        if (before := owned.pop(key, None)) is not None:
-            weight -= before.weight
+        if key in owned:
+            weight -= owned.pop(key).weight
         owned[key] = value
         self._owners.move_to_end(owner)
         owned.weight += weight
         self.held += weight
-        if owned.weight > self._largest.weight:
-            self._largest = owned
         while self.held > self.size:
             self._remove(next(iter(self._largest_owner())))
         if value.at > self._sweep_at:
@@ -117,18 +115,18 @@ class Bounded(Generic[Value]):
     def clear(self) -> None:
         """Forget all."""
         self._owners.clear()
-        self._largest = _Owned()
         self.held = 0
 
     def _largest_owner(self) -> _Owned[Value]:
-        """Return the values of the owner that holds the most, as far as it is known among very many.
+        """Return the values of the owner that holds the most, among very many of those that have put last.
 
         Without keys of callers names are the callers' to choose, and there may be as many owners as names:
-        the one unused longest makes room where no owner is known to have several values.
+        the one unused longest makes room if none of those compared has several values.
         """
-        if len(self._owners) <= MOST_OWNERS:
-            return max(self._owners.values(), key=attrgetter("weight"))
-        return self._largest if len(self._largest) > 1 else next(iter(self._owners.values()))
+        latest = list(islice(reversed(self._owners.values()), MOST_OWNERS))
+        largest = max(reversed(latest), key=attrgetter("weight"))
+        is_known = len(largest) > 1 or len(self._owners) <= MOST_OWNERS
+        return largest if is_known else next(iter(self._owners.values()))
 
     def _sweep(self, now: float) -> None:
         """Remove what has expired, of each owner from the value unused longest to the first that has not."""
