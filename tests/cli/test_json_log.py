@@ -54,14 +54,14 @@ def lines_of(builder: Builder, *requests: tuple[str, Any, dict[str, str]]) -> li
     logger = logging.Logger(REQUESTS)  # noqa: LOG001 - one of its own, whose handler no other test sees
     logger.addHandler(handler)
     feed = log_requests(lambda: builder.config.models, logger)
-    application: Any = RequestLog(Gateway(builder()), feed.tell)
+    application: Any = RequestLog(Gateway(builder()), feed.put)
 
     async def send_all() -> None:
         for path, body, headers in requests:
             await ask(application, path, body, headers)
 
     asyncio.run(send_all())
-    feed.close(patience=60)
+    feed.close(60)
     assert SECRET not in stream.getvalue()
     assert "heron" not in stream.getvalue()
     return [json.loads(line) for line in stream.getvalue().splitlines()]
@@ -181,9 +181,9 @@ def test_a_request_that_cannot_be_told_does_not_end_the_lines(caplog: pytest.Log
             raise ValueError("of this one")
 
     feed = RequestFeed(write, name="lines")
-    feed.tell(ServedRequest("GET", b"/1"))
+    feed.put(ServedRequest("GET", b"/1"))
     assert began.wait(60)
-    feed.tell(ServedRequest("GET", b"/2"))
-    feed.close(patience=60)
+    feed.put(ServedRequest("GET", b"/2"))
+    feed.close(60)
     assert [served.path for served in told] == [b"/1", b"/2"]
     assert caplog.records[0].getMessage() == "lines: 1 requests are not told of"

@@ -167,7 +167,7 @@ class RequestLines:
     def tell(self, served: ServedRequest) -> None:
         """Take one request that has ended. Never blocks."""
         self.totals.add(served, self._models())
-        self._feed.tell(served)
+        self._feed.put(served)
 
     def close(self) -> None:
         """Write what waits, for as long as the terminal takes it."""
@@ -215,7 +215,7 @@ log = logging.getLogger("pointsman.gateway.telemetry")
 _HOUR: Final = 3_600.0
 
 #: Is told of each request at its end, on the event loop.
-Tell = Callable[[ServedRequest], None]
+Tell = Callable[[ServedRequest], object]
 
 
 @contextmanager
@@ -317,7 +317,7 @@ def _totals_of(store: Search, since: float, sessions: Collection[str]) -> Ledger
 def _log(builder: Builder, stack: ExitStack) -> Tell:
     feed = log_requests(lambda: builder.config.models, logging.getLogger(REQUESTS))
     stack.callback(feed.close)
-    return feed.tell
+    return feed.put
 
 
 def _printed(builder: Builder, *, demo: bool) -> Callable[[Totals], None]:
@@ -355,10 +355,10 @@ def _spans(config: Config, metrics: Metrics, stack: ExitStack) -> Tell | None:
         log.error("%s; no spans are sent", f"{error.message}; {error.hint}" if error.hint else error.message)  # noqa: TRY400 - no traceback
         return None
     feed = RequestFeed(tracing.write, name="spans", size=config.telemetry.queue)
-    metrics.watch("spans", lambda: {"sent": tracing.sent, "lost": tracing.lost + feed.left_out})
+    metrics.watch("spans", lambda: {"sent": tracing.sent, "lost": tracing.lost + feed.lost})
     stack.callback(tracing.close)
     stack.callback(feed.close)  # first: what waits is sent
-    return feed.tell
+    return feed.put
 
 
 def _all(tells: list[Tell]) -> Tell | None:

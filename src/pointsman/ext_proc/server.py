@@ -57,7 +57,7 @@ class ExtProcServer:
         self,
         gateway: Gateway,
         spec: ExtProcSpec,
-        tell: Callable[[ServedRequest], None] | None = None,
+        tell: Callable[[ServedRequest], object] | None = None,
         load: Load | None = None,
         watch: WatchedFile | None = None,
     ) -> None:

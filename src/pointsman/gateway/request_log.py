@@ -39,7 +39,7 @@ class RequestLog:
     ``tell`` is called on the event loop: it must neither block nor raise.
     """
 
-    def __init__(self, gateway: Gateway, tell: Callable[[ServedRequest], None]) -> None:
+    def __init__(self, gateway: Gateway, tell: Callable[[ServedRequest], object]) -> None:
         self._gateway = gateway
         self._tell = tell
         gateway.metrics.listener = _note

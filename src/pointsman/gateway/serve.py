@@ -62,7 +62,7 @@ class Server(uvicorn.Server):
         gateway: Gateway,
         load: Load | None = None,
         watch: WatchedFile | None = None,
-        tell: Callable[[ServedRequest], None] | None = None,
+        tell: Callable[[ServedRequest], object] | None = None,
         peers: WorkerPeers | None = None,
     ) -> None:
         """Prepare to serve.
