@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pointsman.capabilities import CapabilityDecision, switch_pattern, take_switch
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import UNREADABLE, decode_members
 from pointsman.offload import offload
 from pointsman.text.extract import persons_words
 from pointsman.vocabulary import LARGE, AgentRequest, Role
@@ -36,7 +36,6 @@ _IN_JSON: Final = re.compile(
     re.IGNORECASE,
 )
 _TEXTS: Final = frozenset({"text", "input_text"})
-_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _USER: Final = Role.USER
 
@@ -122,7 +121,7 @@ def _edits(body: Body, request: AgentRequest) -> Iterator[tuple[int, Edit]]:
 
 
 def _in_item(item: bytes) -> Iterator[Span]:
-    members = _decode_members(item)
+    members = decode_members(item)
     content = bytes(members.get("content", msgspec.Raw(b"null")))
     at = item.find(content)
     if content[:1] == b'"':
@@ -135,7 +134,7 @@ def _in_item(item: bytes) -> Iterator[Span]:
 
 
 def _in_block(item: bytes, at: int, block: msgspec.Raw) -> Iterator[Span]:
-    parts = _decode_members(block)
+    parts = decode_members(block)
     kind = msgspec.json.decode(parts.get("type", msgspec.Raw(b"null")))
     if isinstance(kind, str) and kind in _TEXTS and "text" in parts:
         yield from _in_text(item, item.find(bytes(parts["text"]), at))

@@ -37,8 +37,8 @@ __all__ = [
     "error_body",
     "error_message",
     "failure_kind",
-    "is_credentials_error",
     "is_retryable",
+    "misconfigured",
     "not_sent",
     "pass_over",
     "refused_key",
@@ -62,11 +62,6 @@ _CREDENTIALS: Final = frozenset({401, 402, 403})
 def is_retryable(status: int) -> bool:
     """Whether the same request may succeed a little later."""
     return status >= 500 or status in _TRANSIENT
-
-
-def is_credentials_error(status: int) -> bool:
-    """Whether the operator's key, not the caller's request, was refused."""
-    return status in _CREDENTIALS
 
 
 def backoff(tries: int) -> float:
@@ -220,17 +215,10 @@ def status_failure(
 ) -> Failure:
     """The upstream answered with an error; ``status``: another than its answer has."""
     status = status or exchange.status
-    name = upstream.spec.name
-    credentials = refuses_our_key(upstream, status)
-    retryable = is_retryable(status)
-    if credentials:
-        fault = refused_key(upstream, status)
-    elif 300 <= status < 400:
-        fault = Fault(502, f'upstream "{name}" redirects; name its final address', _REDIRECT)
-    else:
-        fault = Fault(status, f'upstream "{name}" answered with status {status}', "upstream_error")
+    operators, retryable = misconfigured(upstream, status), is_retryable(status)
+    message = f'upstream "{upstream.spec.name}" answered with status {status}'
     return Failure(
-        fault,
+        operators or Fault(status, message, "upstream_error"),
         "status",
         upstream,
         status,
@@ -238,14 +226,24 @@ def status_failure(
         body,
         wire,
         retry=retryable and dict(exchange.headers).get(b"x-should-retry") != b"false",
-        fall_back=retryable or credentials or status < 400,
+        fall_back=retryable or operators is not None,
         wait=retry_after(exchange.headers),
     )
 
 
 def refuses_our_key(upstream: Upstream, status: int) -> bool:
     """Whether the operator's key was refused: a credential of the caller's own is the caller's business."""
-    return is_credentials_error(status) and not upstream.spec.forward_auth
+    return status in _CREDENTIALS and not upstream.spec.forward_auth
+
+
+def misconfigured(upstream: Upstream, status: int) -> Fault | None:
+    """Return the error in place of an answer that only the operator can act on; None for any other status."""
+    if refuses_our_key(upstream, status):
+        return refused_key(upstream, status)
+    if 300 <= status < 400:
+        message = f'upstream "{upstream.spec.name}" redirects; name its final address'
+        return Fault(502, message, _REDIRECT)
+    return None
 
 
 def refused_key(upstream: Upstream, status: int) -> Fault:

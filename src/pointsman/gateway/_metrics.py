@@ -59,6 +59,11 @@ _FAMILIES: Final = {"projects": "projects", "escalation": "escalations"}
 #: Seconds until a kind of request that a lower tier answers is told again.
 _AGAIN: Final = 600.0
 
+_OF_KIND: Final = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "histogram": HistogramMetricFamily,
+}
 #: One value, or values by the only label of the metric.
 Reading: TypeAlias = Callable[[], float | Mapping[str, float]]
 
@@ -82,11 +87,9 @@ class _Histogram:
         self.sum = 0.0
         self.exemplars: dict[int, Exemplar] = {}  # the latest, by bucket
 
-    def observe(self, value: float) -> int:
-        bucket = bisect_left(self.bounds, value)
-        self.counts[bucket] += 1
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
-        return bucket
 
     def buckets(self) -> Iterator[tuple[str, float] | tuple[str, float, Exemplar]]:
         ends = [*map(str, self.bounds), "+Inf"]
@@ -240,10 +243,9 @@ class Metrics(Collector):
     def _served(self, served: _Served) -> None:
         decision, chain = served.decision, served.decision.chain
         labels = served.model or "none", _STATUS_CLASS[served.status // 100]
-        histogram = self._histogram("request_duration_seconds", labels)
-        bucket = histogram.observe(served.seconds)
+        self._histogram("request_duration_seconds", labels).observe(served.seconds)
         if trace := self.trace_of(decision):
-            histogram.exemplars[bucket] = Exemplar({"trace_id": trace}, served.seconds, served.at)
+            self.recorded(served.model, served.status, served.seconds, trace, served.at)
         if served.model and chain and served.model != chain[0]:
             if decision.id in self._agreed:
                 self._agreed.discard(decision.id)
@@ -329,22 +331,14 @@ class Metrics(Collector):
         """Yield everything in Prometheus' shape (``prometheus_client.registry.Collector``)."""
         self._count_waiting()
         for name, spec in METRICS.items():
-            match spec.kind:
-                case "counter":
-                    counter = CounterMetricFamily(f"pointsman_{name}", spec.help, labels=spec.labels)
-                    for labels, value in self._values(name):
-                        counter.add_metric(labels, value)
-                    yield counter
-                case "gauge":
-                    gauge = GaugeMetricFamily(f"pointsman_{name}", spec.help, labels=spec.labels)
-                    for labels, value in self._values(name):
-                        gauge.add_metric(labels, value)
-                    yield gauge
-                case "histogram":
-                    histogram = HistogramMetricFamily(f"pointsman_{name}", spec.help, labels=spec.labels)
-                    for labels, each in list(self._histograms[name].items()):
-                        histogram.add_metric(labels, list(each.buckets()), each.sum)
-                    yield histogram
+            family = _OF_KIND[spec.kind](f"pointsman_{name}", spec.help, labels=spec.labels)
+            if isinstance(family, HistogramMetricFamily):
+                for labels, each in list(self._histograms[name].items()):
+                    family.add_metric(labels, list(each.buckets()), each.sum)
+            else:
+                for labels, value in self._values(name):
+                    family.add_metric(labels, value)
+            yield family
 
     def _values(self, name: str) -> Iterator[tuple[tuple[str, ...], float]]:
         if name == "build_info":

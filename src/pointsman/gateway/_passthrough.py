@@ -26,7 +26,7 @@ from pointsman.gateway._failures import (
     backoff,
     failure_kind,
     is_retryable,
-    refused_key,
+    misconfigured,
     refuses_our_key,
     retry_after,
 )
@@ -202,7 +202,8 @@ class Passthrough:
             return await _fail(inbound, upstream, error, exchanged, send)
         exchanged.first_byte = exchanged.seconds
         try:
-            if (fault := _misconfigured(upstream, exchange)) is not None:
+            is_error = exchange.status not in _NO_BODY
+            if is_error and (fault := misconfigured(upstream, exchange.status)) is not None:
                 exchanged.error = "status"
                 return await send_fault(inbound.wire, fault, _own_headers(inbound, upstream, exchanged), send)
             sent = _headers_down(inbound, upstream, exchange, exchanged)
@@ -337,16 +338,6 @@ def _note(upstream: Upstream, status: int, caller: str) -> None:
         upstream.breaker.record_success(time.monotonic())  # it works; it did not like this request
         if is_retryable(status) or refuses_our_key(upstream, status):
             upstream.trouble.failed(said, time.monotonic())
-
-
-def _misconfigured(upstream: Upstream, exchange: Exchange) -> Fault | None:
-    """Return the error sent instead of an answer that only the operator can act on."""
-    name, status = upstream.spec.name, exchange.status
-    if refuses_our_key(upstream, status):
-        return refused_key(upstream, status)
-    if 300 <= status < 400 and status not in _NO_BODY:
-        return Fault(502, f'upstream "{name}" redirects; name its final address', "upstream_redirect")
-    return None
 
 
 def _own_headers(inbound: Inbound, upstream: Upstream, exchanged: _Exchanged) -> list[tuple[bytes, bytes]]:

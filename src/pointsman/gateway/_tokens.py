@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import UNREADABLE, decode_members
 from pointsman.errors import CallerError, Unauthorized, UpstreamError
 from pointsman.gateway._inbound import InboundRequest, Send, caller_credentials
 from pointsman.gateway._limits import check_counted
@@ -49,7 +49,6 @@ class _Counted(msgspec.Struct, gc=False):
 
 
 _decode_counted: Final = msgspec.json.Decoder(_Counted).decode
-_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 async def count_tokens(metrics: Metrics, state: LiveState, inbound: InboundRequest, send: Send) -> int:
@@ -110,7 +109,7 @@ async def _ask_translated(target: Target, inbound: InboundRequest) -> bytes:
     except CallerError as error:
         log.info("tokens are estimated: %s", error.message)
         return b""
-    members = {name: raw for name, raw in _decode_members(translated.body).items() if name in _COUNTED}
+    members = {name: raw for name, raw in decode_members(translated.body).items() if name in _COUNTED}
     sent = without_providers(
         upstream_headers(inbound.all_headers, target.upstream.relayed.taken, inbound.caller)
     )

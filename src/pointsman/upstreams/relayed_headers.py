@@ -14,7 +14,7 @@ from urllib.parse import quote_plus, unquote_plus
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import UNREADABLE, decode_members
 from pointsman.remembering import remembered
 from pointsman.upstreams.port import HOP_BY_HOP, Call, Exchange, UpstreamClient, UpstreamSpec
 from pointsman.vocabulary import WireFormat
@@ -184,8 +184,6 @@ _VALUE: Final = re.compile(r"[\t -~]*")
 #: Where a request asks a model, and takes the members of a body.
 _PATHS: Final = frozenset(wire.path for wire in FORMATS.values())
 
-_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-
 
 class OwnFieldsClient:
     """An ``UpstreamClient`` that sets the fields of its upstream before another one sends the request.
@@ -223,7 +221,7 @@ class OwnFieldsClient:
     def _with_members(self, body: bytes) -> bytes:
         """Set members of a JSON object; bytes and order of the others are unchanged."""
         try:
-            return msgspec.json.encode(_members(body) | self._body)
+            return msgspec.json.encode(decode_members(body) | self._body)
         except UNREADABLE:
             return body  # no object: the upstream says what is wrong with it
 
