@@ -96,7 +96,7 @@ def test_a_damaged_file_is_refused(changes: dict[str, object], message: str) -> 
 def test_a_file_round_trips_and_its_digest_names_it() -> None:
     read = read_kinds(msgspec.json.encode(file()), "kinds.json")
     assert read == file()
-    assert read.digest() != file(weight=1.0).digest()
+    assert read.digest != file(weight=1.0).digest
 
 
 def test_the_shipped_kinds_name_their_origins_and_hold_no_prompt() -> None:
@@ -120,7 +120,7 @@ def test_a_decision_names_the_kind_and_counts_it_once() -> None:
     shift = with_kinds.kind.shift * 0.325
     assert with_kinds.score == pytest.approx(without.score + shift)
     assert any(signal.startswith("kind: like prompts about") for signal in with_kinds.signals)
-    assert with_kinds.kinds_version == policy.kinds.digest() if policy.kinds else ""
+    assert with_kinds.kinds_version == policy.kinds.digest if policy.kinds else ""
     assert without.kind is None
 
 

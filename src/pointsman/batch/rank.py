@@ -80,7 +80,7 @@ class BatchRanker:
         router = self.learned_router
         return {
             "columns": [self.weak, self.strong],
-            "kinds": file.digest() if file else None,
+            "kinds": file.digest if file else None,
             "learned_router": hashlib.sha256(router.read_bytes()).hexdigest() if router else None,
         }
 

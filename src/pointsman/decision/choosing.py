@@ -120,7 +120,7 @@ class TierStage:
         self._learned_router = LearnedStage(router, self.scorer.profile, encoder) if router else None
         self.router_version = self._learned_router.version if self._learned_router else ""
         self._kinds = kinds
-        self.kinds_version = kinds.file.digest() if kinds else ""
+        self.kinds_version = kinds.file.digest if kinds else ""
         reads_domain = policy.profile.domain_scores or (router and router.learned_router.offsets)
         #: Finds the domain that counts for the tier, where the profile or the router uses it.
         self._tracker = tracker if reads_domain else None

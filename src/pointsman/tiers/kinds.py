@@ -57,15 +57,7 @@ class Kind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prompts: int
 
 
-class OutcomeFile(msgspec.Struct, frozen=True):
-    """A file that was made from outcomes."""
-
-    def digest(self) -> str:
-        """Twelve hex digits over the file: recorded with its decisions."""
-        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:12]
-
-
-class PromptKinds(OutcomeFile, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PromptKinds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A file of kinds: JSON, the vectors as base64 of signed bytes, row by row."""
 
     format: Literal["pointsman-kinds"] = "pointsman-kinds"
@@ -77,6 +69,11 @@ class PromptKinds(OutcomeFile, frozen=True, forbid_unknown_fields=True, kw_only=
     origins: tuple[Origin, ...]
     kinds: tuple[Kind, ...]
     vectors: bytes
+
+    @property
+    def digest(self) -> str:
+        """Twelve hex digits over the file: recorded with its decisions."""
+        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:12]
 
 
 class KindShift(msgspec.Struct, frozen=True, gc=False):

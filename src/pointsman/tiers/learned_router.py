@@ -9,6 +9,7 @@ alone, because a learned router does harm outside its training data (docs/decisi
 
 from __future__ import annotations
 
+import hashlib
 import math
 import struct
 from collections.abc import Collection, Mapping, Sequence
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from pointsman.errors import ConfigError
-from pointsman.tiers.kinds import SCALE, Kinds, OutcomeFile, PromptKinds
+from pointsman.tiers.kinds import SCALE, Kinds, PromptKinds
 from pointsman.tiers.ngrams import BUCKETS, ngrams
 from pointsman.vocabulary import Encoder
 
@@ -239,7 +240,7 @@ class Dense(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     strong: bytes
 
 
-class LearnedRouter(OutcomeFile, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class LearnedRouter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A learned router file: JSON, arrays as base64 of little-endian float16, one value per bucket."""
 
     format: Literal["pointsman-learned-router"] = "pointsman-learned-router"
@@ -265,13 +266,16 @@ class LearnedRouter(OutcomeFile, frozen=True, forbid_unknown_fields=True, kw_onl
     error_similarity: tuple[float, float] | None = None
     weak_calibration: Calibration
     strong_calibration: Calibration
-    #: Domain -> added to the raw weak and strong value.
-    offsets: dict[str, tuple[float, float]] = msgspec.field(default_factory=dict)
+    offsets: dict[str, tuple[float, float]] = {}  # domain -> added to the raw weak and strong value
     dense: Dense | None = None
     head: KindsHead | None = None  # with one, there are no n-grams: their arrays are empty
     claim: Claim
     lengths: tuple[float, ...]  # deciles of the logarithm of training lengths, for the drift check
     similarities: tuple[float, ...]  # deciles of held-out similarity, for the drift check
+
+    def digest(self) -> str:
+        """Twelve hex digits over everything in the learned router: recorded with its decisions."""
+        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:12]
 
 
 _decode: Final = msgspec.json.Decoder(LearnedRouter).decode
