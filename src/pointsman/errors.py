@@ -124,10 +124,11 @@ class CallerError(PointsmanError):
 
     status = 400
 
-    def __init__(self, message: str, *, hint: str = "", param: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str = "", param: str | None = None, decision: str = "") -> None:
         # A message quotes the request, which may hold names of megabytes and forge lines of the log.
         super().__init__(shown(message, _LONGEST_MESSAGE), hint=hint)
         self.param = param if param is None else shown(param)  # the field at fault, when one is
+        self.decision = decision  # id of the decision that refused; empty where none was made
 
 
 class MalformedRequest(CallerError):
@@ -159,10 +160,6 @@ class MethodNotAllowed(CallerError):
 
 class NoCapableModel(CallerError):
     """Every model that may serve the request is known to be unable; the message has the reason of each."""
-
-    def __init__(self, message: str, *, hint: str = "", param: str | None = None, decision: str = "") -> None:
-        super().__init__(message, hint=hint, param=param)
-        self.decision = decision  # id of the decision, which is recorded
 
 
 class PreviousResponseNotFound(CallerError):
@@ -231,10 +228,6 @@ class RoleForbids(Forbidden):
 
 class ModelNotAllowed(Forbidden):
     """The key may not use any model that could serve the request."""
-
-    def __init__(self, message: str, *, hint: str = "", param: str | None = None, decision: str = "") -> None:
-        super().__init__(message, hint=hint, param=param)
-        self.decision = decision  # id; empty where none was made
 
 
 class LimitReached(CallerError):

@@ -16,8 +16,6 @@ from pointsman.errors import (
     IdempotencyKeyBusy,
     LimitReached,
     MethodNotAllowed,
-    ModelNotAllowed,
-    NoCapableModel,
     Overloaded,
     TooLarge,
     Unauthorized,
@@ -97,7 +95,7 @@ async def send_refusal(
         sent += error.headers
         if error.wait is not None:
             sent.append((b"retry-after", b"%d" % ceil(error.wait)))
-    if isinstance(error, NoCapableModel | ModelNotAllowed) and error.decision:
+    if isinstance(error, CallerError) and error.decision:
         sent.append((b"x-pointsman-decision-id", error.decision.encode()))
     if isinstance(error, TooLarge | Overloaded) or b"expect" in headers:
         sent.append((b"connection", b"close"))  # the rest of the body is not read
