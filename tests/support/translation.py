@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from pointsman.vocabulary import WireFormat
+from pointsman.vocabulary import ToolCall, WireFormat
 from pointsman.wire import FORMATS, Format, sse
+from pointsman.wire.conversation import CallStart
 
 CHAT, RESPONSES, MESSAGES = WireFormat.CHAT, WireFormat.RESPONSES, WireFormat.MESSAGES
 
@@ -439,3 +440,7 @@ SAMPLES: dict[WireFormat, Spoken] = {
         b"event: message_stop",
     ),
 }
+
+
+def call_start(index: int, identifier: str, name: str, custom: bool = False) -> CallStart:
+    return CallStart(index, ToolCall(identifier, name, "", custom))

@@ -12,7 +12,6 @@ from pointsman.vocabulary import WireFormat
 from pointsman.wire.conversation import (
     ArgumentsDelta,
     CallEnd,
-    CallStart,
     Completion,
     Event,
     Stop,
@@ -23,6 +22,7 @@ from pointsman.wire.conversation import (
     UsageReport,
 )
 from pointsman.wire.translate import CutStream, cut, translate_request
+from support.translation import call_start
 
 CHAT, RESPONSES, MESSAGES = WireFormat.CHAT, WireFormat.RESPONSES, WireFormat.MESSAGES
 
@@ -99,12 +99,12 @@ def test_which_of_them_the_gateway_keeps(
 def test_calls_begun_before_are_ended_and_later_ones_left_out() -> None:
     told = CutStream(("X",)).events(
         [
-            CallStart(0, "c0", "f"),
+            call_start(0, "c0", "f"),
             ArgumentsDelta(0, "{"),
             TextDelta("aXb"),
             ArgumentsDelta(0, "}"),
             CallEnd(0),
-            CallStart(1, "c1", "g"),
+            call_start(1, "c1", "g"),
             ArgumentsDelta(1, "{}"),
             CallEnd(1),
             TextDelta("X"),
@@ -112,7 +112,7 @@ def test_calls_begun_before_are_ended_and_later_ones_left_out() -> None:
         ]
     )
     assert told == [
-        CallStart(0, "c0", "f"),
+        call_start(0, "c0", "f"),
         ArgumentsDelta(0, "{"),
         TextDelta("a"),
         ArgumentsDelta(0, "}"),

@@ -35,6 +35,7 @@ from pointsman.wire.conversation import (
 )
 from pointsman.wire.translate import StreamTranslation, Translated, translate_answer, translate_request
 from support.examples import share
+from support.translation import call_start
 
 PAIRS = list(itertools.permutations(WireFormat, 2))
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(
@@ -145,7 +146,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
     events: list[Event] = [Start("1", "m", created=5)]
     events += [TextDelta(words) for words in draw(st.lists(WORDS, max_size=3))]
     arguments = draw(st.lists(ARGUMENTS, max_size=3))
-    events += [CallStart(at, f"call_{at}", draw(NAMES)) for at in range(len(arguments))]
+    events += [call_start(at, f"call_{at}", draw(NAMES)) for at in range(len(arguments))]
     rest = dict(enumerate(arguments))
     while rest:
         at = draw(st.sampled_from(sorted(rest)))
@@ -167,7 +168,7 @@ def heard(events: list[Event]) -> tuple[str, list[tuple[str, str, Any]], list[Ev
     for event in events:
         if isinstance(event, ArgumentsDelta):
             arguments[event.index] += event.text
-    calls = [(start.id, start.name, json.loads(arguments[start.index])) for start in starts]
+    calls = [(start.call.id, start.call.name, json.loads(arguments[start.index])) for start in starts]
     return text, calls, [event for event in events if isinstance(event, Stop)]
 
 

@@ -159,19 +159,10 @@ class RestoringStream:
         yield event
 
     def _start(self, event: CallStart) -> CallStart:
-        offered = None if event.namespace else self._tools.get(event.name)
-        if offered is None:
-            return event
-        if offered.custom and not event.custom:
+        call = _call(event.call, self._tools)
+        if call.custom and not event.call.custom:
             self._inputs[event.index] = CustomInput(), []
-        return CallStart(
-            event.index,
-            event.id,
-            offered.name,
-            custom=offered.custom or event.custom,
-            namespace=offered.namespace,
-            built_in=offered.built_in,
-        )
+        return CallStart(event.index, call)
 
     def _end(self, index: int) -> Iterator[Event]:
         found = self._inputs.pop(index, None)

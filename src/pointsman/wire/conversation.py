@@ -273,11 +273,7 @@ class CallStart(msgspec.Struct, frozen=True, gc=False):
     """A call begins. ``index`` identifies the call among interleaved fragments; it is never reused."""
 
     index: int
-    id: str
-    name: str
-    custom: bool = False
-    namespace: str = ""
-    built_in: str = ""
+    call: ToolCall  # without its arguments, which follow
 
 
 class ArgumentsDelta(msgspec.Struct, frozen=True, gc=False):
@@ -336,7 +332,7 @@ def collected(events: Iterable[Event]) -> Completion | None:
     """
     started, stop = Start("", ""), None
     words, refused = list[str](), list[str]()
-    calls: dict[int, tuple[CallStart, list[str]]] = {}
+    calls: dict[int, tuple[ToolCall, list[str]]] = {}
     cut: set[int] = set()
     for event in events:
         match event:
@@ -347,7 +343,7 @@ def collected(events: Iterable[Event]) -> Completion | None:
             case TextDelta():
                 (refused if event.refusal else words).append(event.text)
             case CallStart():
-                calls[event.index] = event, []
+                calls[event.index] = event.call, []
             case ArgumentsDelta() if event.index in calls:
                 calls[event.index][1].append(event.text)
             case CallEnd(is_cut=True):
@@ -360,12 +356,11 @@ def collected(events: Iterable[Event]) -> Completion | None:
         return None
     said = ((Text, words), (Refusal, refused))
     parts: list[Part] = [kind("".join(pieces)) for kind, pieces in said if pieces]
-    parts += [_call(start, "".join(pieces), is_cut=at in cut) for at, (start, pieces) in calls.items()]
+    parts += [
+        msgspec.structs.replace(call, arguments="".join(pieces), is_cut=at in cut)
+        for at, (call, pieces) in calls.items()
+    ]
     reason = StopReason.REFUSAL if refused else stop.reason
     return Completion(
         id=started.id, model=started.model, parts=tuple(parts), stop=reason, sequence=stop.sequence
     )
-
-
-def _call(start: CallStart, arguments: str, *, is_cut: bool) -> ToolCall:
-    return ToolCall(start.id, start.name, arguments, start.custom, start.namespace, start.built_in, is_cut)

@@ -180,7 +180,7 @@ class Reply(msgspec.Struct, frozen=True):
         for found in _WORD.finditer(self.text):
             yield TextDelta(found[0])
         if self.tool:
-            yield CallStart(0, call + self.id, self.tool)
+            yield CallStart(0, ToolCall(call + self.id, self.tool, ""))
             yield ArgumentsDelta(0, self._json)
             yield CallEnd(0)
         yield Stop(self.stop)

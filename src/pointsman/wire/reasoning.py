@@ -119,7 +119,7 @@ class TurnCollector:
         elif kind is ThinkingDelta:
             self._think(event.text)  # type: ignore[union-attr]
         elif kind is CallStart:
-            self._calls.append(event.id)  # type: ignore[union-attr]
+            self._calls.append(event.call.id)  # type: ignore[union-attr]
             self._said = self._is_thinking = False
         elif isinstance(event, SignatureDelta):
             self._sign(event)

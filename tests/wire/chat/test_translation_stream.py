@@ -18,7 +18,6 @@ from pointsman.wire.chat.translation import CODEC
 from pointsman.wire.conversation import (
     ArgumentsDelta,
     CallEnd,
-    CallStart,
     Conversation,
     Event,
     Failed,
@@ -30,6 +29,7 @@ from pointsman.wire.conversation import (
     Usage,
     UsageReport,
 )
+from support.translation import call_start
 
 DONE = b"data: [DONE]\n\n"
 START = Start("chatcmpl-1", "m")
@@ -97,12 +97,12 @@ TOOLS = Stop(StopReason.TOOLS)
         pytest.param([DONE], [], id="nothing"),
         pytest.param(
             [calls(fragment(0, "{}", "f", "x")), DONE],
-            [START, CallStart(0, "x", "f"), ArgumentsDelta(0, "{}"), CallEnd(0), TOOLS],
+            [START, call_start(0, "x", "f"), ArgumentsDelta(0, "{}"), CallEnd(0), TOOLS],
             id="no finish behind a whole call",
         ),
         pytest.param(
             [calls(fragment(0, '{"a":', "f", "x")), DONE],
-            [START, CallStart(0, "x", "f"), ArgumentsDelta(0, '{"a":')],
+            [START, call_start(0, "x", "f"), ArgumentsDelta(0, '{"a":')],
             id="[DONE] inside a call",
         ),
         pytest.param(
@@ -138,17 +138,17 @@ TOOLS = Stop(StopReason.TOOLS)
             ],
             [
                 START,
-                CallStart(0, "x", "f"),
+                call_start(0, "x", "f"),
                 ArgumentsDelta(0, "{}"),
                 CallEnd(0),
-                CallStart(1, "y", "g"),
+                call_start(1, "y", "g"),
                 ArgumentsDelta(1, "{}"),
             ],
             id="white space behind a whole call",
         ),
         pytest.param(
             [calls(fragment(0, "{}", None, "x")), FINISH, DONE],
-            [START, CallStart(0, "x", ""), ArgumentsDelta(0, "{}"), CallEnd(0), TOOLS],
+            [START, call_start(0, "x", ""), ArgumentsDelta(0, "{}"), CallEnd(0), TOOLS],
             id="a call that never gets a name",
         ),
         pytest.param(
@@ -168,8 +168,8 @@ TOOLS = Stop(StopReason.TOOLS)
             ],
             [
                 START,
-                CallStart(0, "x", "f"),
-                CallStart(1, "y", "g"),
+                call_start(0, "x", "f"),
+                call_start(1, "y", "g"),
                 ArgumentsDelta(0, '{"a"'),
                 ArgumentsDelta(1, '{"b"'),
                 ArgumentsDelta(0, ":1}"),
@@ -184,10 +184,10 @@ TOOLS = Stop(StopReason.TOOLS)
             [calls(fragment(0, "{}", "f", "x"), fragment(1, "{}", "g", "y")), chunk({}, "stop"), DONE],
             [
                 START,
-                CallStart(0, "x", "f"),
+                call_start(0, "x", "f"),
                 ArgumentsDelta(0, "{}"),
                 CallEnd(0),
-                CallStart(1, "y", "g"),
+                call_start(1, "y", "g"),
                 ArgumentsDelta(1, "{}"),
                 CallEnd(1),
                 TOOLS,
@@ -198,10 +198,10 @@ TOOLS = Stop(StopReason.TOOLS)
             [calls(fragment(0, '{"a":1}', "f", "x")), calls(fragment(0, "{}", "f", "y")), FINISH, DONE],
             [
                 START,
-                CallStart(0, "x", "f"),
+                call_start(0, "x", "f"),
                 ArgumentsDelta(0, '{"a":1}'),
                 CallEnd(0),
-                CallStart(1, "y", "f"),
+                call_start(1, "y", "f"),
                 ArgumentsDelta(1, "{}"),
                 CallEnd(1),
                 TOOLS,
@@ -212,10 +212,10 @@ TOOLS = Stop(StopReason.TOOLS)
             [calls(fragment(0, "{}", "f")), calls(fragment(0, "{}", "f")), FINISH, DONE],
             [
                 START,
-                CallStart(0, "call_1_0", "f"),
+                call_start(0, "call_1_0", "f"),
                 ArgumentsDelta(0, "{}"),
                 CallEnd(0),
-                CallStart(1, "call_1_1", "f"),
+                call_start(1, "call_1_1", "f"),
                 ArgumentsDelta(1, "{}"),
                 CallEnd(1),
                 TOOLS,
@@ -226,7 +226,7 @@ TOOLS = Stop(StopReason.TOOLS)
             [calls(fragment(None, '{"a"', "f", "x")), calls(fragment(None, ":1}")), FINISH, DONE],
             [
                 START,
-                CallStart(0, "x", "f"),
+                call_start(0, "x", "f"),
                 ArgumentsDelta(0, '{"a"'),
                 ArgumentsDelta(0, ":1}"),
                 CallEnd(0),
@@ -238,7 +238,7 @@ TOOLS = Stop(StopReason.TOOLS)
             [calls(fragment(0, "{", "f", "x")), calls(fragment(0, "}", "f", "x")), FINISH, DONE],
             [
                 START,
-                CallStart(0, "x", "f"),
+                call_start(0, "x", "f"),
                 ArgumentsDelta(0, "{"),
                 ArgumentsDelta(0, "}"),
                 CallEnd(0),
@@ -248,19 +248,19 @@ TOOLS = Stop(StopReason.TOOLS)
         ),
         pytest.param(
             [calls(fragment(0, "{", None, "x")), calls(fragment(0, "}", "f")), FINISH, DONE],
-            [START, CallStart(0, "x", "f"), ArgumentsDelta(0, "{}"), CallEnd(0), TOOLS],
+            [START, call_start(0, "x", "f"), ArgumentsDelta(0, "{}"), CallEnd(0), TOOLS],
             id="the name comes late",
         ),
         pytest.param(
             [calls(fragment(0, None, "f", "x")), FINISH, DONE],
-            [START, CallStart(0, "x", "f"), CallEnd(0), TOOLS],
+            [START, call_start(0, "x", "f"), CallEnd(0), TOOLS],
             id="no arguments",
         ),
         pytest.param(
             [calls(fragment(0, '{"a":', "f", "x")), chunk({}, "length"), DONE],
             [
                 START,
-                CallStart(0, "x", "f"),
+                call_start(0, "x", "f"),
                 ArgumentsDelta(0, '{"a":'),
                 CallEnd(0, is_cut=True),
                 Stop(StopReason.LENGTH),
@@ -274,7 +274,7 @@ TOOLS = Stop(StopReason.TOOLS)
                 chunk({}, "function_call"),
                 DONE,
             ],
-            [START, CallStart(0, "call_1_0", "f"), ArgumentsDelta(0, "{}"), CallEnd(0), TOOLS],
+            [START, call_start(0, "call_1_0", "f"), ArgumentsDelta(0, "{}"), CallEnd(0), TOOLS],
             id="legacy function_call",
         ),
         pytest.param(
@@ -283,7 +283,7 @@ TOOLS = Stop(StopReason.TOOLS)
                 FINISH,
                 DONE,
             ],
-            [START, CallStart(0, "x", "p", custom=True), ArgumentsDelta(0, "a"), CallEnd(0), TOOLS],
+            [START, call_start(0, "x", "p", custom=True), ArgumentsDelta(0, "a"), CallEnd(0), TOOLS],
             id="custom tool",
         ),
         pytest.param(
@@ -343,8 +343,8 @@ def test_a_whole_stream_as_the_official_client_reads_it() -> None:
         Start("msg_1", "upstream", Usage(input=1), created=7),
         ThinkingDelta("hm"),
         TextDelta("a"),
-        CallStart(3, "x", "f"),
-        CallStart(5, "y", "g"),
+        call_start(3, "x", "f"),
+        call_start(5, "y", "g"),
         ArgumentsDelta(5, '{"b":1}'),
         CallEnd(3),
         CallEnd(5),
@@ -378,7 +378,7 @@ def test_usage_is_written_only_for_a_caller_that_asked_for_it() -> None:
 
 
 def test_a_stream_that_was_cut_has_no_closing_mark() -> None:
-    out = CODEC.stream_writer("m").write([START, TextDelta("a"), CallStart(0, "x", "f")])
+    out = CODEC.stream_writer("m").write([START, TextDelta("a"), call_start(0, "x", "f")])
     assert b"[DONE]" not in out
     assert b'"finish_reason":"' not in out
 
@@ -398,7 +398,7 @@ def test_a_refusal_has_a_member_of_its_own() -> None:
 
 
 def test_a_call_without_an_end_is_whole_at_the_stop() -> None:
-    written = write(START, CallStart(0, "x", "f"), Stop(StopReason.END))
+    written = write(START, call_start(0, "x", "f"), Stop(StopReason.END))
     assert deltas(written)[-2] == {"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}
     assert written[-2]["choices"][0]["finish_reason"] == "tool_calls"
 
@@ -415,7 +415,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
     found += draw(st.lists(st.builds(ThinkingDelta, WORDS), max_size=2))
     found += draw(st.lists(st.builds(TextDelta, WORDS), max_size=3))
     count = draw(st.integers(0, 3))
-    found += [CallStart(index, f"id{index}", draw(WORDS)) for index in range(count)]
+    found += [call_start(index, f"id{index}", draw(WORDS)) for index in range(count)]
     left = {index: ['{"a', '":', f"{index}}}"] for index in range(count)}
     while left:
         index = draw(st.sampled_from(sorted(left)))
@@ -444,7 +444,7 @@ ANY_EVENT: list[Event] = [
     START,
     TextDelta("a"),
     ThinkingDelta("b"),
-    CallStart(1, "x", "f"),
+    call_start(1, "x", "f"),
     ArgumentsDelta(1, "{"),
     CallEnd(1),
     ArgumentsDelta(2, "{"),

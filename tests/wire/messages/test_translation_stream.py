@@ -28,6 +28,7 @@ from pointsman.wire.conversation import (
     UsageReport,
 )
 from pointsman.wire.messages.translation import CODEC
+from support.translation import call_start
 
 START: dict[str, Any] = {
     "type": "message_start",
@@ -113,7 +114,7 @@ def test_every_kind_of_block_is_read(names: bool) -> None:
         SignatureDelta("s"),
         SignatureDelta(encrypted="x"),
         TextDelta("a"),
-        CallStart(0, "t", "f"),
+        call_start(0, "t", "f"),
         ArgumentsDelta(0, '{"a"'),
         ArgumentsDelta(0, ":1}"),
         CallEnd(0),
@@ -124,7 +125,7 @@ def test_every_kind_of_block_is_read(names: bool) -> None:
 
 def test_whole_input_at_the_start_of_its_block() -> None:
     call = {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}
-    whole = [CallStart(0, "t", "f"), ArgumentsDelta(0, '{"a":1}'), CallEnd(0)]
+    whole = [call_start(0, "t", "f"), ArgumentsDelta(0, '{"a":1}'), CallEnd(0)]
     assert read(START, begin(0, **call), end(0), begin(1, type="text", text=""))[1:] == whole
     # Said twice by some servers: read once.
     again = delta(0, "input_json_delta", partial_json='{"a":1}')
@@ -143,12 +144,12 @@ def test_interleaved_and_reused_blocks() -> None:
         STOP,
     )
     assert events[1:] == [
-        CallStart(0, "a", "f"),
-        CallStart(1, "b", "g"),
+        call_start(0, "a", "f"),
+        call_start(1, "b", "g"),
         ArgumentsDelta(1, "{}"),
         ArgumentsDelta(0, "[]"),
         CallEnd(0),
-        CallStart(2, "c", "h"),
+        call_start(2, "c", "h"),
         CallEnd(1),
         CallEnd(2),
         Stop(StopReason.TOOLS),
@@ -248,7 +249,7 @@ def test_every_kind_of_block_is_written() -> None:
         TextDelta(""),
         TextDelta("a"),
         TextDelta("b", refusal=True),
-        CallStart(0, "call_1", "f"),
+        call_start(0, "call_1", "f"),
         ArgumentsDelta(0, ""),
         ArgumentsDelta(0, '{"a":1}'),
         CallEnd(0),
@@ -300,9 +301,9 @@ def test_fragments_of_another_call_wait_for_their_block() -> None:
     second = begin(1, type="tool_use", id="b", name="g", input={})
     events: list[Event] = [
         STARTED,
-        CallStart(0, "a", "f"),
+        call_start(0, "a", "f"),
         ArgumentsDelta(0, "{"),
-        CallStart(1, "b", "g"),
+        call_start(1, "b", "g"),
         ArgumentsDelta(1, "[1"),
         TextDelta("and"),
         ArgumentsDelta(0, "}"),
@@ -328,12 +329,12 @@ def test_fragments_of_another_call_wait_for_their_block() -> None:
 def test_a_call_without_arguments_has_an_empty_object() -> None:
     endings: list[list[Event]] = [[CallEnd(0)], [ArgumentsDelta(0, " "), CallEnd(0)], []]
     for events in endings:
-        stream = write(STARTED, CallStart(0, "a", "f"), *events, Stop(StopReason.TOOLS))
+        stream = write(STARTED, call_start(0, "a", "f"), *events, Stop(StopReason.TOOLS))
         assert "".join(item["delta"]["partial_json"] for item in stream[2:-3]).strip() == "{}"
 
 
 def test_free_text_of_a_custom_tool_is_one_string() -> None:
-    call = CallStart(0, "a", "apply_patch", custom=True)
+    call = call_start(0, "a", "apply_patch", custom=True)
     stream = write(STARTED, call, ArgumentsDelta(0, '*** "x'), ArgumentsDelta(0, "\n\\"), CallEnd(0))
     arguments = "".join(item["delta"]["partial_json"] for item in stream[2:-1])
     assert json.loads(arguments) == {"input": '*** "x\n\\'}
@@ -352,7 +353,7 @@ def test_white_space_waits_for_words() -> None:
         STARTED,
         TextDelta("\n"),
         TextDelta(" "),
-        CallStart(0, "c", "f"),
+        call_start(0, "c", "f"),
         Stop(StopReason.TOOLS),
     ]
     assert [item["content_block"]["type"] for item in write(*only) if "content_block" in item] == ["tool_use"]
@@ -361,7 +362,7 @@ def test_white_space_waits_for_words() -> None:
 
 
 def test_calls_without_an_id_get_one_each() -> None:
-    events: list[Event] = [CallStart(0, "", "f"), CallEnd(0), CallStart(1, "", "g"), CallEnd(1)]
+    events: list[Event] = [call_start(0, "", "f"), CallEnd(0), call_start(1, "", "g"), CallEnd(1)]
     starts = [item["content_block"] for item in write(STARTED, *events) if "content_block" in item]
     assert [start["id"] for start in starts] == ["msg_1_0", "msg_1_1"]
 
@@ -384,7 +385,7 @@ EVENTS = st.lists(
     st.builds(TextDelta, WORDS.filter(str.strip))
     | st.builds(ThinkingDelta, WORDS)
     | st.builds(SignatureDelta, st.just("s"))
-    | st.builds(CallStart, CALLS, st.text("ab", min_size=1), WORDS)
+    | st.builds(call_start, CALLS, st.text("ab", min_size=1), WORDS)
     | st.builds(ArgumentsDelta, CALLS, st.sampled_from(["", "{", "1"]))
     | st.builds(CallEnd, CALLS),
     max_size=20,
@@ -412,7 +413,7 @@ def gathered(events: Sequence[Event]) -> tuple[str, str, list[tuple[str, str, st
     calls: dict[int, list[str]] = {}
     for event in events:
         if isinstance(event, CallStart):
-            calls[event.index] = [event.id, event.name, ""]
+            calls[event.index] = [event.call.id, event.call.name, ""]
         elif isinstance(event, ArgumentsDelta):
             calls[event.index][2] += event.text
     words = "".join(event.text for event in events if isinstance(event, TextDelta))
@@ -527,7 +528,7 @@ def test_why_a_stream_with_a_call_ended(reason: str, stop: StopReason) -> None:
     block = begin(0, type="tool_use", id="t", name="f", input={})
     cut = delta(0, "input_json_delta", partial_json='{"path":"/a')
     assert read(START, block, cut, end(0), ending(reason), STOP)[-1] == Stop(stop)
-    written = write(STARTED, CallStart(0, "t", "f"), ArgumentsDelta(0, "{"), CallEnd(0), Stop(stop))
+    written = write(STARTED, call_start(0, "t", "f"), ArgumentsDelta(0, "{"), CallEnd(0), Stop(stop))
     told = "tool_use" if stop is StopReason.TOOLS else reason
     assert written[-2]["delta"]["stop_reason"] == told
 
@@ -539,7 +540,7 @@ def test_the_official_sdk_reads_it() -> None:
         STARTED,
         ThinkingDelta("hm"),
         TextDelta("a"),
-        CallStart(0, "c", "f"),
+        call_start(0, "c", "f"),
         Stop(StopReason.TOOLS),
     ]
     for item in write(*events):

@@ -37,6 +37,7 @@ from pointsman.wire.conversation import (
 from pointsman.wire.responses.translation import CODEC
 from pointsman.wire.tools import renamed_tools
 from support.examples import share
+from support.translation import call_start
 
 EVENT: TypeAdapter[ResponseStreamEvent] = TypeAdapter(ResponseStreamEvent)
 CREATED: dict[str, Any] = {
@@ -80,7 +81,7 @@ def delta(kind: str, index: int, text: str) -> dict[str, Any]:
 CALL = {"type": "function_call", "id": "fc", "call_id": "c", "name": "f", "arguments": '{"a":1}'}
 OPEN = {**CALL, "arguments": ""}
 MESSAGE = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "ab"}]}
-CALLED = [CallStart(0, "c", "f"), ArgumentsDelta(0, '{"a":1}'), CallEnd(0)]
+CALLED = [call_start(0, "c", "f"), ArgumentsDelta(0, '{"a":1}'), CallEnd(0)]
 
 
 @pytest.mark.parametrize(
@@ -126,8 +127,8 @@ CALLED = [CallStart(0, "c", "f"), ArgumentsDelta(0, '{"a":1}'), CallEnd(0)]
                 done(),
             ],
             [
-                CallStart(0, "c", "f"),
-                CallStart(1, "d", "f"),
+                call_start(0, "c", "f"),
+                call_start(1, "d", "f"),
                 ArgumentsDelta(0, '{"a"'),
                 ArgumentsDelta(1, "{}"),
                 ArgumentsDelta(0, ":1}"),
@@ -155,7 +156,7 @@ CALLED = [CallStart(0, "c", "f"), ArgumentsDelta(0, '{"a":1}'), CallEnd(0)]
         (
             [item("done", 0, type="custom_tool_call", call_id="p", name="patch", input="***"), done()],
             [
-                CallStart(0, "p", "patch", custom=True),
+                call_start(0, "p", "patch", custom=True),
                 ArgumentsDelta(0, "***"),
                 CallEnd(0),
                 REPORT,
@@ -180,7 +181,7 @@ CALLED = [CallStart(0, "c", "f"), ArgumentsDelta(0, '{"a":1}'), CallEnd(0)]
             [
                 TextDelta("ab"),
                 *CALLED,
-                CallStart(1, "d", "f"),
+                call_start(1, "d", "f"),
                 ArgumentsDelta(1, '{"a":1}'),
                 CallEnd(1),
                 REPORT,
@@ -291,15 +292,15 @@ TWO_CALLS: list[Event] = [
     TextDelta("a"),
     TextDelta("b"),
     TextDelta("no", refusal=True),
-    CallStart(0, "c1", "f"),
-    CallStart(1, "c2", "apply_patch"),
+    call_start(0, "c1", "f"),
+    call_start(1, "c2", "apply_patch"),
     ArgumentsDelta(0, '{"x"'),
     ArgumentsDelta(1, '{"input":"*** '),
     ArgumentsDelta(0, ":1}"),
     ArgumentsDelta(1, 'Begin"}'),
     CallEnd(0),
     CallEnd(1),
-    CallStart(2, "c3", "docs__search"),
+    call_start(2, "c3", "docs__search"),
     CallEnd(2),
     UsageReport(Usage(input=115, cached=100, output=7, written=5, reasoning=3)),
     Stop(StopReason.TOOLS),
@@ -384,7 +385,7 @@ def test_the_sdk_accumulates_what_was_sent() -> None:
     [(StopReason.LENGTH, "max_output_tokens"), (StopReason.REFUSAL, "content_filter")],
 )
 def test_an_incomplete_answer(stop: StopReason, reason: str) -> None:
-    cut: list[Event] = [CallStart(0, "c", "f"), ArgumentsDelta(0, '{"a'), Stop(stop)]
+    cut: list[Event] = [call_start(0, "c", "f"), ArgumentsDelta(0, '{"a'), Stop(stop)]
     events = checked(write([Start("1", "m"), TextDelta("a"), *cut]))
     assert events[-1]["type"] == "response.incomplete"
     final = events[-1]["response"]
@@ -426,7 +427,7 @@ def test_events_without_a_start_or_a_call() -> None:
 def custom(fragments: Iterable[str]) -> tuple[str, list[str]]:
     """The input of a custom tool whose function was called with these fragments, and the deltas of it."""
     arguments = [ArgumentsDelta(0, fragment) for fragment in fragments]
-    stream = write([CallStart(0, "c", "apply_patch"), *arguments, CallEnd(0), Stop(StopReason.TOOLS)], TOOLS)
+    stream = write([call_start(0, "c", "apply_patch"), *arguments, CallEnd(0), Stop(StopReason.TOOLS)], TOOLS)
     events = checked(stream)
     deltas = [event["delta"] for event in events if event["type"].endswith("input.delta")]
     return events[-1]["response"]["output"][0]["input"], deltas
@@ -479,7 +480,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
         max_size=6,
     )
     count = draw(st.integers(0, 3))
-    calls: list[Event] = [CallStart(at, f"c{at}", "f", draw(st.booleans())) for at in range(count)]
+    calls: list[Event] = [call_start(at, f"c{at}", "f", draw(st.booleans())) for at in range(count)]
     deltas = st.builds(ArgumentsDelta, st.integers(0, max(count - 1, 0)), WORDS)
     fragments = draw(st.lists(deltas, max_size=6)) if count else []
     said = {fragment.index for fragment in fragments}
@@ -501,7 +502,7 @@ def told(events: Iterable[Event]) -> dict[str, Any]:
             case ThinkingDelta(text=text):
                 said.append(("thinking", text))
             case CallStart():
-                calls[event.index] = (event.id, event.name, event.custom)
+                calls[event.index] = (event.call.id, event.call.name, event.call.custom)
             case ArgumentsDelta(index=index, text=text):
                 arguments[index] = arguments.get(index, "") + text
     groups = itertools.groupby(said, key=lambda pair: pair[0])

@@ -328,11 +328,12 @@ class ChatStreamWriter:
         return self._before + _encode(delta) + _BEHIND
 
     def _start_call(self, event: CallStart) -> bytes:
-        call = self._calls[event.index] = _OpenCall(len(self._calls), event.custom)
+        made = event.call
+        call = self._calls[event.index] = _OpenCall(len(self._calls), made.custom)
         self._has_calls = True
-        kind, body = ("custom", "input") if event.custom else ("function", "arguments")
-        name = joined_name(event.namespace, event.name)
-        begun = {"index": call.index, "id": event.id, "type": kind, kind: {"name": name, body: ""}}
+        kind, body = ("custom", "input") if made.custom else ("function", "arguments")
+        name = joined_name(made.namespace, made.name)
+        begun = {"index": call.index, "id": made.id, "type": kind, kind: {"name": name, body: ""}}
         return self._delta({"tool_calls": [begun]})
 
     def _arguments(self, event: ArgumentsDelta) -> bytes:

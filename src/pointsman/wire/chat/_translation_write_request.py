@@ -10,6 +10,7 @@ from msgspec.json import encode as _encode
 
 from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.chat._translation_read_request import PARTICIPANT, WEB_SEARCH
+from pointsman.wire.chat._translation_types import Called
 from pointsman.wire.constructs import Report, foreign_members
 from pointsman.wire.conversation import (
     Conversation,
@@ -41,14 +42,9 @@ _MAX_ID: Final = 40  # characters of a call's id that OpenAI's chat completions 
 _SOUNDS: Final = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav"}
 
 
-class _Called(msgspec.Struct, frozen=True, gc=False):
-    name: str
-    arguments: str
-
-
 class _Call(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="function"):
     id: str
-    function: _Called
+    function: Called
 
 
 class _Said(msgspec.Struct, gc=False, tag_field="role", tag="assistant", omit_defaults=True):
@@ -178,7 +174,7 @@ class _Writer:
         name = flat_name(call.namespace, call.name) if call.namespace else plain_name(call.name)
         arguments = wrapped(call.arguments) if call.custom else call.arguments or "{}"
         call_id = call.id if len(call.id) <= _MAX_ID else short(call.id, _MAX_ID)
-        return _Call(call_id, _Called(name, arguments))
+        return _Call(call_id, Called(name, arguments))
 
     def _result(self, result: Result) -> None:
         text = self._shown(result.parts) if result.parts else result.text

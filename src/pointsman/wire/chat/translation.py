@@ -282,7 +282,7 @@ class ChatStreamReader:
 
     def _start_call(self, call: OpenCall) -> Iterator[Event]:
         call.started = True
-        yield CallStart(call.index, call.id, call.name, custom=call.custom)
+        yield CallStart(call.index, ToolCall(call.id, call.name, "", call.custom))
         if call.pieces:
             yield ArgumentsDelta(call.index, "".join(call.pieces))
 

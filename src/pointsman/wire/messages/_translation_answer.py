@@ -210,11 +210,12 @@ class MessagesWriter:
             self._end(block, out)
 
     def _call(self, event: CallStart, out: list[bytes]) -> None:
-        identifier = event.id or f"{self._id}_{self._count}"  # some servers send none
-        start = call_block(ToolCall(identifier, event.name, ""))
+        call = event.call
+        identifier = call.id or f"{self._id}_{self._count}"  # some servers send none
+        start = call_block(ToolCall(identifier, call.name, ""))
         block = self._calls[event.index] = self._add("call", start, out)
-        block.custom = event.custom
-        if event.custom:  # free text becomes the one string of an object
+        block.custom = call.custom
+        if call.custom:  # free text becomes the one string of an object
             self._put_json(block, '{"input":"', out)
             block.filled = True
 

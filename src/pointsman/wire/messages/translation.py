@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from pointsman.decoding import UNREADABLE, decode_typed, decoded
+from pointsman.vocabulary import ToolCall
 from pointsman.wire import sse
 from pointsman.wire.conversation import (
     CUT,
@@ -201,7 +202,7 @@ class MessagesReader:
             call = _OpenCall(self._count, "" if _is_empty(block.input) else arguments_of(block.input))
             self._calls[index] = call
             self._count += 1
-            return [*closed, CallStart(call.index, block.id or "", block.name or "")]
+            return [*closed, CallStart(call.index, ToolCall(block.id or "", block.name or "", ""))]
         if block.type == "redacted_thinking":
             return [*closed, SignatureDelta(encrypted=block.data or "")]
         thoughts: list[Event] = [ThinkingDelta(block.thinking)] if block.thinking else []

@@ -258,8 +258,7 @@ class StreamWriter:
 
     def _begin(self, event: CallStart) -> Iterator[bytes]:
         yield from self._close()
-        call = ToolCall(event.id, event.name, "", event.custom, event.namespace, event.built_in)
-        opened = OpenCall(len(self._output), self._suffix(), call)
+        opened = OpenCall(len(self._output), self._suffix(), event.call)
         self._calls[event.index] = opened
         yield self._added(opened)
 

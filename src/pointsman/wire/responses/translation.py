@@ -241,9 +241,8 @@ class StreamReader:
                     item.call = self._count
                     self._count += 1
                     self._calls.add(part.id)
-                    yield CallStart(
-                        item.call, part.id, part.name, custom=part.custom, namespace=part.namespace
-                    )
+                    begun = ToolCall(part.id, part.name, "", part.custom, part.namespace)
+                    yield CallStart(item.call, begun)
                 if ended:
                     yield from _rest(item, part.arguments)
                     yield CallEnd(item.call, part.is_cut)
