@@ -319,7 +319,10 @@ def expand(
     unmet: set[str] = set()
     for name in chosen:  # grows while it is read: a provider's own requirements are met in turn
         for kind in _missing(name, chosen, registry, held):
-            provider = _best(registry.providers(kind), scores or {})
+            # max keeps the first of equals
+            provider = max(
+                registry.providers(kind), key=lambda name: (scores or {}).get(name, 0.0), default=""
+            )
             if provider:
                 chosen.append(provider)
                 reasons.append(Reason("capabilities.required", f"{provider} provides {kind} for {name}"))
@@ -339,7 +342,3 @@ def _missing(
     for kind in capability.requires if capability else ():
         if kind not in held and not any(provider in chosen for provider in registry.providers(kind)):
             yield kind
-
-
-def _best(providers: Sequence[str], scores: Mapping[str, float]) -> str:
-    return max(providers, key=lambda name: scores.get(name, 0.0), default="")  # max keeps the first of equals

@@ -292,7 +292,8 @@ class LocalScorer:
         if calibration is None:
             start = default_calibration(self.index.name)
             held_out = list(self.index.held_out())
-            observations = [*observe_held_out(held_out), *observe_unserved(held_out, self._unserved())]
+            unserved = observe_unserved(held_out, map(self.index.score, CALIBRATING))
+            observations = [*observe_held_out(held_out), *unserved]
             calibration = fit(observations, start, names=self._names)
         elif calibration.index != self.index.name:
             raise ConfigError(
@@ -311,14 +312,9 @@ class LocalScorer:
         """
         if not self._names:
             return {}
-        readings = [self._read(text) for text in (task, *clauses(task))]
+        scores = map(self.index.score, (task, *clauses(task)))
+        readings = [self.calibration.probabilities(each, self._names) for each in scores]
         return dict(zip(self._names, map(max, zip(*readings, strict=True)), strict=True))
-
-    def _unserved(self) -> Iterator[Sequence[float]]:
-        return (self.index.score(task) for task in CALIBRATING)
-
-    def _read(self, text: str) -> list[float]:
-        return self.calibration.probabilities(self.index.score(text), self._names)
 
 
 def clauses(task: str) -> list[str]:

@@ -7,7 +7,7 @@ and never comes here; docs/notebook/0041 and 0042 list what differs from the spe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +17,6 @@ from pointsman.domains import MOMENTUM_THRESHOLD, SECONDARY_MIN_SIGNALS
 from pointsman.domains.data import (
     CONVERSATION,
     Compound,
-    Concept,
     Domain,
     DomainClass,
     DomainMemory,
@@ -67,11 +66,6 @@ __all__ = [
 _DOMAINS: Final[DomainSet] = default_domains()
 
 
-def _pattern(concept: Concept) -> str:
-    """One regular expression for all phrases of a concept, to be searched ignoring case."""
-    return "|".join(map(_alternative, concept.signals))
-
-
 def _alternative(signal: Signal) -> str:
     if signal.kind is Kind.REGEX:
         return f"(?:{signal.pattern})"
@@ -87,7 +81,7 @@ DOMAIN_PRIORITY: Final[dict[str, int]] = {domain.name: domain.priority for domai
 #: The built-in domains as plain data; one regular expression per concept.
 DOMAIN_CONFIGS: Final[dict[str, dict[str, Any]]] = {
     domain.name: {
-        "signals": [_pattern(concept) for concept in domain.concepts],
+        "signals": ["|".join(map(_alternative, concept.signals)) for concept in domain.concepts],
         "enrichment_template": domain.enrichment_template,
         "brief_description": domain.brief_description,
     }
@@ -170,7 +164,9 @@ def apply_compound_momentum(
     if format_signature(new_primary, new_secondary) == current_signature:
         return new_primary, new_secondary, current_signature, current_momentum + 1
     parts = tuple(_as_part(part) for part in (new_primary, new_secondary) if part)
-    domains = _with_unknown([*(part.domain for part in parts), *parse_signature(current_signature)])
+    names = (*(part.domain for part in parts), *parse_signature(current_signature))
+    # The built-in domains and, as tasks, whatever else is named.
+    domains = DomainSet({**{name: Domain(name, DomainClass.TASK) for name in names}, **_DOMAINS.domains})
     reading = Reading(
         tuple(part for part in parts if domains[part.domain].kind is not DomainClass.NULL), Compound(*parts)
     )
@@ -183,11 +179,6 @@ def apply_compound_momentum(
         effective.signature,
         1 if outcome.rule == "R1b" else outcome.momentum,
     )
-
-
-def _with_unknown(names: Iterable[str]) -> DomainSet:
-    """The built-in domains and, as tasks, whatever else is named."""
-    return DomainSet({**{name: Domain(name, DomainClass.TASK) for name in names}, **_DOMAINS.domains})
 
 
 def _from_signature(signature: str, momentum: int, domains: DomainSet) -> DomainMemory:

@@ -136,10 +136,6 @@ class _Alias(msgspec.Struct, frozen=True, gc=False):
     parts: tuple[str, ...]  # the text between the asterisks
     target: Target
 
-    def matches(self, name: str) -> bool:
-        """Whether the pattern matches a name."""
-        return _matches(self.parts, name)
-
 
 def matches(pattern: str, name: str) -> bool:
     """Whether a pattern, in which ``*`` matches any characters, matches a name."""
@@ -203,7 +199,7 @@ class ModelNames:
         A pattern that matches another one's text matches every expansion of its asterisks.
         """
         pattern = self._aliases[number].pattern
-        return next((alias.pattern for alias in self._aliases[:number] if alias.matches(pattern)), "")
+        return next((alias.pattern for alias in self._aliases[:number] if _matches(alias.parts, pattern)), "")
 
     def resolve(self, name: str, client: str = "") -> Named | None:
         """Return the target of a name; None when it is unknown.
@@ -231,7 +227,7 @@ class ModelNames:
         shown = name[:LONGEST_SHOWN]
         if len(name) <= LONGEST_NAME:
             for alias in aliases:
-                if alias.matches(name):
+                if _matches(alias.parts, name):
                     why = f'"{shown}" matches the alias "{alias.pattern}" of {alias.target}'
                     why += _BY_DEFAULT if by_default else ""
                     return Named(alias.target, alias.pattern, Reason("routing.alias", why))

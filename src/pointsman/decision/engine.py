@@ -163,7 +163,7 @@ class Engine:
         guide, seen = self._guide, reading.seen
         if guide and seen:
             yield from self._guide_agent(draft, guide, seen)
-        elif guide and not (reading.abstained and _is_unguided(reading)):
+        elif guide and not (reading.abstained and any(each.code == _UNGUIDED for each in reading.abstained)):
             draft.guidance = guide.idle(memory.guidance.arm, reading.input.session)
         yield from self._models.choose(draft)
         # An agent keeps what it is told at an event in its own history.
@@ -368,11 +368,6 @@ def _remember_added(draft: Draft, history: History) -> None:
         draft.abstained.append(
             Reason("additions.dropped", f"{dropped} earlier additions are not repeated any more: {bounds}")
         )
-
-
-def _is_unguided(reading: ReadRequest) -> bool:
-    """Whether the agent's run could not be read."""
-    return any(reason.code == _UNGUIDED for reason in reading.abstained)
 
 
 def _capability_stage(policy: Policy, encoder: Encoder | None) -> CapabilityStage | None:

@@ -130,14 +130,14 @@ def without_source(additions: Additions, source: str) -> Additions:
 
 def _bounded(additions: Additions) -> tuple[Additions, int]:
     places = additions.places
-    while len(places) > MOST_PLACES or _characters(additions, places) > MOST_CHARACTERS:
+    texts = additions.texts
+    while (
+        len(places) > MOST_PLACES
+        or sum(len(texts[number].text) for number in _used(places)) > MOST_CHARACTERS
+    ):
         places = places[(len(places) + 1) // 2 :]
     dropped = len(additions.places) - len(places)
     return (_without_unused(additions, places), dropped) if dropped else (additions, 0)
-
-
-def _characters(additions: Additions, places: tuple[Place, ...]) -> int:
-    return sum(len(additions.texts[number].text) for number in _used(places))
 
 
 def _without_unused(additions: Additions, places: tuple[Place, ...]) -> Additions:

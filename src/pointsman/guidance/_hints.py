@@ -161,7 +161,12 @@ class Hints:
         if moment.messages >= 0 and moment.messages == thread.messages:
             return Said(thread)  # the same request again: what it said stands already
         turn = thread.turns + moment.asks
-        due = [hint for hint in self._hints if hint.point in moment.points and _may_speak(hint, thread, turn)]
+        due = [
+            hint
+            for hint in self._hints
+            if hint.point in moment.points
+            and thread.hints.get(hint.version, Fired()).allows(hint.config, turn)
+        ]
         context = GuidanceContext(
             None,
             trajectory,
@@ -194,10 +199,6 @@ class Hints:
             hints={**kept, **fired},
         )
         return Said(after, firings, abstained)
-
-
-def _may_speak(hint: Hint, thread: Thread, turn: int) -> bool:
-    return thread.hints.get(hint.version, Fired()).allows(hint.config, turn)
 
 
 def _keys(hint: Hint, result: ClassificationResult) -> tuple[str, ...]:

@@ -284,7 +284,7 @@ def place_in_messages(
         end = len(items.rstrip()[:-1].rstrip())  # of the last message
         message = bytes(last)
         members = decode_members(message)
-        role = _role(members)
+        role = decode_text(members["role"]) if "role" in members else ""
         if role == "assistant":
             return None
         place = _in_content(message, members, text, as_blocks) if role in {"user", "tool"} else None
@@ -292,10 +292,6 @@ def place_in_messages(
             start = end - len(message)
             return Insertion(start + place.at, place.data, start + place.opened_at, place.opening)
     return new_item(items, {"role": "user", "content": text})
-
-
-def _role(members: dict[str, msgspec.Raw]) -> str:
-    return decode_text(members["role"]) if "role" in members else ""
 
 
 def _in_content(

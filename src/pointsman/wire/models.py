@@ -36,9 +36,9 @@ __all__ = [
 _MAX_USER: Final = 64
 
 
-def openai_user(user: str, report: Report) -> str:
+def user_name(user: str, report: Report, longest: int = _MAX_USER) -> str:
     """Return the end user's name; of one that is too long, the SHA-256 digest."""
-    if len(user) <= _MAX_USER:
+    if len(user) <= longest:
         return user
     report.meet("user")
     return hashlib.sha256(user.encode("utf-8", "surrogatepass")).hexdigest()

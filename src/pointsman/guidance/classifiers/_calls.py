@@ -270,15 +270,16 @@ class SequentialWhenParallelClassifier:
         recent = context.trajectory.recent_tool_calls(self.threshold)
         if not recent or len(recent) < self.threshold:
             return ClassificationResult.no()
-        independent = all(step.batch == 1 and self._only_looks(step.tool_name) for step in recent)
+        tools = self.independent_tools
+        independent = all(
+            step.batch == 1 and (step.tool_name in tools or step.tool_name.lower() in tools)
+            for step in recent
+        )
         if not independent or any(step.derived for step in recent[1:]):
             return ClassificationResult.no()
         return ClassificationResult.yes(
             confidence=0.6, reason=f"{len(recent)} independent tools called sequentially"
         )
-
-    def _only_looks(self, tool_name: str) -> bool:
-        return tool_name in self.independent_tools or tool_name.lower() in self.independent_tools
 
 
 # Detects unchecked work at the end of a turn, from the agent's calls alone.

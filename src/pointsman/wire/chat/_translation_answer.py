@@ -101,7 +101,10 @@ def read_answer(answer: bytes) -> Completion:
     choice = found.choices[0] if found.choices else _Choice(Said())
     parts = _parts(choice.message, found.id or "")
     if is_cut_by(choice.finish_reason):
-        parts = tuple(_marked(part) for part in parts)
+        parts = tuple(
+            replace(part, is_cut=not is_certain(part)) if isinstance(part, ToolCall) else part
+            for part in parts
+        )
     return Completion(
         id=found.id or "",
         model=found.model or "",
@@ -129,11 +132,6 @@ def _parts(message: Said, id_: str) -> tuple[Part, ...]:
     if old := old_call(message):
         calls.append(old)
     return (*parts, *(read_call(call, made_id(id_, at)) for at, call in enumerate(calls)))
-
-
-def _marked(part: Part) -> Part:
-    """A part of an answer that was cut off."""
-    return replace(part, is_cut=not is_certain(part)) if isinstance(part, ToolCall) else part
 
 
 def made_id(answer: str, at: int) -> str:

@@ -178,12 +178,11 @@ def _options(members: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
     return {
         name: raw
         for name, raw in members.items()
-        if name not in _KNOWN and name != WEB_SEARCH and bytes(raw) != _NULL and not _is_default(name, raw)
+        if name not in _KNOWN
+        and name != WEB_SEARCH
+        and bytes(raw) != _NULL
+        and not (name in _DEFAULTS and msgspec.json.decode(raw) == _DEFAULTS[name])
     }
-
-
-def _is_default(name: str, raw: msgspec.Raw) -> bool:
-    return name in _DEFAULTS and bool(msgspec.json.decode(raw) == _DEFAULTS[name])
 
 
 def _tool(raw: msgspec.Raw, unknown: dict[str, msgspec.Raw]) -> Tool:

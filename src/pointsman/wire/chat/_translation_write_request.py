@@ -31,7 +31,7 @@ from pointsman.wire.models import (
     is_openai_reasoning,
     openai_effort_of,
     openai_sampling,
-    openai_user,
+    user_name,
 )
 from pointsman.wire.tools import described, flat_name, plain_name, portable_tools, short, wrapped
 
@@ -256,7 +256,7 @@ def write_request(conversation: Conversation, report: Report) -> bytes:
     if conversation.shape is not None:
         body["response_format"] = _response_format(conversation.shape)
     if conversation.user:
-        body["user"] = openai_user(conversation.user, report)
+        body["user"] = user_name(conversation.user, report)
     if conversation.stream:
         # Every other format reports the usage of a stream: it has to be known.
         body |= {"stream": True, "stream_options": {"include_usage": True}}

@@ -356,12 +356,9 @@ def _failed(chunk: _Chunk, payload: bytes) -> Failed:
         return Failed(error)
     message = error.message if isinstance(error.message, str) else ""
     kind = error.type if isinstance(error.type, str) and error.type else "api_error"
-    status = openai.status_of(sse.event(payload)) or _status(error.code)
+    code = error.code if isinstance(error.code, int) and 400 <= error.code < 600 else 502
+    status = openai.status_of(sse.event(payload)) or code
     return Failed(message or "the upstream reported an error without words", kind, status)
-
-
-def _status(code: object) -> int:
-    return code if isinstance(code, int) and 400 <= code < 600 else 502
 
 
 CODEC: Final = Codec(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict, deque
 from collections.abc import Iterable
 from typing import Any, Final
@@ -35,6 +34,7 @@ from pointsman.wire.models import (
     effort_of_budget,
     thinks_adaptively,
     thinks_harder,
+    user_name,
 )
 from pointsman.wire.tools import call_id, described, flat_name, portable_tools
 
@@ -320,11 +320,8 @@ def _user(asked: Conversation, report: Report) -> dict[str, dict[str, str]]:
     """The end user; the SHA-256 digest of a name longer than the API takes."""
     if not asked.user:
         return {}
-    name = asked.user
-    if len(name) > MAX_USER and report.source is not WireFormat.MESSAGES:
-        report.meet("user")
-        name = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
-    return {"metadata": {"user_id": name}}
+    own = report.source is WireFormat.MESSAGES
+    return {"metadata": {"user_id": asked.user if own else user_name(asked.user, report, MAX_USER)}}
 
 
 # Parts of a conversation, written as blocks of the Messages format.

@@ -227,8 +227,11 @@ class _Reasoning(msgspec.Struct, gc=False):
     effort: str | None = None
 
 
-class _Item(msgspec.Struct, gc=False):
+class StoredItem(msgspec.Struct, gc=False):
+    """An item as far as the gateway reads what it keeps or put in place of others."""
+
     type: str | None = None
+    id: str | None = None
     tools: list[msgspec.Raw] = []
     reasoning: _Reasoning | None = None
     encrypted_content: str | None = None
@@ -255,7 +258,7 @@ class _Offer(msgspec.Struct, gc=False):
 
 
 _decode_type: Final = msgspec.json.Decoder(_Type).decode
-_decode_item: Final = msgspec.json.Decoder(_Item).decode
+decode_item: Final = msgspec.json.Decoder(StoredItem).decode
 _decode_offer: Final = msgspec.json.Decoder(_Offer).decode
 #: Bytes at the beginning of an item among which its type is looked for.
 _HEAD: Final = 200
@@ -290,7 +293,7 @@ def take_settings(given: msgspec.Raw) -> Settings:
         for raw in decode_items(given):
             kind = _decode_type(raw).type
             if kind in SETTINGS:
-                item = _decode_item(raw)
+                item = decode_item(raw)
                 tools += item.tools
                 effort = (item.reasoning and item.reasoning.effort) or effort
             else:
@@ -306,7 +309,7 @@ def _said(raw: msgspec.Raw, kind: str | None) -> bytes:
     if kind == _TRIGGER:
         return user_message(ASK)
     if kind == _COMPACTION:
-        return said(_decode_item(raw).encrypted_content or "") or bytes(raw)
+        return said(decode_item(raw).encrypted_content or "") or bytes(raw)
     return bytes(raw)
 
 

@@ -240,7 +240,9 @@ def _output(parts: tuple[Part, ...], bare: str) -> Iterator[Mapping[str, Any] | 
     for said, group in groupby(parts, key=lambda part: isinstance(part, Text | Refusal)):
         if said:
             if content := [
-                _content(part) for part in group if isinstance(part, Text | Refusal) and part.text
+                write_part(part.text) if isinstance(part, Text) else refusal_part(part.text)
+                for part in group
+                if isinstance(part, Text | Refusal) and part.text
             ]:
                 yield message_item(f"msg_{bare}_{number}", content)
                 number += 1
@@ -250,10 +252,6 @@ def _output(parts: tuple[Part, ...], bare: str) -> Iterator[Mapping[str, Any] | 
             if item is not None:
                 yield item
                 number += 1
-
-
-def _content(part: Text | Refusal) -> dict[str, Any]:
-    return write_part(part.text) if isinstance(part, Text) else refusal_part(part.text)
 
 
 def _item(part: Part, suffix: str) -> Mapping[str, Any] | msgspec.Raw | None:

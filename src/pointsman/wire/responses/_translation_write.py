@@ -23,7 +23,7 @@ from pointsman.wire.conversation import (
     Thinking,
     Tool,
 )
-from pointsman.wire.models import openai_effort_of, openai_sampling, openai_user
+from pointsman.wire.models import openai_effort_of, openai_sampling, user_name
 from pointsman.wire.responses._translation_answer import summary_part
 from pointsman.wire.responses._translation_items import BUILT_IN, action_of
 from pointsman.wire.tools import plain_name, portable_tools, short
@@ -240,7 +240,7 @@ def write_request(request: Conversation, report: Report) -> bytes:
         "parallel_tool_calls": request.parallel,
         "max_output_tokens": request.max_tokens,
         **openai_sampling(request, report),
-        "user": openai_user(request.user, report) if request.user else None,
+        "user": user_name(request.user, report) if request.user else None,
     }
     body |= {name: value for name, value in plain.items() if value is not None}
     if request.stop:

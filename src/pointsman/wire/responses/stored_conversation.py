@@ -18,7 +18,7 @@ from pointsman.vocabulary import AgentRequest, Message, Role
 from pointsman.wire import sse
 from pointsman.wire.body import Body, Edit
 from pointsman.wire.format import Member
-from pointsman.wire.responses import PASSED, read_item, said
+from pointsman.wire.responses import PASSED, decode_item, read_item, said
 
 __all__ = [
     "StoredConversation",
@@ -37,20 +37,11 @@ _REFERENCE: Final = b'"item_reference"'
 Find = Callable[[str], bytes | None]
 
 
-class _Item(msgspec.Struct, gc=False):
-    type: str | None = None
-    id: str | None = None
-    encrypted_content: str | None = None
-
-
-_decode_item: Final = msgspec.json.Decoder(_Item).decode
-
-
 def referable(items: list[bytes]) -> Iterator[tuple[str, bytes]]:
     """Yield the id of each item of an answer, and the item that a reference to it replaces."""
     for raw in items:
         try:
-            item = _decode_item(raw)
+            item = decode_item(raw)
         except UNREADABLE:
             continue
         if item.id:
@@ -88,14 +79,14 @@ def _replaced(body: bytes, other: Callable[[msgspec.Raw], bytes | None]) -> byte
 
 
 def _summary(raw: msgspec.Raw) -> bytes | None:
-    return said(_decode_item(raw).encrypted_content or "") if b'"compaction"' in bytes(raw) else None
+    return said(decode_item(raw).encrypted_content or "") if b'"compaction"' in bytes(raw) else None
 
 
 def _found(raw: msgspec.Raw, find: Find, named: set[str]) -> bytes | None:
     """The item that a reference names; None if an item is no reference, is unknown, or is named again."""
     if _REFERENCE not in bytes(raw):
         return None
-    item = _decode_item(raw)
+    item = decode_item(raw)
     if item.type != "item_reference" or not item.id or item.id in named:
         return None
     named.add(item.id)
