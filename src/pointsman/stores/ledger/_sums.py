@@ -220,8 +220,8 @@ _COSTLY: Final = f"""SELECT hour FROM (SELECT hour, {RESULTS.index("counted")} A
         json_extract(value, '$[0]') AS model, json_extract(value, '$[1]') AS input,
         json_extract(value, '$[2]') AS cached, json_extract(value, '$[3]') AS output
         FROM hour_values WHERE kind = {_MOST}) WHERE {{costs}}
-    UNION SELECT DISTINCT hour FROM hour_values
-    WHERE hour NOT IN (SELECT hour FROM hour_values WHERE kind = {_MOST})"""  # noqa: S608 - as above
+    UNION SELECT hour FROM hour_values
+    WHERE kind = 0 AND hour NOT IN (SELECT hour FROM hour_values WHERE kind = {_MOST})"""  # noqa: S608 - as above
 
 _NEW: Final = "INSERT OR IGNORE INTO hour_values (kind, value, hour) VALUES {rows}"
 _FORGET: Final = "DELETE FROM hour_values WHERE hour = ?"
