@@ -1,4 +1,4 @@
-"""Engines of the built-in profiles share what is dear to compile: it holds nothing of what it read."""
+"""Engines share what is dear to compile or to open: scanners, dimensions, tables. None holds what it read."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from pointsman import factory
+from pointsman import encoders, factory
 from pointsman.evidence import Scanner, Signal, SignalTable
 from pointsman.stores.pattern_cache import cache_directory, open_scanner
 from pointsman.tiers import BUILTIN_PROFILES, TierProfile, _scorer, builtin_profile
@@ -22,15 +22,17 @@ __all__ = ["shared"]
 #: Lexicons in use at once, a few megabytes each: the built-in profiles, with domains and without.
 _KEPT = 8
 _signals = TierProfile.signals
+_open_table = encoders.StaticEncoder.__init__
 
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """Let engines share scanners, and the dimensions of the built-in profiles."""
+    """Let engines share scanners, dimensions of the built-in profiles, and the table of the static encoder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(factory, "open_scanner", _scanner)
         patch.setattr(TierProfile, "signals", _signals_of)
         patch.setattr(_scorer, "CompiledDimension", _compiled)
+        patch.setattr(encoders.StaticEncoder, "__init__", _share_table)
         yield
 
 
@@ -94,3 +96,17 @@ def _compiled(profile: TierProfile, dimension: Dimension, table: SignalTable) ->
 def _dimension(name: str, place: int, table: SignalTable) -> CompiledDimension:
     profile = builtin_profile(name)
     return CompiledDimension(profile, profile.dimensions[place], table)
+
+
+def _share_table(encoder: encoders.StaticEncoder) -> None:
+    """Open the table once: its tokenizer takes a fifth of a second. It fails where the extra is missing."""
+    encoders._package_folder("wordllama", extra="static")
+    encoders._require("tokenizers", extra="static")
+    vars(encoder).update(_table())
+
+
+@cache
+def _table() -> dict[str, Any]:
+    opened = encoders.StaticEncoder.__new__(encoders.StaticEncoder)
+    _open_table(opened)
+    return vars(opened)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -45,6 +46,9 @@ __all__ = [
 #: of the interval's width.
 RESAMPLES: Final = 1_000
 
+#: Weights of a block of resamples.
+_BLOCK: Final = 250_000
+
 #: Bins of the calibration error, as in Guo et al., "On Calibration of Modern Neural Networks" (2017).
 BINS: Final = 15
 
@@ -64,15 +68,14 @@ class Curve:
     @property
     def apgr(self) -> float:
         """Area under the curve; NaN when the strong model is not better on these prompts."""
-        return float(np.trapezoid(self.gap, self.share))
+        return float(((self.share[1:] - self.share[:-1]) * (self.gap[1:] + self.gap[:-1]) / 2.0).sum())
 
     def cpt(self, part: float) -> float:
         """Smallest share of strong calls that recovers ``part`` of the difference in quality."""
-        reached = np.flatnonzero(self.gap >= part)
-        if not len(reached) or reached[0] == 0:
-            return float("nan")
-        after = int(reached[0])
+        after = int((self.gap >= part).argmax())
         before = after - 1
+        if not self.gap[before] < part <= self.gap[after]:  # at once, or never
+            return float("nan")
         rise = self.gap[after] - self.gap[before]
         step = (part - self.gap[before]) / rise
         return float(self.share[before] + step * (self.share[after] - self.share[before]))
@@ -105,12 +108,19 @@ class _Ties:
 
     def curve(self, weights: Floats | None = None) -> Curve:
         """The curve; with a weight per prompt (in the original order) when given."""
-        ranked = np.ones(len(self.gains)) if weights is None else weights[self.order]
-        share = _from_zero(np.add.reduceat(ranked, self.starts))
-        gap = _from_zero(np.add.reduceat(ranked * self.gains, self.starts))
-        total = gap[-1] if gap[-1] > 0 else float("nan")
-        weak = float(ranked @ self.weak / share[-1])
-        return Curve(share / share[-1], gap / total, weak, weak + float(gap[-1] / share[-1]))
+        (found,) = self.curves(np.ones((1, len(self.gains))) if weights is None else weights[None])
+        return found
+
+    def curves(self, weights: Floats) -> Iterator[Curve]:
+        """A curve for each row of weights; several at once, since one is the work of microseconds."""
+        ranked = weights.take(self.order, axis=1)
+        shares = _from_zero(np.add.reduceat(ranked, self.starts, axis=1))
+        gaps = _from_zero(np.add.reduceat(ranked * self.gains, self.starts, axis=1))
+        prompts, gained = shares[:, -1:], gaps[:, -1:]
+        weak = np.array([row @ self.weak for row in ranked]) / prompts[:, 0]
+        strong = weak + (gained / prompts)[:, 0]
+        gaps /= np.where(gained > 0, gained, np.nan)
+        return map(Curve, shares / prompts, gaps, weak.tolist(), strong.tolist())
 
 
 def gap_curve(
@@ -147,7 +157,8 @@ def curve_intervals(
     """
     ties = _Ties(scores, weak, strong)
     whole = ties.curve()
-    curves = [ties.curve(weights) for weights in _resamples(len(ties.gains), together, seed, resamples)]
+    drawn = _blocks(len(ties.gains), together, seed, resamples)
+    curves = [curve for weights in drawn for curve in ties.curves(weights)]
     return [interval_of(figure(whole), [figure(curve) for curve in curves]) for figure in statistics]
 
 
@@ -185,8 +196,9 @@ def difference_interval(
     """
     one, two = _Ties(first, weak, strong), _Ties(second, weak, strong)
     samples = [
-        one.curve(weights).apgr - two.curve(weights).apgr
-        for weights in _resamples(len(one.gains), together, seed, resamples)
+        here.apgr - there.apgr
+        for weights in _blocks(len(one.gains), together, seed, resamples)
+        for here, there in zip(one.curves(weights), two.curves(weights), strict=True)
     ]
     return interval_of(one.curve().apgr - two.curve().apgr, samples)
 
@@ -247,8 +259,9 @@ def _unexplained(probabilities: ArrayLike, outcomes: ArrayLike, bins: int) -> tu
 
 
 def _from_zero(steps: Floats) -> Floats:
-    sums = np.zeros(len(steps) + 1)
-    np.cumsum(steps, out=sums[1:])
+    """The sums along each row, which begin with 0."""
+    sums = np.zeros((len(steps), steps.shape[1] + 1))
+    np.cumsum(steps, axis=1, out=sums[:, 1:])
     return sums
 
 
@@ -304,11 +317,20 @@ def resampled_sums(
 
 def _resamples(count: int, together: Rows | None, seed: int, resamples: int) -> Iterator[Floats]:
     """How often each prompt is drawn, resample by resample; the same for every ranking of a seed."""
+    return chain.from_iterable(_blocks(count, together, seed, resamples))
+
+
+def _blocks(count: int, together: Rows | None, seed: int, resamples: int) -> Iterator[Floats]:
+    """The resamples, as many at once as take a few megabytes. Each of shape ``(some, count)``."""
     drawn = np.arange(count) if together is None else np.unique(together, return_inverse=True)[1]
     units = int(drawn.max()) + 1
     generator = np.random.default_rng(seed)
-    for _ in range(resamples):
-        yield np.bincount(generator.integers(0, units, units), minlength=units).astype(np.float64)[drawn]
+    size = max(_BLOCK // count, 1)
+    for begin in range(0, resamples, size):
+        some = min(size, resamples - begin)
+        places = generator.integers(0, units, (some, units)) + units * np.arange(some)[:, None]
+        counts = np.bincount(places.ravel(), minlength=some * units).reshape(some, units)
+        yield counts.astype(np.float64).take(drawn, axis=1)
 
 
 def interval_of(value: float, samples: Sequence[float] | Floats) -> Interval:
