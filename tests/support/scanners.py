@@ -27,7 +27,7 @@ _open_table = encoders.StaticEncoder.__init__
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """Let engines share scanners, dimensions of the built-in profiles, and the table of the static encoder."""
+    """Let engines share scanners, dimensions of the built-in profiles, and the static encoder's table."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(factory, "open_scanner", _scanner)
         patch.setattr(TierProfile, "signals", _signals_of)
