@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from real_agents.gateway import free_port
+
 __all__ = [
     "ANSWER",
     "ASKED",
@@ -91,7 +93,7 @@ class Gateway:
     ) -> None:
         self.healthy_model = healthy_model  # what a caller asks for who does nothing wrong
         self.headers = headers  # that such a caller sends
-        self.port = _free_port()
+        self.port = free_port()
         self.log = folder / "gateway.log"
         config = folder / "pointsman.toml"
         config.write_text(_CONFIG.format(url=url, folder=folder, more=more), encoding="utf-8")
@@ -266,9 +268,3 @@ def holding() -> Iterator[str]:
     """Run an upstream that takes every connection and never answers; yields its address."""
     with socket.create_server(("127.0.0.1", 0), backlog=1_024) as listening:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])

@@ -6,10 +6,11 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 import sys
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from real_agents.gateway import free_port
 
 __all__ = ["DISK_MB", "Gateway", "Sample"]
 
@@ -70,9 +71,7 @@ class Gateway:
     async def start(self) -> None:
         """Start it and wait until it listens."""
         self.configure(retries=1)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         serve = [sys.executable, "-m", "pointsman", "serve", "--config", str(self._config), "--port"]
         command = [*serve, str(self.port)]
         if self.has_disk:
