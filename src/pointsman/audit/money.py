@@ -11,7 +11,7 @@ import msgspec
 
 from pointsman.audit.caches import Call
 from pointsman.audit.figures import Part, SessionFigures, Spent, Split
-from pointsman.catalogue import ANY, Catalogue, CatalogueEntry, installed
+from pointsman.catalogue import ANY, CatalogueEntry, installed
 from pointsman.config.draft import PROVIDERS, Found, ModelDraft
 from pointsman.errors import PointsmanError
 from pointsman.prices import Prices
@@ -91,10 +91,8 @@ class Money(msgspec.Struct, frozen=True):
 class Pricing:
     """Prices of models. The catalogue has one price per model and field, with its date."""
 
-    def __init__(
-        self, catalogues: Iterable[Catalogue] | None = None, *, subscriptions: frozenset[str] = frozenset()
-    ) -> None:
-        self._catalogues: Final = tuple(installed() if catalogues is None else catalogues)
+    def __init__(self, *, subscriptions: frozenset[str] = frozenset()) -> None:
+        self._catalogues: Final = installed()
         self._subscriptions: Final = subscriptions  # clients whose requests a subscription pays
         self._known: dict[tuple[str, str], Prices | None] = {}
 

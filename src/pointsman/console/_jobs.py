@@ -145,10 +145,6 @@ class Replays(_Jobs[ReplayJob]):
 
     kind = "replay"
 
-    def __init__(self, pause: Callable[[float], None] = time.sleep) -> None:
-        super().__init__()
-        self._pause: Final = pause
-
     def begin(self, ledger: Search, engine: Engine, since: float | None, until: float | None) -> str:
         """Begin a replay of the decisions of a period, and return its id.
 
@@ -177,7 +173,7 @@ class Replays(_Jobs[ReplayJob]):
     def _replay(self, ledger: Search, job: ReplayJob) -> State:
         def progress(done: int, about: int) -> bool:
             job.done, job.total = done, about
-            self._pause(_PAUSE)
+            time.sleep(_PAUSE)
             return not job.is_asked_to_end
 
         job.found = replay_period(ledger, job.engine, since=job.since, until=job.until, progress=progress)

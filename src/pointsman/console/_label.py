@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from pointsman.console._decision import outcome_of, record_of
@@ -49,9 +48,8 @@ CHOICES: Final = (
 class Labels:
     """The queue of one gateway, and the decisions put off."""
 
-    def __init__(self, fits: Fits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, fits: Fits) -> None:
         self._fits: Final = fits
-        self._clock: Final = clock
         self._lock: Final = threading.Lock()
         self._state: LabelState | None = None
         self._scored: dict[str, Scored] = {}  # of its decisions, and of those labelled since it was read
@@ -113,7 +111,7 @@ class Labels:
     def _waiting(self, view: GatewayView) -> tuple[LabelState, list[Queued], int, list[Scored]]:
         """The state as it was read, what waits, how many are labelled by now, and the scores."""
         with self._lock:
-            now, state = self._clock(), self._state
+            now, state = time.monotonic(), self._state
             waiting = self._left(state)
             if state is None or not waiting or now - self._read_at >= _FRESH:
                 self._state = state = labels(view.ledger, limit=_QUEUED)

@@ -28,7 +28,7 @@ ConsoleRole: TypeAlias = Literal["viewer", "admin", ""]
 _OF_VIEWERS = ("/console/logout", "/console/try", "/console/try.json", "/console/try.csv")
 
 
-def console_role(config: Config, caller: str, clock: Callable[[], float] = time.time) -> ConsoleRole:
+def console_role(config: Config, caller: str) -> ConsoleRole:
     """Return the console role of a caller; empty if it may not open the console.
 
     Without keys everybody on this machine is an admin; so are the keys that [console] ``callers`` names, and
@@ -39,7 +39,7 @@ def console_role(config: Config, caller: str, clock: Callable[[], float] = time.
     grant = grants({caller: config.keys[caller]}, config.teams).get(caller) if caller in config.keys else None
     if grant is not None:
         try:
-            grant.admit(clock())
+            grant.admit(time.time())
         except Forbidden:
             return ""
         if grant.role == "admin":

@@ -82,9 +82,9 @@ _Endpoint = Callable[[Request], Awaitable[Response]]
 class Console:
     """The pages of one gateway. ``view`` is asked for each request: a reload is seen at once."""
 
-    def __init__(self, view: Callable[[], GatewayView], logins: Logins | None = None) -> None:
+    def __init__(self, view: Callable[[], GatewayView]) -> None:
         self._view: Final = view
-        self._logins: Final = logins or Logins()
+        self._logins: Final = Logins()
         self._threads: Final = ThreadPoolExecutor(_THREADS, "console")
         self._places: Final = asyncio.Semaphore(_WAITING)
         self._live: Final = Live(view, self._in_thread)

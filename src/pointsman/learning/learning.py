@@ -61,18 +61,17 @@ ROUNDS: Final = 10
 Floats = NDArray[np.float64]
 
 
-def find_centres(features: Any, *, seed: int = 0) -> Floats:
+def find_centres(features: Any) -> Floats:
     """Find the centres of rows of unit length.
 
     Args:
         features: scipy CSR matrix, ``(n, d)``, nothing below 0.
-        seed: Of the first centres.
 
     Returns:
         Rows of unit length, 0 but for the heaviest entries. Shape ``(k, d)``, k at most ``CENTRES``.
     """
     count = features.shape[0]
-    centres = features[_spread_out(features, max(1, min(CENTRES, count // ROWS_PER_CENTRE)), seed)].toarray()
+    centres = features[_spread_out(features, max(1, min(CENTRES, count // ROWS_PER_CENTRE)))].toarray()
     nearest = np.full(count, -1)
     for _ in range(ROUNDS):
         before, nearest = nearest, np.asarray(features @ centres.T).argmax(axis=1)
@@ -89,9 +88,9 @@ def vector_centres(vectors: Floats) -> Floats:
     return _unit(KMeans(count, n_init=1, max_iter=30, random_state=0).fit(vectors).cluster_centers_)
 
 
-def _spread_out(features: Any, wanted: int, seed: int) -> list[int]:
+def _spread_out(features: Any, wanted: int) -> list[int]:
     """Rows far from one another, drawn with more weight the less like those before they are."""
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(0)
     chosen = [int(draw.integers(features.shape[0]))]
     likeness = np.zeros(features.shape[0])
     while len(chosen) < wanted:

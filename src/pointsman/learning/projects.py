@@ -93,7 +93,7 @@ def read_project_outcomes(file: Path) -> list[ProjectOutcome]:
 
 
 def posteriors(
-    outcomes: Sequence[ProjectOutcome], *, now: float | None = None, half_life: float = HALF_LIFE
+    outcomes: Sequence[ProjectOutcome], *, half_life: float = HALF_LIFE
 ) -> dict[str, dict[str, Beta]]:
     """Return the posterior of every model in every cell, by ``cell_name`` and model.
 
@@ -102,10 +102,9 @@ def posteriors(
 
     Args:
         outcomes: In any order.
-        now: Seconds since the epoch; default: the time of the latest outcome.
-        half_life: Days after which an outcome counts half.
+        half_life: Days before the latest outcome from which one counts half.
     """
-    latest = max((each.at for each in outcomes), default=0.0) if now is None else now
+    latest = max((each.at for each in outcomes), default=0.0)
     sums: dict[tuple[str, str], list[float]] = {}
     widest: dict[str, str] = {}  # by project
     for each in outcomes:

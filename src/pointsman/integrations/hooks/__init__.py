@@ -6,8 +6,6 @@ standard input, and add the command's answer to the model's context.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pointsman.drivers import drive, no_model
 from pointsman.guidance import Guide
 from pointsman.integrations.hooks._events import (
@@ -25,7 +23,6 @@ from pointsman.integrations.hooks._events import (
     settings,
 )
 from pointsman.trajectory import Event
-from pointsman.vocabulary import ModelQuery, ModelReply
 
 __all__ = [
     "ClaudeCodeEvent",
@@ -40,18 +37,15 @@ __all__ = [
 ]
 
 
-def answer_event(
-    event: HookEvent, state: HookState, guide: Guide, ask: Callable[[ModelQuery], ModelReply] = no_model
-) -> dict[str, object] | None:
+def answer_event(event: HookEvent, state: HookState, guide: Guide) -> dict[str, object] | None:
     """Take an event into its run, decide its guidance alone, and answer in the hook's format.
 
-    ``decisions.decide_event`` decides every part; it imports the modules of a gateway.
+    No model is asked. ``decisions.decide_event`` decides every part; it imports the modules of a gateway.
 
     Args:
         event: The agent's event.
         state: The runs so far.
         guide: What decides.
-        ask: Answers the questions of model classifiers; by default no model is asked.
 
     Returns:
         The answer; None when there is nothing to say.
@@ -66,7 +60,7 @@ def answer_event(
 
             before = unreported(event, kept.memory.thread().trajectory.state.tool_call_count)
         seen = guide.follow(joins, kept.memory, moment, before=before)
-        decision, kept.memory = drive(guide.proceed(seen, kept.memory, session=event.run), ask)
+        decision, kept.memory = drive(guide.proceed(seen, kept.memory, session=event.run), no_model)
         kept.saw(event.run, decision)
     added = [("guidance", decision.injection)] if decision.injection else []
     return answer_of(event, decision, added)
