@@ -22,8 +22,8 @@ from savings import sources
 from scipy import sparse
 
 from pointsman.learning.kinds_prior import fitter
-from pointsman.learning.learning import Corpus, Floats, Rows, held_out, trust
-from pointsman.learning.metrics import bootstrap, gap_curve
+from pointsman.learning.learning import Corpus, held_out, trust
+from pointsman.learning.metrics import Floats, Rows, bootstrap, gap_curve
 from pointsman.learning.one_sided import Fit, Observed
 
 #: Prompts that are ranked, and the chance of the strong model in each way of labelling.

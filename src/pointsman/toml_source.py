@@ -34,7 +34,7 @@ class Place:
 _STRINGS: Final = (('"""', True), ("'''", False), ('"', True), ("'", False))
 _BLANK: Final = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _SPACE: Final = re.compile(r"[ \t]*")
-_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _SCALAR: Final = re.compile(r"[^,\]}#\n\r]*")
 _ESCAPE: Final = re.compile(r'\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|["\\bfnrte])')
 _ESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "e": "\x1b", '"': '"', "\\": "\\"}
@@ -176,7 +176,7 @@ class _Scanner:
 
     def _key_part(self) -> str:
         start = self._at
-        if bare := _BARE.match(self._text, start):
+        if bare := BARE.match(self._text, start):
             self._at = bare.end()
             return bare.group()
         self._string()

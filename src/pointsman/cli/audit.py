@@ -22,6 +22,7 @@ from pointsman.audit.page import page
 from pointsman.audit.policies import PolicyVerdict, policy_verdicts
 from pointsman.audit.report import AuditReport, labelled, read_labels
 from pointsman.audit.tables import dearest
+from pointsman.cli.ledger import KEEP_ALL
 from pointsman.cli.output import JsonOption, echo, needs_extra, print_report, save, writable
 from pointsman.cli.terminal import progress
 from pointsman.config import AnyKey, Config, LedgerSpec, load
@@ -29,7 +30,7 @@ from pointsman.config.draft import draft
 from pointsman.decision.policy import Policy
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, build_policy, default_policy, policy_toml, read_policy
-from pointsman.stores.ledger import PolicyText, Retention, SqliteLedger
+from pointsman.stores.ledger import PolicyText, SqliteLedger
 from pointsman.stores.pattern_cache import cache_directory
 from pointsman.upstreams.port import ServerSpec
 
@@ -291,8 +292,6 @@ def _nothing(collection: Collection) -> PointsmanError:
     )
 
 
-#: Nothing is removed, however old the logs are.
-_ALL: Final = Retention(None, None)
 _LOOPBACK: Final = "127.0.0.1"
 
 
@@ -313,7 +312,7 @@ def write_ledger(file: Path, collection: Collection, report: AuditReport, *, wit
     figures = {(of.client, of.id): of for of in report.sessions}
     text = "redacted" if with_text else "off"
     with (
-        closing(SqliteLedger(file, text="redacted" if with_text else "off", retention=_ALL)) as ledger,
+        closing(SqliteLedger(file, text="redacted" if with_text else "off", retention=KEEP_ALL)) as ledger,
         progress("pointsman audit", len(collection.logs)) as shown,
     ):
         collection.on_log = shown.advance if shown else None

@@ -49,7 +49,7 @@ _PLACES: Final = "a SQLite file, FILE.jsonl, FILE.jsonl.gz, FILE.parquet, or pos
 # The ledger of a command.
 
 #: No bounds: looking at a ledger, or adding to it, never removes what the gateway keeps.
-_ALL = Retention(None, None)
+KEEP_ALL = Retention(None, None)
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def open_file(path: Path) -> SqliteLedger:
     """
     if not path.is_file():
         raise StoreUnavailable(f"there is no ledger at {path}", hint=_where_else(path))
-    return SqliteLedger(path, text="full", retention=_ALL)
+    return SqliteLedger(path, text="full", retention=KEEP_ALL)
 
 
 def open_address(url: str, config: Path | None) -> PostgresLedger:
@@ -115,7 +115,7 @@ def open_address(url: str, config: Path | None) -> PostgresLedger:
     except ConfigError:  # a wrong configuration is nothing to who names a ledger
         spec = LedgerSpec()
     password = spec.password.reveal() if spec.password and spec.url == url else None
-    return open_postgres(url, password=password, text="full", retention=_ALL)
+    return open_postgres(url, password=password, text="full", retention=KEEP_ALL)
 
 
 def has_ledger(spec: LedgerSpec) -> bool:
@@ -308,4 +308,4 @@ def _write_lines(out: IO[bytes] | gzip.GzipFile, entries: Iterator[Entry]) -> in
 def _opened_to_write(target: str, config: Path | None) -> CopyTarget:
     if is_postgres(target):
         return open_address(target, config)
-    return SqliteLedger(Path(target), text="full", retention=_ALL)
+    return SqliteLedger(Path(target), text="full", retention=KEEP_ALL)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Final, NamedTuple
@@ -11,6 +10,7 @@ from typing import Final, NamedTuple
 from pointsman.catalogue import filled, installed, provider_of
 from pointsman.config.local import SERVERS, LocalModel, LocalServer, find_servers, window_at_ollama
 from pointsman.prices import PRICES
+from pointsman.toml_source import BARE
 from pointsman.vocabulary import ModelSpec
 
 __all__ = ["Found", "ModelDraft", "draft", "find_local", "find_providers", "unused_keys"]
@@ -220,11 +220,8 @@ def _model(model: ModelDraft, upstream: str) -> str:
         fields.append(f"prices_as_of = {model.as_of}")
     if model.window:
         fields.append(f"context_window = {model.window:_}")
-    key = model.name if _BARE.fullmatch(model.name) else json.dumps(model.name)
+    key = model.name if BARE.fullmatch(model.name) else json.dumps(model.name)
     return f"{key} = {{ {', '.join(fields)} }}"
-
-
-_BARE: Final = re.compile("[A-Za-z0-9_-]+")
 
 
 _NOTHING_FOUND: Final = """\

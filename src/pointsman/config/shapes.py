@@ -27,6 +27,7 @@ from pointsman.decision.policy import DomainSettings
 from pointsman.guidance import GuidancePolicy
 from pointsman.model_choice.chains import Pool, Served, pools
 from pointsman.model_choice.choice import Switching
+from pointsman.prices import Price
 from pointsman.tiers import EscalationPolicy, LearnedRouterSettings, ProjectSettings, RoleTiers, Verification
 from pointsman.upstreams.port import Secret, ServerSpec, UpstreamSpec
 from pointsman.vocabulary import DAY, Mode, ModelSpec, Share, Tier
@@ -37,7 +38,6 @@ POOL: Final = {"pool": True}
 #: Session stores that need no plug-in.
 SESSION_STORES: Final = ("memory", "sqlite", "valkey")
 
-_Price = Annotated[float, Meta(ge=0)]
 _Count = Annotated[int, Meta(ge=1)]
 
 
@@ -360,7 +360,7 @@ class ShadowSpec(msgspec.Struct, frozen=True, kw_only=True):
         Meta(description="What is stored of both responses, so that they can be judged; as [ledger] `text`."),
     ] = "off"
     money_per_day: Annotated[
-        _Price | None,
+        Price | None,
         Meta(description="Maximum cost of `model` per day, in US dollars."),
     ] = None
 

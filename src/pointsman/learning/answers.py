@@ -13,7 +13,6 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from pointsman.agreement.answers import FinalAnswer, same_answer
@@ -22,7 +21,7 @@ from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import ConfigError
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.learning import Corpus
-from pointsman.learning.metrics import Interval, Rows, bootstrap
+from pointsman.learning.metrics import Floats, Interval, Rows, bootstrap
 from pointsman.prices import Prices
 
 __all__ = [
@@ -40,7 +39,6 @@ _CHARACTERS: Final = 4
 #: Not the provider of a model of its own: any, and who sells those of others.
 _RESELLERS: Final = frozenset({ANY, "openrouter"})
 
-Floats = NDArray[np.float64]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 Price: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 

@@ -12,9 +12,8 @@ from itertools import combinations_with_replacement
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pointsman.learning.metrics import RESAMPLES, Interval, bootstrap
+from pointsman.learning.metrics import RESAMPLES, Floats, Interval, Rows, bootstrap
 from pointsman.vocabulary import Tier
 
 __all__ = [
@@ -45,8 +44,6 @@ POINTS: Final = 11
 CURVE_RESAMPLES: Final = 300
 
 Tiers = Literal[2, 4]
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 Boundaries = tuple[float, float, float]
 
 

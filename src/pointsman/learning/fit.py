@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
@@ -26,15 +25,20 @@ from pointsman.learning.learning import (
     RULES_SLOPE,
     Corpus,
     Fitted,
-    Floats,
     HeldOut,
     Predicted,
-    Rows,
     Weights,
     group_offsets,
     held_out,
 )
-from pointsman.learning.metrics import Interval, apgr_interval, calibration_interval, difference_interval
+from pointsman.learning.metrics import (
+    Floats,
+    Interval,
+    Rows,
+    apgr_interval,
+    calibration_interval,
+    difference_interval,
+)
 from pointsman.learning.one_sided import Observed, Sides, check_enough, refused, sides_of
 from pointsman.learning.rankers import alike, baselines
 from pointsman.learning.tiers import TierRow, measure
@@ -408,7 +412,7 @@ def claim(rankings: Mapping[str, Floats], weak: Floats, strong: Floats, *, first
     )
 
 
-def _centre(row: NDArray[np.float64]) -> Centre:
+def _centre(row: Floats) -> Centre:
     named = np.flatnonzero(row.astype("<f2"))  # what is 0 in the file is not named in it
     return Centre(named.astype("<u2").tobytes(), _halves(row[named]))
 
@@ -419,9 +423,9 @@ def _dense(weights: Weights, encoder: Encoder | None, kind: str) -> Dense | None
     return Dense(encoder.name, kind, _halves(weights.vectors[0]), _halves(weights.vectors[1]))
 
 
-def _halves(values: NDArray[np.float64]) -> bytes:
+def _halves(values: Floats) -> bytes:
     return values.astype("<f2").tobytes()
 
 
-def _deciles(values: NDArray[np.float64]) -> tuple[float, ...]:
+def _deciles(values: Floats) -> tuple[float, ...]:
     return tuple(float(value) for value in np.quantile(values, DECILES))

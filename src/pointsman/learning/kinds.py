@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
 from pointsman.errors import PointsmanError
+from pointsman.learning.metrics import Rows
 from pointsman.tiers.kinds import SCALE, Kind, Origin, PromptKinds
 from pointsman.vocabulary import Encoder
 
@@ -36,8 +36,6 @@ _NAMED: Final = 4
 
 #: Prompts that a word of a name stands in at least: a name or a rare word would quote a prompt.
 _COMMON: Final = 20
-
-Floats = NDArray[np.float64]
 
 
 def fit_kinds(
@@ -93,7 +91,7 @@ def fit_kinds(
     )
 
 
-def _sentences(texts: Sequence[str], nearest: NDArray[np.intp], count: int) -> list[str]:
+def _sentences(texts: Sequence[str], nearest: Rows, count: int) -> list[str]:
     """Each kind by the words that occur in most of its prompts and in few others: no prompt is quoted."""
     every: Counter[str] = Counter()
     own: list[Counter[str]] = [Counter() for _ in range(count)]

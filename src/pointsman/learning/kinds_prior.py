@@ -18,12 +18,11 @@ from pointsman.learning.learning import (
     LENGTH_SLOPE,
     Corpus,
     Fitted,
-    Floats,
-    Rows,
     fit_weights,
     residuals,
     vector_centres,
 )
+from pointsman.learning.metrics import Floats, Rows
 from pointsman.tiers.kinds import SCALE, Kinds, PromptKinds
 from pointsman.tiers.learned_router import KindsHead, LearnedRouter
 from pointsman.vocabulary import Encoder

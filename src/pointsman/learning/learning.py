@@ -19,7 +19,7 @@ from sklearn.cluster import KMeans
 from sklearn.linear_model import Ridge
 
 from pointsman.learning.datasets import PromptOutcome
-from pointsman.learning.metrics import gap_curve
+from pointsman.learning.metrics import Floats, Rows, gap_curve
 from pointsman.learning.rankers import alike, by_rules, persons_text
 from pointsman.tiers.ngrams import BUCKETS, ngrams
 
@@ -57,8 +57,6 @@ KEPT: Final = 256
 
 #: Rounds; most prompts have found their centre after five.
 ROUNDS: Final = 10
-
-Floats = NDArray[np.float64]
 
 
 def find_centres(features: Any) -> Floats:
@@ -144,8 +142,6 @@ RARITY_FLOOR: Final = 0.1
 
 FOLDS: Final = 5
 
-Rows = NDArray[np.intp]
-
 
 @dataclass(frozen=True)
 class Corpus:
@@ -156,7 +152,7 @@ class Corpus:
     log_length: Floats  # (n,) natural logarithm of the characters of the user's words
     rules: Floats  # (n,) score of the profile RULES
     ngrams: Any  # scipy CSR matrix, (n, BUCKETS), ones
-    vectors: NDArray[np.float64] | None  # (n, d) from an encoder
+    vectors: Floats | None  # (n, d) from an encoder
     first: Rows  # (n,) the first row with the same n-grams: duplicate prompts belong together
     shifts: Floats | None = None  # (n,) of the kinds near each prompt, in units of ln(characters)
 

@@ -29,7 +29,9 @@ from pointsman.learning.intervals import Interval
 __all__ = [
     "RESAMPLES",
     "Curve",
+    "Floats",
     "Interval",
+    "Rows",
     "apgr_interval",
     "bootstrap",
     "calibration_error",

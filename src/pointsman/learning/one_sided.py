@@ -23,7 +23,8 @@ from sklearn.linear_model import Ridge
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.kinds_prior import LEAST_LABELS
-from pointsman.learning.learning import FOLDS, Corpus, Fitted, Floats, Rows
+from pointsman.learning.learning import FOLDS, Corpus, Fitted
+from pointsman.learning.metrics import Floats, Rows
 
 __all__ = ["Observed", "Sides", "check_enough", "refused", "share_needed", "sides_of"]
 

@@ -16,7 +16,6 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from pointsman.config.edit import set_value
 from pointsman.decision.policy import Policy
@@ -25,11 +24,9 @@ from pointsman.errors import PointsmanError
 from pointsman.learning.boundaries import (
     Boundaries,
     Choice,
-    Floats,
     Kept,
     Point,
     Prompts,
-    Rows,
     Served,
     Target,
     Tiers,
@@ -40,7 +37,7 @@ from pointsman.learning.boundaries import (
 from pointsman.learning.datasets import LEAST_FOR_POLICY, Graded, PromptOutcome
 from pointsman.learning.kinds_prior import fitter, kinds_of
 from pointsman.learning.learning import Corpus, held_out, trust
-from pointsman.learning.metrics import Interval, bootstrap
+from pointsman.learning.metrics import Floats, Interval, Rows, bootstrap
 from pointsman.learning.rankers import alike, decided, was_fitted_on
 from pointsman.learning.savings import RouterSavings, served_savings
 from pointsman.tiers import LearnedRouter, LearnedRouterPolicy, TierProfile
@@ -96,7 +93,7 @@ class _Scored:
 
 def fit_policy(
     rows: Sequence[Graded],
-    costs: NDArray[np.float64],
+    costs: Floats,
     *,
     target: Target,
     tiers: Tiers,

@@ -15,12 +15,12 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc
 from scipy.stats import beta
 
 from pointsman.errors import PointsmanError
 from pointsman.jsonl import decoded, numbered_lines
+from pointsman.learning.metrics import Floats
 from pointsman.tiers.projects import ANY, SEPARATOR, Cell, Projects, cell_name, named_cell
 from pointsman.vocabulary import DAY
 from pointsman.wire.project import named_project
@@ -166,7 +166,7 @@ def chance_above(posterior: Beta, target: float) -> float:
 
 def chance_kept(posterior: Beta, best: Beta, share: float) -> float:
     """The probability that a success exceeds a share of another's; the two are independent."""
-    at: NDArray[np.float64] = np.linspace(0.0, 1.0, _POINTS)
+    at: Floats = np.linspace(0.0, 1.0, _POINTS)
     middle = (at[1:] + at[:-1]) / 2
     weights = np.diff(beta.cdf(at, best.a, best.b))
     above = 1.0 - betainc(posterior.a, posterior.b, np.clip(share * middle, 0.0, 1.0))

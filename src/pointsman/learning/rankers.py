@@ -17,6 +17,7 @@ from pointsman.decision.policy import Policy
 from pointsman.drivers import drive, no_model
 from pointsman.factory import build_engine, read_profile
 from pointsman.learning.datasets import PromptOutcome
+from pointsman.learning.metrics import Floats, Rows
 from pointsman.text.extract import persons_words
 from pointsman.tiers import TierDecision
 from pointsman.tiers.kinds import Kinds
@@ -42,15 +43,13 @@ __all__ = [
 #: The profiles that are measured beside everything else.
 RULES: Final = ("seed", "default")
 
-Scores = NDArray[np.float64]
-
 
 def persons_text(prompt: str) -> str:
     """The words that count of a prompt: the same extraction as for a live request."""
     return persons_words(request_from_text(prompt))
 
 
-def alike(texts: Sequence[str]) -> NDArray[np.intp]:
+def alike(texts: Sequence[str]) -> Rows:
     """The first text that a router cannot tell from each, as it reads the same n-grams. Shape ``(n,)``.
 
     Duplicate prompts count once, whatever their case, spaces and numbers: a rule learned from
@@ -59,18 +58,18 @@ def alike(texts: Sequence[str]) -> NDArray[np.intp]:
     return first_alike(map(ngram_key, texts))
 
 
-def first_alike(keys: Iterable[bytes]) -> NDArray[np.intp]:
+def first_alike(keys: Iterable[bytes]) -> Rows:
     """The first place of each key. Shape ``(n,)``."""
     first: dict[bytes, int] = {}
     return np.array([first.setdefault(each, place) for place, each in enumerate(keys)], dtype=np.intp)
 
 
-def by_length(rows: Sequence[PromptOutcome]) -> Scores:
+def by_length(rows: Sequence[PromptOutcome]) -> Floats:
     """Characters of the prompt as sent."""
     return np.array([len(row.prompt) for row in rows], dtype=np.float64)
 
 
-def by_rules(rows: Sequence[PromptOutcome], profile: str, *, tools: bool = False) -> Scores:
+def by_rules(rows: Sequence[PromptOutcome], profile: str, *, tools: bool = False) -> Floats:
     """The weighted score of a tier profile; ``tools``: of requests that offer tools."""
     found = _decided([row.prompt for row in rows], _engine_of_rules(profile), tools=tools)
     return np.array([tier.score for tier in found])
@@ -81,7 +80,7 @@ def _engine_of_rules(profile: str) -> Engine:
     return build_engine(Policy(profile=read_profile(profile)))
 
 
-def by_kinds(rows: Sequence[PromptOutcome], kinds: Kinds, rules: Scores) -> dict[str, Scores]:
+def by_kinds(rows: Sequence[PromptOutcome], kinds: Kinds, rules: Floats) -> dict[str, Floats]:
     """Kinds combined with length, and with the score of a profile."""
     found = [kinds.of(persons_text(row.prompt)) for row in rows]
     shifts = np.array([kind.shift if kind else 0.0 for kind in found])
@@ -108,13 +107,13 @@ def _decided(prompts: Sequence[str], engine: Engine, *, tools: bool = False) -> 
 
 
 def by_learned_router(rows: Sequence[PromptOutcome], scorer: LearnedScorer) -> list[LearnedScore]:
-    """Scores of a learned router and of its rule baseline, with the domain of each row."""
+    """Floats of a learned router and of its rule baseline, with the domain of each row."""
     rules = by_rules(rows, scorer.learned_router.rules)
     pairs = zip(rows, rules, strict=True)
     return [scorer.score(persons_text(row.prompt), rules=score, domain=row.group) for row, score in pairs]
 
 
-def baselines(rows: Sequence[PromptOutcome]) -> dict[str, Scores]:
+def baselines(rows: Sequence[PromptOutcome]) -> dict[str, Floats]:
     """Random, length, both rule profiles, and the oracle that knows every outcome beforehand.
 
     Random gives every prompt the same score: equal scores are served in random order.

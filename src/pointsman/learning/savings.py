@@ -23,14 +23,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import LEAST_FOR_TIERS
 from pointsman.learning.intervals import margin_score, paired_interval
 from pointsman.learning.kinds_prior import fitter
 from pointsman.learning.learning import FOLDS, Corpus, held_out, trust
-from pointsman.learning.metrics import RESAMPLES, Interval, interval_of, resampled_sums
+from pointsman.learning.metrics import RESAMPLES, Floats, Interval, Rows, interval_of, resampled_sums
 
 __all__ = [
     "LABELS",
@@ -55,9 +54,6 @@ PSEUDO: Final = 10.0
 
 #: Shares of the labels served by the weak model that are tested one after the other.
 STEPS: Final = 20
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):

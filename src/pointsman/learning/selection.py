@@ -15,7 +15,6 @@ from zlib import crc32
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from pointsman.capabilities import (
@@ -29,7 +28,7 @@ from pointsman.capabilities import (
 from pointsman.errors import ConfigError
 from pointsman.jsonl import decoded
 from pointsman.learning.capabilities import CalibrationReport, report_selection
-from pointsman.learning.metrics import Interval, bootstrap
+from pointsman.learning.metrics import Floats, Interval, bootstrap
 from pointsman.vocabulary import Encoder
 
 __all__ = ["Labelled", "SelectionRow", "Selections", "evaluate_selection", "read_labelled"]
@@ -216,7 +215,7 @@ def _texts(registry: CapabilityRegistry) -> tuple[list[str], list[int]]:
     return texts, owners
 
 
-def _best(near: NDArray[np.float64], owners: Sequence[int], count: int) -> list[float]:
+def _best(near: Floats, owners: Sequence[int], count: int) -> list[float]:
     best = np.full(count, -1.0)
     np.maximum.at(best, owners, near)
     return [float(value) for value in best]

@@ -10,10 +10,9 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from pointsman.learning.datasets import PromptOutcome
-from pointsman.learning.metrics import Curve, Interval, calibration_interval, curve_intervals
+from pointsman.learning.metrics import Curve, Floats, Interval, Rows, calibration_interval, curve_intervals
 from pointsman.learning.rankers import alike, baselines, by_kinds, by_learned_router
 from pointsman.tiers.kinds import Kinds
 from pointsman.tiers.learned_router import LearnedScorer
@@ -75,10 +74,10 @@ class ScoredPrompts:
     """Outcomes with the score of each ranker. All arrays have shape ``(n,)``."""
 
     outcomes: Sequence[PromptOutcome]  # their prompts are not read
-    rankings: Mapping[str, NDArray[np.float64]]
-    copies: NDArray[np.intp]  # of ``rankers.alike``
-    probabilities: Mapping[str, NDArray[np.float64]]  # of ``weak`` and ``strong``, by a learned router
-    errors: Mapping[str, NDArray[np.float64]]  # that it states of them
+    rankings: Mapping[str, Floats]
+    copies: Rows  # of ``rankers.alike``
+    probabilities: Mapping[str, Floats]  # of ``weak`` and ``strong``, by a learned router
+    errors: Mapping[str, Floats]  # that it states of them
 
 
 def score_prompts(
@@ -94,8 +93,8 @@ def score_prompts(
     rankings = baselines(outcomes)
     if kinds:
         rankings |= by_kinds(outcomes, kinds, rankings["default"])
-    probabilities: dict[str, NDArray[np.float64]] = {}
-    errors: dict[str, NDArray[np.float64]] = {}
+    probabilities: dict[str, Floats] = {}
+    errors: dict[str, Floats] = {}
     if scorer:
         said = by_learned_router(outcomes, scorer)
         rankings[LEARNED] = np.array([each.score for each in said])
@@ -131,9 +130,9 @@ def evaluate_scored(
 
 def measure(
     outcomes: Sequence[PromptOutcome],
-    rankings: Mapping[str, NDArray[np.float64]],
+    rankings: Mapping[str, Floats],
     *,
-    copies: NDArray[np.intp] | None = None,
+    copies: Rows | None = None,
     seed: int = 0,
     quality: float = KEPT,
     price_ratio: float | None = None,
@@ -154,7 +153,7 @@ def measure(
     strong = np.array([row.strong for row in outcomes])
     together = alike([row.prompt for row in outcomes]) if copies is None else copies
 
-    def row(name: str, at: NDArray[np.intp]) -> TierRow:
+    def row(name: str, at: Rows) -> TierRow:
         return _row(
             name,
             (rankings[name][at], weak[at], strong[at]),
@@ -175,9 +174,9 @@ def measure(
 
 def _row(
     name: str,
-    ranked: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],  # scores, weak, strong
+    ranked: tuple[Floats, Floats, Floats],  # scores, weak, strong
     *,
-    together: NDArray[np.intp],
+    together: Rows,
     seed: int,
     quality: float,
     price_ratio: float | None,
@@ -213,7 +212,7 @@ def _cost(share: Interval, price_ratio: float | None) -> Interval | None:
 
 
 def _calibrated(row: TierRow, scored: ScoredPrompts, seed: int) -> TierRow:
-    def error(probabilities: NDArray[np.float64], happened: Sequence[float]) -> Interval:
+    def error(probabilities: Floats, happened: Sequence[float]) -> Interval:
         return calibration_interval(probabilities, happened, together=scored.copies, seed=seed)
 
     errors = {
