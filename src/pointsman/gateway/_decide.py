@@ -106,8 +106,7 @@ class DecisionEndpoint:
         decision = await self._decide(state, request, spending, dry_run=dry_run)
         overhead = time.perf_counter() - inbound.arrived
         headers, first = inbound.headers, state.targets.get(decision.chain[0]) if decision.chain else None
-        debug = request if headers.get(b"x-pointsman-debug") == b"1" else None
-        sent = response_headers(decision, first, 0, overhead, headers, debug)
+        sent = response_headers(decision, first, 0, overhead, headers, request)
         served = _shown(served_by(state.config, decision)) if state.config else None
         await send_body(send, 200, [_JSON, *sent], _encode(DecisionPage(decision, served, dry_run)))
         return 200

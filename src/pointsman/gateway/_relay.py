@@ -25,7 +25,6 @@ from pointsman.gateway._streaming import (
     KeepAlive,
     NoKeepAlive,
     Translating,
-    translating,
     usage_so_far,
 )
 from pointsman.gateway.upstream import Target, header_value
@@ -266,7 +265,8 @@ async def _stream(
     keep, receive, split = last.append, exchange.next, splitter.feed
     piece = send.piece if isinstance(send, DirectSend) else _not
     secrets = attempt.target.upstream.secrets
-    translation = translating(attempt.translated, partial(request.keep_translated, attempt.target), secrets)
+    on_whole, asked = partial(request.keep_translated, attempt.target), attempt.translated
+    translation = None if asked is None else Translating(asked, on_whole, secrets)
     read = translation.feed if translation else request.watch(attempt.target)
     hides = bool(secrets) and translation is None  # a translation hides them itself
     size = 0  # bytes of whole events so far

@@ -98,9 +98,8 @@ def _plan(upstream: Upstream, names: tuple[bytes, ...]) -> HeadPlan:
 def own_headers(request: DecidedRequest, target: Target | None) -> Headers:
     """Build the gateway's headers of an answer; with limits those too, and why a lower tier serves."""
     headers, spending = request.inbound.headers, request.spending
-    debug = request.turn if headers.get(b"x-pointsman-debug") == b"1" else None
     own = response_headers(
-        request.decision, target, request.attempts, request.overhead, headers, debug, request.left_out
+        request.decision, target, request.attempts, request.overhead, headers, request.turn, request.left_out
     )
     return own if spending is None else own + _limit_headers(request.decision, spending)
 
@@ -148,7 +147,7 @@ def response_headers(
     attempts: int,
     overhead: float,
     headers: Mapping[bytes, bytes],
-    debug: AgentRequest | None,
+    request: AgentRequest | None,
     left_out: Sequence[tuple[Target, Failure]] = (),
 ) -> Headers:
     """Build the ``x-pointsman-*`` response headers, and ``x-request-id``.
@@ -159,7 +158,7 @@ def response_headers(
         attempts: How many tries that took.
         overhead: Seconds from the request's arrival to the first try.
         headers: The caller's headers, by name.
-        debug: The request, when the caller asked for more with ``x-pointsman-debug: 1``.
+        request: For those that the caller asks for with ``x-pointsman-debug: 1``; None: not at hand.
         left_out: The models that did not answer, and why.
     """
     tier = decision.tier
@@ -173,8 +172,8 @@ def response_headers(
         own.append((b"x-pointsman-model", target.shown))
     asked = request_id(headers) if b"x-request-id" in headers else b""
     own.append((b"x-request-id", asked or decision.id.encode()))
-    if debug is not None:
-        own += _debug_headers(decision, debug, left_out)
+    if request is not None and headers.get(b"x-pointsman-debug") == b"1":
+        own += _debug_headers(decision, request, left_out)
     return own
 
 

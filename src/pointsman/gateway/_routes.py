@@ -32,7 +32,7 @@ from pointsman.errors import (
 )
 from pointsman.gateway._inbound import CallerLeft, check_no_query, read_bytes
 from pointsman.gateway._limits import check_changer, check_reader, seen_by
-from pointsman.gateway._live_state import LiveState
+from pointsman.gateway._live_state import LiveState, open_circuits
 from pointsman.gateway._local_replies import ENDPOINTS, error_code, request_line
 from pointsman.gateway._metrics import Metrics
 from pointsman.model_choice.chains import FALLBACK_CHAIN, Pool
@@ -72,21 +72,16 @@ class Readiness:
 
     def __init__(self) -> None:
         self.is_draining = False
-        self._asked_at: float | None = None  # seconds of ``time.monotonic``
+        self.asked_at: float | None = None  # seconds of ``time.monotonic``
 
     def asked(self) -> None:
         """Note a readiness request."""
-        self._asked_at = time.monotonic()
-
-    @property
-    def asked_at(self) -> float | None:
-        """Time of the last request, in seconds of ``time.monotonic``."""
-        return self._asked_at
+        self.asked_at = time.monotonic()
 
     @property
     def is_watched(self) -> bool:
         """Whether there was a request within the last minute."""
-        return self.is_recent(self._asked_at)
+        return self.is_recent(self.asked_at)
 
     @staticmethod
     def is_recent(asked_at: float | None) -> bool:
@@ -155,17 +150,16 @@ async def _alive(_: Request) -> Response:
 
 
 def _ready(state: LiveState, *, is_draining: bool) -> Response:
-    upstreams = {target.upstream.spec.name: target.upstream for target in state.targets.values()}
-    open_circuits = [name for name, upstream in upstreams.items() if upstream.breaker.is_open]
+    upstreams = {target.upstream for target in state.targets.values()}
     # No longer than until a probe may be sent: without requests no circuit breaker closes.
     now = time.monotonic()
-    is_unserved = bool(upstreams) and all(each.breaker.is_pausing(now) for each in upstreams.values())
+    is_unserved = bool(upstreams) and all(each.breaker.is_pausing(now) for each in upstreams)
     status = "draining" if is_draining else "unserved" if is_unserved else "ok"
     return _json(
         {
             "status": status,
             "models": len(state.targets),
-            "open_circuits": sorted(open_circuits),
+            "open_circuits": open_circuits(state),
             "failing": sorted(state.faults),  # the log says why: this path asks for no key
         },
         200 if status == "ok" else 503,

@@ -31,7 +31,6 @@ __all__ = [
     "NoKeepAlive",
     "OnWhole",
     "Translating",
-    "translating",
     "usage_so_far",
 ]
 
@@ -43,25 +42,15 @@ KEPT: Final = 4
 OnWhole = Callable[[SignedTurn, Sequence[bytes]], None]
 
 
-class Translating:
-    """Translates the blocks of one stream."""
+class Translating(StreamTranslation):
+    """Translates the blocks of one stream, and retains the first and the last."""
 
     def __init__(self, request: Translated, on_whole: OnWhole, secrets: Sequence[bytes] = ()) -> None:
         """``on_whole`` is called before the closing marks go out: the caller may then continue at once."""
-        self._stream = StreamTranslation(request, secrets)
+        super().__init__(request, secrets)
         self._on_whole: OnWhole | None = on_whole
         self._first = b""
         self._last: deque[bytes] = deque(maxlen=KEPT)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the closing marks of the caller's format have been written."""
-        return self._stream.is_whole
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether the upstream reported an error."""
-        return self._stream.has_failed
 
     @property
     def blocks(self) -> list[bytes]:
@@ -75,7 +64,7 @@ class Translating:
             UpstreamError: an event cannot be read.
         """
         try:
-            return self._keep(self._stream.feed(block))
+            return self._keep(super().feed(block))
         except UNREADABLE:
             raise UpstreamError("the upstream sent an event that cannot be read") from None
 
@@ -95,17 +84,10 @@ class Translating:
         if block:
             self._first = self._first or block
             self._last.append(block)
-        if self._on_whole is not None and (turn := self._stream.turn()) is not None:
+        if self._on_whole is not None and (turn := self.turn()) is not None:
             self._on_whole(turn, self.blocks)
             self._on_whole = None
         return block
-
-
-def translating(
-    request: Translated | None, on_whole: OnWhole, secrets: Sequence[bytes] = ()
-) -> Translating | None:
-    """Return what translates a stream, errors without ``secrets``; None for one that is relayed as it is."""
-    return None if request is None else Translating(request, on_whole, secrets)
 
 
 _STREAM: Final = [

@@ -30,7 +30,7 @@ from pointsman.gateway._inbound import (
     authorise,
     read_body,
 )
-from pointsman.gateway._live_state import LiveState, Peers, open_circuits
+from pointsman.gateway._live_state import LiveState, Peers
 from pointsman.gateway._local_replies import send_fault, send_refusal, send_shutting_down
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._passing import is_passed
@@ -94,10 +94,6 @@ class Gateway:
     def serves_console(self, path: bytes) -> bool:
         """Whether a path is the console's."""
         return self._console.serves(path)
-
-    def open_circuits(self) -> list[str]:
-        """Return the names of the models' upstreams with an open circuit breaker."""
-        return open_circuits(self.state)
 
     def stop(self) -> None:
         """Cancel what no caller waits for."""

@@ -13,7 +13,7 @@ from prometheus_client.core import Metric
 from pointsman.errors import Overloaded, TooLarge, Unauthorized
 from pointsman.gateway._idempotency import HEADER as IDEMPOTENCY_KEY
 from pointsman.gateway._inbound import Receive, Scope, Send, authorise, read_bytes, too_large
-from pointsman.gateway._live_state import Family, Published
+from pointsman.gateway._live_state import Family, Published, open_circuits
 from pointsman.gateway._local_replies import send_refusal
 from pointsman.gateway._routes import Readiness
 from pointsman.gateway.app import Gateway
@@ -96,7 +96,7 @@ class WorkerApp:
             Published(
                 metrics=added_up_families(self._before, families_of(gateway.metrics.families())),
                 active=gateway.active,
-                open_circuits=tuple(gateway.open_circuits()),
+                open_circuits=tuple(open_circuits(state)),
                 faults=dict(state.runtime.faults),
                 overhead=tuple(gateway.metrics.overhead.counts),
                 asked_at=gateway.readiness.asked_at,
