@@ -112,9 +112,8 @@ _NOT_RETRIED: Final = frozenset({"timeout", "too_large", "busy"})
 #: Of an upstream that refuses the operator's key. Agents end at once at 403; a 5xx they try again for half a
 #: minute, and 401 would make them ask for the caller's own key, which is right.
 _REFUSED_STATUS: Final = 403
-_REDIRECT: Final = "upstream_redirect"
 #: What the operator alone can mend; it is told before everything else.
-_OPERATORS: Final = frozenset({"upstream_refused_key", _REDIRECT})
+_OPERATORS: Final = frozenset({"upstream_refused_key", "upstream_redirect"})
 #: Characters of an upstream's own words that are repeated beside those of others.
 _WORDS: Final = 200
 
@@ -242,7 +241,7 @@ def misconfigured(upstream: Upstream, status: int) -> Fault | None:
         return refused_key(upstream, status)
     if 300 <= status < 400:
         message = f'upstream "{upstream.spec.name}" redirects; name its final address'
-        return Fault(502, message, _REDIRECT)
+        return Fault(502, message, "upstream_redirect")
     return None
 
 
