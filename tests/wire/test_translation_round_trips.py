@@ -37,6 +37,7 @@ from pointsman.wire.translate import StreamTranslation, Translated, translate_an
 from support.examples import share
 from support.translation import call_start
 
+ASKED = Conversation(model="m")
 PAIRS = list(itertools.permutations(WireFormat, 2))
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12).filter(
     lambda text: text == text.strip()
@@ -133,7 +134,7 @@ def answers(draw: st.DrawFn) -> Completion:
 def test_an_answer(caller: WireFormat, upstream: WireFormat, answer: Completion) -> None:
     request = _request(caller, upstream)
     found = FORMATS[caller].codec.read_answer(
-        translate_answer(request, FORMATS[upstream].codec.write_answer(answer)).body
+        translate_answer(request, FORMATS[upstream].codec.for_request(ASKED).write_answer(answer)).body
     )
     assert told((Message(Role.ASSISTANT, found.parts),)) == told((Message(Role.ASSISTANT, answer.parts),))
     used = found.usage or Usage()
@@ -176,7 +177,7 @@ def heard(events: list[Event]) -> tuple[str, list[tuple[str, str, Any]], list[Ev
 @given(events=streams(), sizes=st.lists(st.integers(1, 4), min_size=1))
 @settings(max_examples=share(0.4))
 def test_a_stream(caller: WireFormat, upstream: WireFormat, events: list[Event], sizes: list[int]) -> None:
-    native = FORMATS[upstream].codec.stream_writer("m").write(events)
+    native = FORMATS[upstream].codec.for_request(ASKED).stream_writer("m").write(events)
     singles = [single + b"\n\n" for single in sse.events(native)]
     translation, reader = StreamTranslation(_request(caller, upstream)), FORMATS[caller].codec.stream_reader()
     found: list[Event] = []

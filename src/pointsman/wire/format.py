@@ -272,9 +272,7 @@ class Codec(NamedTuple):
     read_request: Callable[[bytes], Conversation]  # raises MalformedRequest
     write_request: Callable[[Conversation, Report], bytes]  # raises Untranslatable
     read_answer: Callable[[bytes], Completion]  # raises ``decoding.UNREADABLE``
-    write_answer: Callable[[Completion], bytes]
     stream_reader: Callable[[], StreamReader]
-    stream_writer: Callable[[str], StreamWriter]  # given the model's name as the caller is to see it
     #: The writers that know the request they answer, where the format needs it: Responses gives custom tools
     #: and namespaces back as the caller offered them.
     for_request: Callable[[Conversation], AnswerWriters]

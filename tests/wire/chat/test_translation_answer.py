@@ -15,7 +15,18 @@ from openai.types.chat import ChatCompletion
 from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import ToolCall
 from pointsman.wire.chat.translation import CODEC
-from pointsman.wire.conversation import Completion, Part, Refusal, StopReason, Text, Thinking, Usage
+from pointsman.wire.conversation import (
+    Completion,
+    Conversation,
+    Part,
+    Refusal,
+    StopReason,
+    Text,
+    Thinking,
+    Usage,
+)
+
+WRITING = CODEC.for_request(Conversation(model="m"))
 
 
 def read(message: dict[str, Any], finish: str | None = "stop", **members: Any) -> Completion:
@@ -134,7 +145,7 @@ def test_no_choice_is_an_empty_answer_and_no_choices_are_none() -> None:
     ],
 )
 def test_the_finish_that_is_written(stop: StopReason, parts: tuple[Part, ...], finish: str) -> None:
-    written = json.loads(CODEC.write_answer(Completion(id="a", model="m", parts=parts, stop=stop)))
+    written = json.loads(WRITING.write_answer(Completion(id="a", model="m", parts=parts, stop=stop)))
     assert written["choices"][0]["finish_reason"] == finish
 
 
@@ -147,7 +158,7 @@ def test_a_written_answer() -> None:
         usage=Usage(input=115, cached=100, output=3, written=5, reasoning=1),
         created=7,
     )
-    written = json.loads(CODEC.write_answer(completion))
+    written = json.loads(WRITING.write_answer(completion))
     assert written == {
         "id": "msg_1",
         "object": "chat.completion",
@@ -212,7 +223,7 @@ def completions(draw: st.DrawFn) -> Completion:
 
 @given(completions())
 def test_an_answer_comes_back_as_it_was(completion: Completion) -> None:
-    assert CODEC.read_answer(CODEC.write_answer(completion)) == completion
+    assert CODEC.read_answer(WRITING.write_answer(completion)) == completion
 
 
 JSON = st.recursive(

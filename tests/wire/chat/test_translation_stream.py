@@ -31,6 +31,7 @@ from pointsman.wire.conversation import (
 )
 from support.translation import call_start
 
+WRITING = CODEC.for_request(Conversation(model="m"))
 DONE = b"data: [DONE]\n\n"
 START = Start("chatcmpl-1", "m")
 USED = {"prompt_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
@@ -329,7 +330,7 @@ def test_an_event_that_is_no_chunk_is_unreadable() -> None:
 
 
 def write(*events: Event) -> list[Any]:
-    out = CODEC.stream_writer("tier").write(events)
+    out = WRITING.stream_writer("tier").write(events)
     payloads = [sse.data(event) for event in sse.events(out)]
     return [json.loads(data) if data != b"[DONE]" else "[DONE]" for data in payloads]
 
@@ -378,7 +379,7 @@ def test_usage_is_written_only_for_a_caller_that_asked_for_it() -> None:
 
 
 def test_a_stream_that_was_cut_has_no_closing_mark() -> None:
-    out = CODEC.stream_writer("m").write([START, TextDelta("a"), call_start(0, "x", "f")])
+    out = WRITING.stream_writer("m").write([START, TextDelta("a"), call_start(0, "x", "f")])
     assert b"[DONE]" not in out
     assert b'"finish_reason":"' not in out
 
@@ -430,7 +431,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
 
 @given(streams(), st.lists(st.integers(1, 4), min_size=1, max_size=4))
 def test_a_stream_comes_back_for_any_cut_at_event_ends(events: list[Event], cuts: list[int]) -> None:
-    written = CODEC.stream_writer("m").write(events)
+    written = WRITING.stream_writer("m").write(events)
     single = [event + b"\n\n" for event in sse.events(written)]
     blocks, turn = list[bytes](), 0
     while single:
@@ -457,7 +458,7 @@ ANY_EVENT: list[Event] = [
 
 @given(st.lists(st.sampled_from(ANY_EVENT), max_size=8))
 def test_events_in_any_order_make_chunks_that_can_be_read(events: list[Event]) -> None:
-    out = CODEC.stream_writer("m").write(events)
+    out = WRITING.stream_writer("m").write(events)
     end = next((type(event) for event in events if isinstance(event, Stop | Failed)), None)
     assert out.endswith(DONE) is (end is Stop)
     last = [event for event in read(out) if isinstance(event, Stop | Failed)]

@@ -12,6 +12,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import ToolCall, WireFormat
 from pointsman.wire.conversation import (
     Completion,
+    Conversation,
     Opaque,
     Part,
     Refusal,
@@ -23,6 +24,7 @@ from pointsman.wire.conversation import (
 from pointsman.wire.messages.translation import CODEC
 from pointsman.wire.tools import call_id
 
+WRITING = CODEC.for_request(Conversation(model="m"))
 MESSAGES = WireFormat.MESSAGES
 
 
@@ -39,7 +41,7 @@ def read(*content: dict[str, Any], **members: Any) -> Completion:
 
 
 def written(*parts: Part, **members: Any) -> dict[str, Any]:
-    answer = CODEC.write_answer(Completion(id="i", model="m", parts=parts, **members))
+    answer = WRITING.write_answer(Completion(id="i", model="m", parts=parts, **members))
     return dict(json.loads(answer))
 
 
@@ -116,7 +118,7 @@ def test_why_an_answer_with_a_call_ended(reason: str | None, stop: StopReason) -
 def test_stop_sequence_both_ways() -> None:
     answer = read({"type": "text", "text": "a"}, stop_reason="stop_sequence", stop_sequence="END")
     assert (answer.stop, answer.sequence) == (StopReason.SEQUENCE, "END")
-    assert json.loads(CODEC.write_answer(answer))["stop_sequence"] == "END"
+    assert json.loads(WRITING.write_answer(answer))["stop_sequence"] == "END"
 
 
 @pytest.mark.parametrize(
@@ -205,7 +207,7 @@ def test_calls_without_an_id_get_one_each() -> None:
 def test_the_official_sdk_reads_it() -> None:
     anthropic = pytest.importorskip("anthropic.types")
     answer = anthropic.Message.model_validate_json(
-        CODEC.write_answer(
+        WRITING.write_answer(
             Completion(id="i", model="m", parts=(Thinking("hm"), Text("a"), ToolCall("c", "f", "")))
         )
     )
@@ -241,7 +243,7 @@ def test_what_is_written_is_read_again(
         stop=StopReason.TOOLS if calls else stop,
         usage=Usage(plain + cached + written, cached, output, written),
     )
-    assert CODEC.read_answer(CODEC.write_answer(answer)) == answer
+    assert CODEC.read_answer(WRITING.write_answer(answer)) == answer
 
 
 @given(

@@ -16,6 +16,7 @@ from pointsman.wire.conversation import (
     ArgumentsDelta,
     CallEnd,
     CallStart,
+    Conversation,
     Event,
     Failed,
     SignatureDelta,
@@ -39,6 +40,7 @@ START: dict[str, Any] = {
         "usage": {"input_tokens": 10, "output_tokens": 1},
     },
 }
+WRITING = CODEC.for_request(Conversation(model="m"))
 STARTED = Start("msg_1", "m", Usage(input=10, output=1))
 STOP = {"type": "message_stop"}
 
@@ -67,7 +69,7 @@ def read(*payloads: dict[str, Any], names: bool = True) -> list[Event]:
 
 def write(*events: Event) -> list[dict[str, Any]]:
     """The events, each written by itself."""
-    writer = CODEC.stream_writer("seen")
+    writer = WRITING.stream_writer("seen")
     return payloads(b"".join(writer.write([event]) for event in events))
 
 
@@ -423,7 +425,7 @@ def gathered(events: Sequence[Event]) -> tuple[str, str, list[tuple[str, str, st
 
 @given(EVENTS.map(tidy), st.lists(st.integers(1, 5)))
 def test_what_is_written_is_read_again(events: list[Event], cuts: list[int]) -> None:
-    writer, reader = CODEC.stream_writer("m"), CODEC.stream_reader()
+    writer, reader = WRITING.stream_writer("m"), CODEC.stream_reader()
     stream = b"".join(writer.write([event]) for event in events)
     singles = [single + b"\n\n" for single in sse.events(stream)]
     again: list[Event] = []

@@ -39,6 +39,7 @@ def read(**members: Any) -> Completion:
     return CODEC.read_answer(msgspec.json.encode(body))
 
 
+WRITING = CODEC.for_request(Conversation(model="m"))
 CALL = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}", "status": "completed"}
 
 
@@ -137,7 +138,7 @@ COMPLETION = Completion(
 
 
 def test_an_answer_is_written() -> None:
-    body = msgspec.json.decode(CODEC.write_answer(COMPLETION))
+    body = msgspec.json.decode(WRITING.write_answer(COMPLETION))
     assert {name: body[name] for name in ("id", "object", "status", "created_at", "error")} == {
         "id": "resp_7",
         "object": "response",
@@ -178,7 +179,7 @@ def test_an_answer_is_written() -> None:
     ],
 )
 def test_the_status_of_an_answer(stop: StopReason, status: str, reason: str | None) -> None:
-    body = msgspec.json.decode(CODEC.write_answer(Completion(id="x", model="m", stop=stop)))
+    body = msgspec.json.decode(WRITING.write_answer(Completion(id="x", model="m", stop=stop)))
     assert body["status"] == status
     assert body["incomplete_details"] == (reason and {"reason": reason})
     assert body["usage"] is None
@@ -284,7 +285,7 @@ def test_what_is_written_reads_as_it_was(
     if any(isinstance(part, ToolCall) for part in parts):
         stop = StopReason.TOOLS
     answer = Completion(id="resp_1", model="m", parts=parts, usage=usage, stop=stop, created=3)
-    written = CODEC.write_answer(answer)
+    written = WRITING.write_answer(answer)
     assert CODEC.read_answer(written) == answer
     RESPONSE.validate_json(written)
 

@@ -15,7 +15,6 @@ from pointsman.wire import sse
 from pointsman.wire._openai import NOTHING
 from pointsman.wire.chat import read_usage
 from pointsman.wire.chat._translation_answer import (
-    ChatStreamWriter,
     Said,
     is_cut_by,
     is_whole,
@@ -24,7 +23,6 @@ from pointsman.wire.chat._translation_answer import (
     read_answer,
     stop_reason,
     words,
-    write_answer,
     writers_for,
 )
 from pointsman.wire.chat._translation_read_request import read_call, read_request
@@ -365,8 +363,6 @@ CODEC: Final = Codec(
     read_request=read_request,
     write_request=write_request,
     read_answer=read_answer,
-    write_answer=write_answer,
     stream_reader=ChatStreamReader,
-    stream_writer=ChatStreamWriter,
     for_request=writers_for,
 )

@@ -289,8 +289,6 @@ CODEC: Final = Codec(
     read_request=read_request,
     write_request=write_request,
     read_answer=read_answer,
-    write_answer=write_answer,
     stream_reader=MessagesReader,
-    stream_writer=MessagesWriter,
     for_request=lambda _: AnswerWriters(write_answer, MessagesWriter),  # they need nothing of the request
 )

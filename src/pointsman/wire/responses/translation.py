@@ -351,8 +351,6 @@ CODEC: Final = Codec(
     read_request=read_request,
     write_request=write_request,
     read_answer=read_answer,
-    write_answer=write_answer,
     stream_reader=StreamReader,
-    stream_writer=StreamWriter,
     for_request=_for_request,
 )
