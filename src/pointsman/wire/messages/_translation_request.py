@@ -30,7 +30,6 @@ from pointsman.wire.messages._translation_parts import (
     Content,
     Hints,
     KnownBlock,
-    Raws,
     given,
     is_read,
     is_server_block,
@@ -263,12 +262,10 @@ def _messages(sent: list[_Message], raws: _Raws, hints: Hints) -> tuple[Message,
         content = message.content
         parts = _quick_parts(content) if type(content) is list else None
         if parts is None:
-            _add(messages, _message(message, partial(_blocks, raws, at), hints), hints)
-            continue
-        role = SPEAKERS.get(message.role)
-        if role is None:
-            role = _TOOL if type(parts[0]) is Result and _only_results(parts) else _USER
-        messages.append(Message(role, parts))
+            read = read_parts(content, partial(_blocks, raws, at), hints)
+            _add(messages, _message(message.role, read), hints)
+        else:
+            messages.append(_message(message.role, parts))
     return tuple(messages)
 
 
@@ -315,9 +312,8 @@ def _quick_parts(content: list[Block]) -> tuple[Part, ...] | None:
     return tuple(parts) or None
 
 
-def _message(message: _Message, raws: Raws, hints: Hints) -> Message:
-    parts = read_parts(message.content, raws, hints)
-    role = SPEAKERS.get(message.role)
+def _message(word: str, parts: tuple[Part, ...]) -> Message:
+    role = SPEAKERS.get(word)
     if role is None:
         role = _TOOL if parts and type(parts[0]) is Result and _only_results(parts) else _USER
     return Message(role, parts)
