@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from pointsman.errors import ConfigError, StoreUnavailable
 from pointsman.stores.ledger import Attempt, DecisionFilter, Entry, Outcome, Owner, PromptText, Retention
 from pointsman.stores.ledger._retention import Removed
+from pointsman.stores.ledger.reading import HOUR
 from pointsman.testing import a_decision, a_run_entry, an_attempt
-from pointsman.vocabulary import DAY
+from pointsman.vocabulary import DAY, ModelSpec
 from support.waiting import until
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: the extra `postgres`")
@@ -462,3 +463,55 @@ def test_an_hour_is_added_up_in_one_pass_where_there_are_no_statistics(postgres:
         plan = str(connection.execute(f"EXPLAIN {LINK}", hour).fetchall())
     assert "Nested Loop" not in plan
     assert "Hash Join" in plan
+
+
+def test_a_search_looks_only_into_hours_that_have_what_is_asked_for(postgres: Postgres) -> None:
+    url = postgres.database()
+    prices = {"large": ModelSpec("large", "main", "l", input_per_million=1.0, output_per_million=2.0)}
+    with opened(url) as ledger, closing(Database(url)._prepared()) as connection:
+        for hour in range(5):
+            made = a_decision(f"d{hour}", at=NOW + hour * HOUR)
+            found = ("rare", "x" * 3_000) if hour % 3 == 0 else ("other",)
+            ledger.append(replace(made, input=replace(made.input, signals=found)))
+            ledger.append(an_answer(f"d{hour}", model="large", input_tokens=hour * 1_000_000))
+        ledger.flush()
+        searched = [
+            (DecisionFilter(signal="rare"), ["d3", "d0"], 2),
+            (DecisionFilter(signal="x" * 3_000), ["d3", "d0"], 2),
+            (DecisionFilter(signal="x" * 2_999), [], 2),  # only so much of a value is compared
+            (DecisionFilter(signal="none"), [], 0),
+            (DecisionFilter(tier="NONE", signal="rare"), [], 0),
+            (DecisionFilter(signal="other", status=200), ["d4", "d2", "d1"], 2),
+            (DecisionFilter(cost_at_least=3.5), ["d4"], 1),
+            (DecisionFilter(cost_at_least=99.0), [], 0),
+        ]
+        for is_sealed in (False, True):
+            if is_sealed:
+                while seal_one(connection, NOW + DAY):
+                    pass
+            for wanted, expected, periods in searched:
+                rows = ledger.search(wanted, models=prices).rows
+                assert [row.id for row in rows] == expected
+                assert not is_sealed or len(ledger._periods(wanted, None, prices)) == periods
+        connection.execute("DELETE FROM hour_values")  # as an earlier version left the hours
+        for wanted, expected, _ in searched:
+            assert [row.id for row in ledger.search(wanted, models=prices).rows] == expected
+            assert len(ledger._periods(wanted, None, prices)) == 1
+        _ledger._drop(connection, int(NOW // DAY), [])
+        assert connection.execute("SELECT count(*) FROM hour_values").fetchone() == (0,)
+
+
+def test_hours_beyond_some_are_looked_into_together(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.database()
+    with opened(url) as ledger, closing(Database(url)._prepared()) as connection:
+        for hour in range(0, 12, 2):
+            ledger.append(a_decision(f"d{hour:02}", at=NOW + hour * HOUR))
+        ledger.flush()
+        while seal_one(connection, NOW + DAY):
+            pass
+        monkeypatch.setattr(PostgresLedger, "_most_periods", 2)
+        wanted = DecisionFilter(tier="COMPLEX")
+        assert len(ledger._periods(wanted, None, {})) == 3
+        assert [row.id for row in ledger.search(wanted).rows] == ["d10", "d08", "d06", "d04", "d02", "d00"]

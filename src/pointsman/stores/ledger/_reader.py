@@ -7,7 +7,7 @@ import operator
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -40,6 +40,7 @@ from pointsman.stores.ledger.port import (
     Shadow,
 )
 from pointsman.stores.ledger.reading import (
+    HOUR,
     MOST_ROWS,
     NO_PRICES,
     DecisionFilter,
@@ -67,6 +68,7 @@ class StoredLedger(QueuedLedger):
 
     _statements: ClassVar[Statements]
     _search: ClassVar[SummarySearch]
+    _most_periods: ClassVar[int] = sys.maxsize  # that a search looks into one by one
 
     def __init__(
         self,
@@ -242,13 +244,21 @@ class StoredLedger(QueuedLedger):
         return Page(shown, (shown[-1].at, shown[-1].id) if shown and len(rows) > limit else None)
 
     def _periods(
-        self,
-        wanted: DecisionFilter,
-        before: Position | None,  # noqa: ARG002 - for engines that know more
-        models: Mapping[str, Prices],  # noqa: ARG002 - likewise
+        self, wanted: DecisionFilter, before: Position | None, models: Mapping[str, Prices]
     ) -> list[tuple[float | None, float | None]]:
         """Return times in which rows may meet a filter, the latest first; what lies between holds none."""
-        return [(wanted.since, wanted.until)]
+        # A session's rows are few, and found at once.
+        found = None if wanted.session else self._search.hours_of(wanted, models)
+        if found is None:
+            return [(wanted.since, wanted.until)]
+        latest = math.inf if before is None else before[0] / HOUR
+        hours = [hour for [hour] in self._summary_rows(*found) if hour <= latest]
+        runs = [[*run] for _, run in groupby(enumerate(hours), lambda each: each[0] + each[1])]
+        if left := runs[self._most_periods :]:  # they are one period
+            runs[self._most_periods :] = [[*left[0], *left[-1]]]
+        since = -math.inf if wanted.since is None else wanted.since
+        until = math.inf if wanted.until is None else wanted.until
+        return [(max(since, run[-1][1] * HOUR), min(until, (run[0][1] + 1) * HOUR)) for run in runs]
 
     def session(self, session: str, /) -> tuple[DecisionRow, ...]:
         """Return the decisions of a session and its sub-agents, the oldest first."""

@@ -8,7 +8,6 @@ import operator
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
@@ -30,9 +29,9 @@ from pointsman.stores.ledger._schema import (
     ledger_in_memory,
 )
 from pointsman.stores.ledger._spill import SpillFile
-from pointsman.stores.ledger._summaries import EARLIER_LEFT, SEARCH, STATE, totals_in
+from pointsman.stores.ledger._summaries import EARLIER_LEFT, SEARCH, STATE, hour_of, totals_in
 from pointsman.stores.ledger._summarizer import Summarizer
-from pointsman.stores.ledger._sums import GONE, gone_in, hour_of, hours_of, totals_of_period
+from pointsman.stores.ledger._sums import GONE, gone_in, totals_of_period
 from pointsman.stores.ledger.port import (
     Attempt,
     Entry,
@@ -44,7 +43,7 @@ from pointsman.stores.ledger.port import (
     RunEntry,
     Shadow,
 )
-from pointsman.stores.ledger.reading import HOUR, DecisionFilter, Position, Totals
+from pointsman.stores.ledger.reading import DecisionFilter, Position, Totals
 from pointsman.stores.ledger.redact import kept_decision, kept_step, kept_text
 from pointsman.stores.ledger.turns import Belonging
 from pointsman.stores.schema_version import Schema, SchemaState
@@ -258,16 +257,7 @@ class SqliteLedger(StoredLedger):
     ) -> list[tuple[float | None, float | None]]:
         if wanted.text and not self._summary_rows(_ANY_TEXT, ()):
             return []  # no words are stored: else each row is looked at for a text of its own
-        # A session's rows are few, and found at once.
-        found = None if wanted.session else hours_of(wanted, models)
-        if found is None:
-            return super()._periods(wanted, before, models)
-        latest = math.inf if before is None else before[0] / HOUR
-        hours = [hour for [hour] in self._summary_rows(*found) if hour <= latest]
-        runs = [[*run] for _, run in groupby(enumerate(hours), lambda each: each[0] + each[1])]
-        since = -math.inf if wanted.since is None else wanted.since
-        until = math.inf if wanted.until is None else wanted.until
-        return [(max(since, run[-1][1] * HOUR), min(until, (run[0][1] + 1) * HOUR)) for run in runs]
+        return super()._periods(wanted, before, models)
 
     def _several(self, ids: Iterable[str]) -> str:
         return encode(list(ids)).decode()

@@ -157,6 +157,23 @@ _PER: Final = 1_000_000
 Term: TypeAlias = tuple[str, list[object]]
 
 
+#: Kinds of values that an hour has, by a row's columns; a domain and a signal are one of several. Then, for
+#: each model, the most tokens of each kind in an answer, as JSON: nothing in the hour costs more.
+KINDS: Final = ("tier", "model", "role", "caller", "status", "domains", "signals", "project", "client")
+DOMAIN, SIGNAL, MOST_OF_MODEL = 5, 6, len(KINDS)
+_HAVING: Final = "SELECT hour FROM hour_values WHERE kind = ? AND value = {}"
+#: Hours in which an answer may cost so much; those that an earlier version added up do not tell.
+_COSTLY: Final = f"""SELECT hour FROM (
+    SELECT hour FROM (
+        SELECT hour, {_COUNTED} AS result, {{0}} AS model, CAST({{1}} AS bigint) AS input,
+        CAST({{2}} AS bigint) AS cached, CAST({{3}} AS bigint) AS output
+        FROM hour_values WHERE kind = {MOST_OF_MODEL}
+    ) AS most WHERE {{costs}}
+    UNION SELECT hour FROM hour_values
+    WHERE kind = 0 AND hour NOT IN (SELECT hour FROM hour_values WHERE kind = {MOST_OF_MODEL})
+) AS costly"""  # noqa: S608 - as above
+
+
 class SearchDialect(NamedTuple):
     """What differs between the engines."""
 
@@ -170,6 +187,9 @@ class SearchDialect(NamedTuple):
     several: Callable[[Any], Iterable[str]]  # the values of a list that was read
     each_part: str  # the parts of a row, as a table ``part``
     member: str  # of a part, by its place
+    item: str  # of the JSON of an hour's value, by its place
+    value: str  # place of an hour's value
+    unknown: str  # the hours whose values are not known, or have changed
 
 
 class SummarySearch:
@@ -251,6 +271,36 @@ class SummarySearch:
         below = named + OF_SUBAGENT
         return self._dialect.of_session, [named, below, below[:-1] + chr(ord(OF_SUBAGENT) + 1)]
 
+    def hours_of(self, wanted: DecisionFilter, models: Mapping[str, Prices]) -> Term | None:
+        """Return the statement of the hours in which rows may meet a filter, the latest first.
+
+        Args:
+            wanted: The filter.
+            models: Prices, for the least cost of an answer.
+
+        Returns:
+            The statement and its values; None for any hour.
+        """
+        status = "" if wanted.status is None else str(wanted.status)
+        named = (wanted.tier, wanted.model, wanted.role, wanted.caller, status, wanted.domain)
+        asked = (*named, "", wanted.project, wanted.client)
+        terms = [(kind, value) for kind, value in enumerate(asked) if value]
+        terms += [(SIGNAL, value) for value in wanted.in_signals]
+        having = [_HAVING.format(self._dialect.value)] * len(terms)
+        values: list[object] = [each for kind, value in terms for each in (kind, self._dialect.clean(value))]
+        if wanted.cost_at_least is not None:
+            costs, prices = self.costs(wanted.cost_at_least, models)
+            items = [self._dialect.item.format(place) for place in range(4)]
+            having.append(_COSTLY.format(*items, costs=costs))
+            values += prices
+        if not having:
+            return None
+        query = f"""SELECT hour FROM ({" INTERSECT ".join(having)} UNION {self._dialect.unknown}) AS found
+            WHERE hour BETWEEN ? AND ? ORDER BY hour DESC"""  # noqa: S608 - words of ours
+        since = hour_of(-math.inf if wanted.since is None else wanted.since)
+        until = hour_of(math.inf if wanted.until is None else wanted.until)
+        return query.replace("?", self._dialect.place), [*values, since, until]
+
     def _terms(
         self, wanted: DecisionFilter, before: Position | None, models: Mapping[str, Prices]
     ) -> Iterator[Term]:
@@ -322,6 +372,9 @@ SEARCH: Final = SummarySearch(
         several=lambda lines: filter(None, lines.split("\n")),
         each_part="json_each(parts) AS part",
         member="json_extract(part.value, '$[{}]')",
+        item="json_extract(value, '$[{}]')",
+        value="?",
+        unknown="SELECT hour FROM dirty",
     )
 )
 
@@ -350,3 +403,8 @@ def spenders_in(rows: Iterable[Sequence[Any]]) -> dict[Spender, Totals]:
     for row in rows:
         found.setdefault(Spender(*row[: len(Spender._fields)]), []).append(row[len(Spender._fields) :])
     return {spender: totals_in(of) for spender, of in found.items()}
+
+
+def hour_of(seconds: float, rounded: Callable[[float], int] = math.floor) -> int:
+    """The hour since the epoch, within bounds that a column can hold."""
+    return rounded(max(-1e12, min(seconds, 1e12)) / HOUR)

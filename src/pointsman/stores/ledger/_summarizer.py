@@ -15,8 +15,8 @@ from pointsman.errors import StoreUnavailable
 from pointsman.stores._sqlite_file import insert
 from pointsman.stores.ledger._bodies import READERS, TEXT, encode, read_decision
 from pointsman.stores.ledger._schema import SQLITE, Statements
-from pointsman.stores.ledger._summaries import AFTER, BEGIN, CHANGE, NEWEST, STATE, STORED, encoded
-from pointsman.stores.ledger._sums import hour_of, mark, seal_some, take_over
+from pointsman.stores.ledger._summaries import AFTER, BEGIN, CHANGE, NEWEST, STATE, STORED, encoded, hour_of
+from pointsman.stores.ledger._sums import mark, seal_some, take_over
 from pointsman.stores.ledger.turns import (
     REMEMBERED,
     Before,

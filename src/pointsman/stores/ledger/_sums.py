@@ -12,15 +12,25 @@ from __future__ import annotations
 import math
 import operator
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any, Final
 
-from pointsman.prices import Prices
 from pointsman.stores._sqlite_file import insert
-from pointsman.stores.ledger._summaries import AT, HOUR_OF, KEYS, SEARCH, SUMS
-from pointsman.stores.ledger.reading import HOUR, RESULTS, DecisionFilter
+from pointsman.stores.ledger._summaries import (
+    AT,
+    DOMAIN,
+    HOUR_OF,
+    KEYS,
+    KINDS,
+    MOST_OF_MODEL,
+    SEARCH,
+    SIGNAL,
+    SUMS,
+    hour_of,
+)
+from pointsman.stores.ledger.reading import HOUR, RESULTS
 
 _DAY: Final = 24  # hours
 
@@ -207,28 +217,13 @@ def totals_of_period(since: int, until: int, zone: int, gone: float) -> tuple[st
     return _TOTALS, {"since": since, "until": until, "first": first, "last": last, "zone": zone, "gone": gone}
 
 
-#: Kinds of values, by a row's columns; a domain and a signal are one of several.
-_KINDS: Final = ("tier", "model", "role", "caller", "status", "domains", "signals", "project", "client")
-_DOMAIN, _SIGNAL = 5, 6
-#: Likewise the most tokens of each kind in an answer of a model, as JSON: nothing in the hour costs more.
-_MOST: Final = len(_KINDS)
-_MOST_OF_ROWS: Final = f"""SELECT {_MOST}, json_array(model, max(input), max(cached), max(output)), ?1
+#: Of each model, as JSON, the most tokens of each kind in an answer.
+_MOST_OF_ROWS: Final = f"""SELECT {MOST_OF_MODEL}, json_array(model, max(input), max(cached), max(output)), ?1
     FROM summaries WHERE at >= ?1 * 3600.0 AND at < (?1 + 1) * 3600.0
     AND result = {RESULTS.index("counted")} GROUP BY model"""  # noqa: S608 - as above
-#: Hours in which an answer may cost so much; those that an earlier version added up do not tell.
-_COSTLY: Final = f"""SELECT hour FROM (SELECT hour, {RESULTS.index("counted")} AS result,
-        json_extract(value, '$[0]') AS model, json_extract(value, '$[1]') AS input,
-        json_extract(value, '$[2]') AS cached, json_extract(value, '$[3]') AS output
-        FROM hour_values WHERE kind = {_MOST}) WHERE {{costs}}
-    UNION SELECT hour FROM hour_values
-    WHERE kind = 0 AND hour NOT IN (SELECT hour FROM hour_values WHERE kind = {_MOST})"""  # noqa: S608 - as above
-
 _NEW: Final = "INSERT OR IGNORE INTO hour_values (kind, value, hour) VALUES {rows}"
 _FORGET: Final = "DELETE FROM hour_values WHERE hour = ?"
-_OF_ROWS: Final = (
-    f"SELECT {', '.join(_KINDS)} FROM summaries WHERE at >= ? * 3600.0 AND at < (? + 1) * 3600.0"  # noqa: S608 - as above
-)
-_HAVING: Final = "SELECT hour FROM hour_values WHERE kind = ? AND value = ?"
+_OF_ROWS: Final = f"SELECT {', '.join(KINDS)} FROM summaries WHERE at >= ? * 3600.0 AND at < (? + 1) * 3600.0"  # noqa: S608 - as above
 
 
 def _store_values(connection: sqlite3.Connection, hour: int) -> int:
@@ -238,41 +233,9 @@ def _store_values(connection: sqlite3.Connection, hour: int) -> int:
     found: list[tuple[int, str, int]] = []
     for kind, column in enumerate(zip(*rows, strict=True)):
         values = set(map(str, column))
-        if kind in (_DOMAIN, _SIGNAL):
+        if kind in (DOMAIN, SIGNAL):
             values = set(chain.from_iterable(each.split("\n") for each in values))
-        found += [(kind, value, hour) for value in values if value or kind < _DOMAIN]
+        found += [(kind, value, hour) for value in values if value or kind < DOMAIN]
     most = connection.execute(_MOST_OF_ROWS, (hour,)).fetchall()
-    insert(connection, _NEW, found + (most or [(_MOST, "[]", hour)]))
+    insert(connection, _NEW, found + (most or [(MOST_OF_MODEL, "[]", hour)]))
     return len(rows)
-
-
-def hours_of(wanted: DecisionFilter, models: Mapping[str, Prices]) -> tuple[str, list[object]] | None:
-    """The statement of the hours in which rows may meet a filter, the latest first; None for any hour.
-
-    Args:
-        wanted: The filter.
-        models: Prices, for the least cost of an answer.
-    """
-    status = "" if wanted.status is None else str(wanted.status)
-    named = (wanted.tier, wanted.model, wanted.role, wanted.caller, status, wanted.domain)
-    asked = (*named, "", wanted.project, wanted.client)
-    terms = [(kind, value) for kind, value in enumerate(asked) if value]
-    terms += [(_SIGNAL, value) for value in wanted.in_signals]
-    having = [_HAVING] * len(terms)
-    values: list[object] = [value for term in terms for value in term]
-    if wanted.cost_at_least is not None:
-        costs, prices = SEARCH.costs(wanted.cost_at_least, models)
-        having.append(f"SELECT hour FROM ({_COSTLY.format(costs=costs)})")  # noqa: S608 - as above
-        values += prices
-    if not having:
-        return None
-    query = f"""SELECT hour FROM ({" INTERSECT ".join(having)} UNION SELECT hour FROM dirty)
-        WHERE hour BETWEEN ? AND ? ORDER BY hour DESC"""  # noqa: S608 - words of ours
-    since, until = wanted.since, wanted.until
-    period = hour_of(-math.inf if since is None else since), hour_of(math.inf if until is None else until)
-    return query, [*values, *period]
-
-
-def hour_of(seconds: float, rounded: Callable[[float], int] = math.floor) -> int:
-    """The hour since the epoch, within bounds that a column can hold."""
-    return rounded(max(-1e12, min(seconds, 1e12)) / HOUR)

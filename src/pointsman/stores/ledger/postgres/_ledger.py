@@ -29,8 +29,7 @@ from pointsman.stores.ledger._retention import (
 )
 from pointsman.stores.ledger._schema import POSTGRES, Statements
 from pointsman.stores.ledger._spill import SpillFile
-from pointsman.stores.ledger._summaries import totals_in
-from pointsman.stores.ledger._sums import hour_of
+from pointsman.stores.ledger._summaries import hour_of, totals_in
 from pointsman.stores.ledger.port import (
     Entry,
 )
@@ -100,6 +99,7 @@ class PostgresLedger(StoredLedger):
     schema: Final[Schema] = SCHEMA
     _statements = Statements(POSTGRES)
     _search = SEARCH
+    _most_periods = 20  # each plans a statement over all partitions
 
     @property
     def where(self) -> str:
@@ -287,6 +287,7 @@ def _drop(connection: Connection, day: int, tables: list[str]) -> int:
     left = connection.execute("SELECT hour FROM dirty WHERE hour >= %s AND hour < %s ORDER BY hour", hours)
     for [hour] in left.fetchall():
         seal(connection, hour)
+    connection.execute("DELETE FROM hour_values WHERE hour >= %s AND hour < %s", hours)
     for name in tables:
         if name.startswith(_COUNTED):
             found = connection.execute(f"SELECT count(*) FROM {name}").fetchone()  # noqa: S608 - as in pg_class

@@ -120,6 +120,14 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         f"""ALTER TABLE summaries ADD COLUMN {name} text COLLATE "C" NOT NULL DEFAULT ''"""
         for name in ("project", "project_name", "client")
     ),
+    # Values that occur in an hour that was added up (`KINDS`): a search looks only into hours that have them.
+    (
+        """CREATE TABLE hour_values (
+            kind smallint NOT NULL, value text COLLATE "C" NOT NULL, hour bigint NOT NULL,
+            PRIMARY KEY (kind, value, hour)
+        )""",
+        "CREATE INDEX hour_values_by_hour ON hour_values (hour)",
+    ),
 )
 #: Programs of schema 4 on may use what the migrations make: later ones make tables, indexes and columns with
 #: a default (docs/how-to/upgrade.md).

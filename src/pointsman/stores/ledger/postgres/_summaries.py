@@ -16,12 +16,16 @@ from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
 from pointsman.stores.ledger._bodies import READERS, encode, read_decision
 from pointsman.stores.ledger._summaries import (
+    DOMAIN,
     KEYS,
+    KINDS,
+    MOST_OF_MODEL,
+    SIGNAL,
     SUMS,
     SearchDialect,
     SummarySearch,
+    hour_of,
 )
-from pointsman.stores.ledger._sums import hour_of
 from pointsman.stores.ledger.port import Entry
 from pointsman.stores.ledger.postgres._connection import Connection, Row, copy_in
 from pointsman.stores.ledger.postgres._schema import LOCK, clean, most, stored_at
@@ -79,6 +83,8 @@ def encoded(turn: TurnSummary, outcome: Row | None = None) -> Row:
 _WORDS: Final = r"""convert_from(CASE WHEN position('\x00'::bytea IN body) = 0 THEN body
     ELSE decode(replace(replace(encode(body, 'escape'), '\\', '\134'), '\000', '\357\277\275'), 'escape')
     END, 'UTF8')"""
+#: Characters of an hour's value: an index holds no long ones.
+_LONGEST: Final = 200
 SEARCH: Final = SummarySearch(
     SearchDialect(
         place="%s",
@@ -94,6 +100,10 @@ SEARCH: Final = SummarySearch(
         several=tuple,
         each_part="jsonb_array_elements(parts::jsonb) AS part",
         member="part ->> {}",
+        item="(value::json ->> {})",
+        value=f"left(?, {_LONGEST})",
+        unknown="SELECT hour FROM dirty UNION "
+        "SELECT hour FROM hours WHERE hour NOT IN (SELECT hour FROM hour_values WHERE kind = 0)",
     )
 )
 
@@ -147,6 +157,9 @@ LINK: Final = f"""UPDATE summaries SET gap = {_GAP},
     AND summaries.at >= %(hour)s * 3600.0 AND summaries.at < (%(hour)s + 1) * 3600.0
     AND result = {_COUNTED} AND latest.at < summaries.at
     AND (before = '' OR (before::json ->> 2)::float8 < latest.at)"""  # noqa: S608 - words of ours
+_VALUES: Final = ", ".join(
+    f"({kind}, {name}::text)" for kind, name in enumerate(KINDS) if kind not in (DOMAIN, SIGNAL)
+)
 #: Add an hour up. It is taken out of ``dirty`` first: that waits for those who have written to it, and
 #: what they wrote is seen by what follows.
 SEAL: Final = (
@@ -162,6 +175,14 @@ SEAL: Final = (
         ON CONFLICT DO NOTHING""",  # noqa: S608 - as above
     f"""INSERT INTO hours (hour, grp, {_NAMED}) SELECT hour, groups.id, {_NAMED}
         FROM ({SEARCH.rollup(_ONE)}) AS live JOIN groups USING ({KEYS})""",  # noqa: S608 - as above
+    "DELETE FROM hour_values WHERE hour = %(hour)s",
+    f"""INSERT INTO hour_values (kind, value, hour)
+        SELECT DISTINCT kind, left(value, {_LONGEST}) COLLATE "C", %(hour)s FROM {_ONE} CROSS JOIN LATERAL (
+            SELECT * FROM (VALUES {_VALUES}) AS one (kind, value)
+            UNION ALL SELECT {DOMAIN}, unnest(domains) UNION ALL SELECT {SIGNAL}, unnest(signals)
+        ) AS of_row
+        UNION ALL SELECT {MOST_OF_MODEL}, json_build_array(model, max(input), max(cached), max(output))::text,
+        %(hour)s FROM {_ONE} WHERE result = {_COUNTED} AND length(model) < {_LONGEST} GROUP BY model""",  # noqa: S608 - as above
     "DELETE FROM days WHERE hour = %(hour)s / 24 * 24",
     f"""INSERT INTO days (hour, grp, {_NAMED}) SELECT %(hour)s / 24 * 24, grp, {_ADDED} FROM hours
         WHERE hour >= %(hour)s / 24 * 24 AND hour < %(hour)s / 24 * 24 + 24 AND NOT EXISTS (
