@@ -93,7 +93,7 @@ _ORPHANS: Final = tuple(
 
 
 _LATEST_POLICIES: Final = "(SELECT version FROM policies ORDER BY coalesce(last, 1e300) DESC LIMIT ?)"
-_FORGET_POLICIES: Final = (
+FORGET_POLICIES: Final = (
     f"DELETE FROM policies WHERE version NOT IN {_LATEST_POLICIES} "  # noqa: S608 - words above
     f"OR (last <= ? AND version NOT IN {_LATEST_POLICIES})"
 )
@@ -185,7 +185,7 @@ class Retention:
         while _excess(connection, self._bytes) and _forget_oldest_apart(connection, removed):
             yield  # where no decision is left that could go
         yield from _forget_orphans(connection, until)
-        connection.execute(_FORGET_POLICIES, (MOST_POLICIES, until, LEAST_POLICIES))
+        connection.execute(FORGET_POLICIES, (MOST_POLICIES, until, LEAST_POLICIES))
         _forget_owners(connection, self._bytes)
         while _free(connection) > PAGES:
             _give_back(connection)

@@ -20,6 +20,7 @@ from pointsman.decision.decision import TextMode
 from pointsman.errors import StoreUnavailable
 from pointsman.stores.ledger._reader import Rows, StoredLedger
 from pointsman.stores.ledger._retention import (
+    FORGET_POLICIES,
     LEAST_POLICIES,
     MOST_OWNERS,
     MOST_POLICIES,
@@ -215,10 +216,7 @@ _OWNERS: Final = (
     "DELETE FROM owners WHERE at < "
     "(SELECT at FROM owners ORDER BY at DESC OFFSET %s LIMIT 1)"  # none where there are not so many
 )
-_LATEST: Final = "(SELECT version FROM policies ORDER BY last DESC NULLS FIRST LIMIT %s)"
-_POLICIES: Final = (
-    f"DELETE FROM policies WHERE version NOT IN {_LATEST} OR (last <= %s AND version NOT IN {_LATEST})"  # noqa: S608 - words above
-)
+_POLICIES: Final = FORGET_POLICIES.replace("?", "%s")
 _WRITERS: Final = "DELETE FROM writers WHERE at < %s"
 #: The server's clock, and when a day was removed last, in seconds since the epoch.
 _TIMES: Final = (
