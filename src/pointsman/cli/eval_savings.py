@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
@@ -20,8 +20,7 @@ from pointsman.cli.output import (
     WeakOption,
     echo,
     needs_extra,
-    print_json,
-    print_table,
+    print_either,
     read_lines,
 )
 from pointsman.config import AnyKey, Config, load
@@ -29,7 +28,7 @@ from pointsman.decision.choosing import ANSWER
 from pointsman.encoders.learned_routers import load_scorer
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.learning.datasets import Features, Graded, PromptOutcome, read_graded
-from pointsman.printable import Column
+from pointsman.printable import Block, Column, TextTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -136,10 +135,8 @@ def savings(
         rows = _graded(data, settings, named, answer_tokens, features, learned_router)
     rule = Rule(labels=labels, margin=margin, certainty=certainty)
     found, too_few = _by_source(rows, rule, splits, seed)
-    if as_json:
-        print_json({"rule": rule, "sources": found, "too_few": too_few})
-    else:
-        _print_savings(rule, splits, found, too_few)
+    shown = {"rule": rule, "sources": found, "too_few": too_few}
+    print_either(shown, *_blocks(rule, splits, found, too_few), as_json=as_json)
 
 
 def _by_source(
@@ -171,17 +168,18 @@ def _by_source(
     return found, too_few
 
 
-def _print_savings(
+def _blocks(
     rule: Rule, splits: int | None, found: Sequence[SourceSavings], too_few: dict[str, int]
-) -> None:
-    echo(_told(rule, splits))
+) -> Iterator[Block]:
+    yield _told(rule, splits)
     for each in found:
-        echo(f"\n{each.source or 'all rows'}: {each.labels:,} labels, {each.served:,} served")
-        print_table(_COLUMNS, [_cells(row) for row in each.rows])
+        yield f"\n{each.source or 'all rows'}: {each.labels:,} labels, {each.served:,} served"
+        yield TextTable(_COLUMNS, [_cells(row) for row in each.rows])
     if len(sources := [each for each in found if each.source]) > 1:
-        echo(f"\nmean of {len(sources)} sources, worst source in brackets")
-        print_table(_MEANS, list(_mean_cells(sources)))
-    echo("\n".join(["", *_verdict(found[0], too_few, rule)]))
+        yield f"\nmean of {len(sources)} sources, worst source in brackets"
+        yield TextTable(_MEANS, list(_mean_cells(sources)))
+    yield ""
+    yield from _verdict(found[0], too_few, rule)
 
 
 def _told(rule: Rule, splits: int | None) -> str:
