@@ -476,6 +476,24 @@ def test_hours_without_a_dear_answer_are_not_searched_by_cost(tmp_path: Path) ->
     ledger.close()
 
 
+def test_a_dear_answer_is_found_beside_one_that_was_read_from_the_cache(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    model = ModelSpec(
+        "large", "main", "l", input_per_million=1.0, output_per_million=2.0, cached_input_per_million=0.1
+    )
+    ledger = opened(path)
+    for name, cached in (("plain", 0), ("cached", 1_000_000)):
+        ledger.append(a_decision(name))
+        ledger.append(an_answer(name, input_tokens=1_000_000, cached_tokens=cached, output_tokens=0))
+    ledger.close()
+    seal(path)
+    ledger = opened(path)
+    for least, expected in ((0.05, {"cached", "plain"}), (0.5, {"plain"}), (1.0, {"plain"}), (1.1, set())):
+        wanted = DecisionFilter(cost_at_least=least)
+        assert {row.id for row in ledger.search(wanted, models={"large": model}).rows} == expected, least
+    ledger.close()
+
+
 def test_a_session_is_read_by_its_index_and_before_it_has_summaries(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     ledger = opened(path)

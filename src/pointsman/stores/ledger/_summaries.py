@@ -289,7 +289,7 @@ class SummarySearch:
         having = [_HAVING.format(self._dialect.value)] * len(terms)
         values: list[object] = [each for kind, value in terms for each in (kind, self._dialect.clean(value))]
         if wanted.cost_at_least is not None:
-            costs, prices = self.costs(wanted.cost_at_least, models)
+            costs, prices = self.costs(wanted.cost_at_least, models, of_hour=True)
             items = [self._dialect.item.format(place) for place in range(4)]
             having.append(_COSTLY.format(*items, costs=costs))
             values += prices
@@ -341,14 +341,20 @@ class SummarySearch:
             part = wanted.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
             yield self._dialect.words, [f"%{clean(part)}%"]
 
-    def costs(self, least: float, models: Mapping[str, Prices]) -> Term:
-        """Return that an answer cost so much, by each model's price of a token of each kind."""
+    def costs(self, least: float, models: Mapping[str, Prices], *, of_hour: bool = False) -> Term:
+        """Return that an answer cost so much, by each model's price of a token of each kind.
+
+        Of an hour with the most tokens of each kind: that one of its answers may have. Those of another one
+        that were read from the cache make it no cheaper.
+        """
         cases: list[str] = []
         values: list[object] = []
         each = "CAST(? AS float8)"
         for name, model in models.items():
             prices = [model.cost(*tokens) for tokens in ((_PER, 0, 0), (0, _PER, 0), (0, 0, _PER))]
             if None not in prices:
+                if of_hour:
+                    prices = [max(price or 0.0, 0.0) for price in prices]
                 cases.append(f"WHEN ? THEN input * {each} + cached * {each} + output * {each}")
                 values += [self._dialect.clean(name), *((price or 0.0) / _PER for price in prices)]
         costs = f"CASE model {' '.join(cases)} ELSE -1.0 END" if cases else "-1.0"
