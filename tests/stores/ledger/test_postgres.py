@@ -494,11 +494,32 @@ def test_a_search_looks_only_into_hours_that_have_what_is_asked_for(postgres: Po
                 assert [row.id for row in rows] == expected
                 assert not is_sealed or len(ledger._periods(wanted, None, prices)) == periods
         connection.execute("DELETE FROM hour_values")  # as an earlier version left the hours
+        connection.execute("UPDATE hours SET has_values = false")
         for wanted, expected, _ in searched:
             assert [row.id for row in ledger.search(wanted, models=prices).rows] == expected
             assert len(ledger._periods(wanted, None, prices)) == 1
         _ledger._drop(connection, int(NOW // DAY), [])
         assert connection.execute("SELECT count(*) FROM hour_values").fetchone() == (0,)
+
+
+def test_an_hour_that_an_earlier_version_added_up_again_is_searched(postgres: Postgres) -> None:
+    url = postgres.database()
+    earlier = [each for each in SEAL if "hour_values" not in each]
+    earlier = [each.replace("has_values, ", "").replace("true, ", "") for each in earlier]
+    with opened(url) as ledger, closing(Database(url)._prepared()) as connection:
+        for caller in ("alice", "zed"):
+            ledger.append(a_decision(caller, at=NOW, caller=caller))
+            ledger.flush()
+            if caller == "alice":
+                while seal_one(connection, NOW + DAY):
+                    pass
+            else:
+                with connection.transaction():
+                    for statement in earlier:
+                        connection.execute(statement, {"hour": int(NOW // HOUR)})
+        assert connection.execute("SELECT count(*) FROM dirty").fetchone() == (0,)
+        for caller in ("alice", "zed"):
+            assert [row.id for row in ledger.search(DecisionFilter(caller=caller)).rows] == [caller]
 
 
 def test_hours_beyond_some_are_looked_into_together(

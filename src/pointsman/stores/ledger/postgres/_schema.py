@@ -128,6 +128,11 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         )""",
         "CREATE INDEX hour_values_by_hour ON hour_values (hour)",
     ),
+    # Whether the hour's values are those of its sums: a program of an earlier schema adds it up without them.
+    (
+        "ALTER TABLE hours ADD COLUMN has_values boolean NOT NULL DEFAULT false",
+        "CREATE INDEX hours_without_values ON hours (hour) WHERE NOT has_values",
+    ),
 )
 #: Programs of schema 4 on may use what the migrations make: later ones make tables, indexes and columns with
 #: a default (docs/how-to/upgrade.md).

@@ -102,8 +102,7 @@ SEARCH: Final = SummarySearch(
         member="part ->> {}",
         item="(value::json ->> {})",
         value=f"left(?, {_LONGEST})",
-        unknown="SELECT hour FROM dirty UNION "
-        "SELECT hour FROM hours WHERE hour NOT IN (SELECT hour FROM hour_values WHERE kind = 0)",
+        unknown="SELECT hour FROM dirty UNION SELECT hour FROM hours WHERE NOT has_values",
     )
 )
 
@@ -173,7 +172,7 @@ SEAL: Final = (
     "DELETE FROM hours WHERE hour = %(hour)s",
     f"""INSERT INTO groups ({KEYS}) SELECT DISTINCT {KEYS} FROM ({SEARCH.rollup(_ONE)}) AS live
         ON CONFLICT DO NOTHING""",  # noqa: S608 - as above
-    f"""INSERT INTO hours (hour, grp, {_NAMED}) SELECT hour, groups.id, {_NAMED}
+    f"""INSERT INTO hours (hour, grp, has_values, {_NAMED}) SELECT hour, groups.id, true, {_NAMED}
         FROM ({SEARCH.rollup(_ONE)}) AS live JOIN groups USING ({KEYS})""",  # noqa: S608 - as above
     "DELETE FROM hour_values WHERE hour = %(hour)s",
     f"""INSERT INTO hour_values (kind, value, hour)
