@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
@@ -345,6 +346,17 @@ def test_a_decision_that_is_written_again_keeps_its_attempts(path: Path, is_one_
     with closing(SqliteLedger(path, retention=Retention(keep_days=1))) as ledger:
         ledger.append(a_decision("new", at=1e12))  # the sweep before it removes the other
     assert counts(path)["attempts"] == 0
+
+
+def test_attempts_of_one_number_are_in_the_order_in_which_they_were_written(path: Path) -> None:
+    ledger = opened(path)
+    for model in ("first", "second", "third"):
+        ledger.append(a_decision("d"))
+        ledger.append(replace(an_attempt("d"), model=model))
+        ledger.flush()
+    ledger.append(replace(an_attempt("d"), model="late"))
+    assert [attempt.model for attempt in ledger.attempts("d")] == ["first", "second", "third", "late"]
+    ledger.close()
 
 
 def test_a_body_of_before_attempts_were_in_it_is_read(path: Path) -> None:

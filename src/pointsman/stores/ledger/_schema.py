@@ -191,6 +191,7 @@ _IN_SESSION: Final = f"""number IN (
     CROSS JOIN decisions USING (id)
     UNION ALL SELECT decisions.number FROM unsummarized CROSS JOIN decisions
     WHERE session = ?1 OR (session >= ?2 AND session < ?3))"""  # noqa: S608 - words of ours
+#: Attempts in a decision's body come behind those of bodies before it, which are rows of number 0.
 SQLITE: Final = Dialect(
     place="?",
     arrival="arrived_at",
@@ -200,7 +201,7 @@ SQLITE: Final = Dialect(
     entries=f"""WITH wanted(id) AS (SELECT value FROM json_each(?)) SELECT kind, decision, body FROM (
         SELECT 0 AS kind, decision, number AS step, rowid AS number, body FROM attempts
         WHERE decision IN wanted
-        UNION ALL SELECT 0, id, 0, 0, body FROM decisions WHERE id IN wanted AND shape = {WITH_ATTEMPTS}
+        UNION ALL SELECT 0, id, 0, 1e999, body FROM decisions WHERE id IN wanted AND shape = {WITH_ATTEMPTS}
         UNION ALL SELECT 1, decision, 0, rowid, body FROM outcomes WHERE decision IN wanted
         UNION ALL SELECT 2, decision, 0, rowid, body FROM shadows WHERE decision IN wanted
         UNION ALL SELECT 3, decision, 0, rowid, CAST(text AS BLOB) FROM texts WHERE decision IN wanted)""",  # noqa: S608 - as above
