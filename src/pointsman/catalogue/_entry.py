@@ -144,7 +144,7 @@ def _undated(id_: str) -> str:
 
 OWN: Final = "configuration"
 
-#: Prices belong together, with their date: own ones may be in another currency.
+#: Fields besides the prices and their date.
 _OTHERS: Final = ("context_window", "max_output_tokens", "features", "cache_seconds")
 
 

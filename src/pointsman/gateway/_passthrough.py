@@ -202,8 +202,8 @@ class Passthrough:
             return await _fail(inbound, upstream, error, exchanged, send)
         exchanged.first_byte = exchanged.seconds
         try:
-            is_error = exchange.status not in _NO_BODY
-            if is_error and (fault := misconfigured(upstream, exchange.status)) is not None:
+            has_body = exchange.status not in _NO_BODY
+            if has_body and (fault := misconfigured(upstream, exchange.status)) is not None:
                 exchanged.error = "status"
                 return await send_fault(inbound.wire, fault, _own_headers(inbound, upstream, exchanged), send)
             sent = _headers_down(inbound, upstream, exchange, exchanged)

@@ -102,7 +102,7 @@ def posteriors(
 
     Args:
         outcomes: In any order.
-        half_life: Days before the latest outcome from which one counts half.
+        half_life: Age in days at which an outcome counts half, seen from the latest one.
     """
     latest = max((each.at for each in outcomes), default=0.0)
     sums: dict[tuple[str, str], list[float]] = {}

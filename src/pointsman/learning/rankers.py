@@ -107,7 +107,7 @@ def _decided(prompts: Sequence[str], engine: Engine, *, tools: bool = False) -> 
 
 
 def by_learned_router(rows: Sequence[PromptOutcome], scorer: LearnedScorer) -> list[LearnedScore]:
-    """Floats of a learned router and of its rule baseline, with the domain of each row."""
+    """Scores of a learned router and of its rule baseline, with the domain of each row."""
     rules = by_rules(rows, scorer.learned_router.rules)
     pairs = zip(rows, rules, strict=True)
     return [scorer.score(persons_text(row.prompt), rules=score, domain=row.group) for row, score in pairs]

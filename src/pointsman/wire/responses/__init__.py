@@ -228,7 +228,7 @@ class _Reasoning(msgspec.Struct, gc=False):
 
 
 class StoredItem(msgspec.Struct, gc=False):
-    """An item as far as the gateway reads what it keeps or put in place of others."""
+    """The members of an item that the gateway reads: of settings, compactions, references and answers."""
 
     type: str | None = None
     id: str | None = None
