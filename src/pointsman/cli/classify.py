@@ -1,4 +1,4 @@
-"""``pointsman classify``: decide many prompts, JSON lines or Parquet; the options of who reads Parquet."""
+"""``pointsman classify``: decide many prompts, JSON lines or Parquet; options of whatever reads Parquet."""
 
 from __future__ import annotations
 

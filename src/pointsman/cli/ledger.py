@@ -85,7 +85,7 @@ def _found(ledger: str | Path | None, config: Path | None, *, demo: bool) -> Any
 
 
 def has_no_demo(ledger: str | None, *, demo: bool) -> bool:
-    """Whether the ledger of the demo is asked for before it has one, which is then said: no error."""
+    """Whether the demo's ledger is asked for before it exists; a message then says so, and it is no error."""
     if not demo or ledger is not None or demo_ledger().is_file():
         return False
     echo("no decisions yet: pointsman serve --demo writes its ledger with the first request", err=True)

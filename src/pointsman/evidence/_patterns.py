@@ -401,7 +401,7 @@ class PatternSet:
 
 
 def forget_parsed() -> None:
-    """Drop what was remembered while patterns were parsed, about 1 MB; the next policy is parsed anew."""
+    """Clear the caches of the parser of patterns, about 1 MB; the next policy fills them again."""
     for cached in (intersect, _rewrite_set, _set):
         cached.cache_clear()
 

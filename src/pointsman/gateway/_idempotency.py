@@ -174,8 +174,8 @@ async def _wait(entry: _Entry) -> None:
 def _identity(inbound: InboundRequest) -> str:
     """Return the full identity of a key: its caller, the credential, and the request.
 
-    The caller comes first: the answers to one caller evict no answers to another. The credential counts too:
-    if it is sent to the upstream, the answer is for its owner alone.
+    The caller comes first, as the owner of the answer: where room is short, the caller with the most loses
+    answers. The credential counts too: if it is sent to the upstream, the answer is for its owner alone.
     """
     headers = inbound.headers
     parts = (

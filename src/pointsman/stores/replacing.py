@@ -1,4 +1,4 @@
-"""Replacing a file as a whole: whoever reads it meanwhile sees the old one or the new one, never a part."""
+"""Atomic replacement of a file: a concurrent reader sees the old one or the new one, never a part."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ FIRED: Final = "stuck:"
 SELECTED: Final = "selected:"
 
 
-#: What a decision is or is not, in rows and filters.
+#: Boolean fields of rows that a filter may name.
 FLAGS: Final = ("stuck", "downgraded", "abstained", "labelled")
 
 

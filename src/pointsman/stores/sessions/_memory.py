@@ -121,7 +121,7 @@ class Bounded(Generic[Value]):
         """Return the values of the owner that holds the most, among very many of those that have put last.
 
         Without keys of callers names are the callers' to choose, and there may be as many owners as names:
-        the one unused longest makes room if none of those compared has several values.
+        the one that has put nothing for longest makes room if none of those compared has several values.
         """
         latest = list(islice(reversed(self._owners.values()), MOST_OWNERS))
         largest = max(reversed(latest), key=attrgetter("weight"))
