@@ -23,6 +23,7 @@ from pointsman.audit.session import Request, Session
 from pointsman.audit.sources import Home, Log, Source, source_of
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import PointsmanError
+from pointsman.stores.replacing import replaced
 
 __all__ = ["Collection", "Kept", "KeptFigures", "Read"]
 
@@ -76,12 +77,10 @@ class KeptFigures:
             name: kept for name, kept in self._before.items() if Path(name.partition("\0")[2]).exists()
         }
         whole = msgspec.msgpack.encode(_File(_VERSION, earlier | self._now))
-        beside = self._file.with_suffix(f".{os.getpid()}")
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            beside.touch(mode=0o600)
-            beside.write_bytes(whole)
-            beside.replace(self._file)
+            with replaced(self._file) as draft:
+                draft.write_bytes(whole)
         except OSError as error:
             raise PointsmanError(f"cannot write {self._file}: {error.strerror or error}") from error
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pointsman.capabilities import CapabilityDecision, switch_pattern, take_switch
-from pointsman.decoding import UNREADABLE, decode_members
+from pointsman.decoding import UNREADABLE, decode_items, decode_members
 from pointsman.offload import offload
 from pointsman.text.extract import persons_words
 from pointsman.vocabulary import LARGE, AgentRequest, Role
@@ -36,7 +36,6 @@ _IN_JSON: Final = re.compile(
     re.IGNORECASE,
 )
 _TEXTS: Final = frozenset({"text", "input_text"})
-_decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _USER: Final = Role.USER
 
 
@@ -127,7 +126,7 @@ def _in_item(item: bytes) -> Iterator[Span]:
     if content[:1] == b'"':
         yield from _in_text(item, at)
     elif content[:1] == b"[":
-        for block in _decode_items(content):
+        for block in decode_items(content):
             at = item.find(bytes(block), at)
             yield from _in_block(item, at, block)
             at += len(bytes(block))

@@ -22,7 +22,7 @@ from pointsman.errors import ConfigError
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.learning import Corpus
 from pointsman.learning.metrics import Floats, Interval, Rows, bootstrap
-from pointsman.prices import Prices
+from pointsman.prices import Price, Prices
 
 __all__ = [
     "AgreementRow",
@@ -40,7 +40,6 @@ _CHARACTERS: Final = 4
 _RESELLERS: Final = frozenset({ANY, "openrouter"})
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-Price: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class _Answer(msgspec.Struct, frozen=True):
