@@ -57,6 +57,8 @@ def test_any_other_body_is_the_same_bytes(body: bytes) -> None:
 
 def test_an_item_without_an_id_cannot_be_referred_to() -> None:
     assert not list(referable([b'{"type":"message"}', b"7", b'{"id":""}']))
+    foreign = b'{"type":"mcp_list_tools","id":"m","tools":null,"reasoning":"none"}'
+    assert list(referable([foreign])) == [("m", foreign)], "members that are not read have any shape"
 
 
 def test_an_item_is_put_in_once_however_often_it_is_named() -> None:

@@ -228,13 +228,16 @@ class _Reasoning(msgspec.Struct, gc=False):
 
 
 class StoredItem(msgspec.Struct, gc=False):
-    """The members of an item that the gateway reads: of settings, compactions, references and answers."""
+    """The members that the gateway reads of compactions, references, and the items of an answer."""
 
     type: str | None = None
     id: str | None = None
+    encrypted_content: str | None = None
+
+
+class _SettingsItem(msgspec.Struct, gc=False):
     tools: list[msgspec.Raw] = []
     reasoning: _Reasoning | None = None
-    encrypted_content: str | None = None
 
 
 class Settings(msgspec.Struct, frozen=True, gc=False):
@@ -258,6 +261,7 @@ class _Offer(msgspec.Struct, gc=False):
 
 
 _decode_type: Final = msgspec.json.Decoder(_Type).decode
+_decode_settings: Final = msgspec.json.Decoder(_SettingsItem).decode
 decode_item: Final = msgspec.json.Decoder(StoredItem).decode
 _decode_offer: Final = msgspec.json.Decoder(_Offer).decode
 #: Bytes at the beginning of an item among which its type is looked for.
@@ -293,7 +297,7 @@ def take_settings(given: msgspec.Raw) -> Settings:
         for raw in decode_items(given):
             kind = _decode_type(raw).type
             if kind in SETTINGS:
-                item = decode_item(raw)
+                item = _decode_settings(raw)
                 tools += item.tools
                 effort = (item.reasoning and item.reasoning.effort) or effort
             else:
