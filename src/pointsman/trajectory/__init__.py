@@ -16,6 +16,7 @@ from pointsman.trajectory._analysis import (
 from pointsman.trajectory._builder import RecordedStep, TrajectoryAnalysisConfig, TrajectoryBuilder, steps_of
 from pointsman.trajectory._events import (
     DEFAULT_INDICATORS,
+    IDENTIFIER_WORDS,
     Event,
     PlanIndicator,
     ProgressIndicator,
@@ -51,6 +52,7 @@ from pointsman.vocabulary import ToolResult
 __all__ = [
     "DEFAULT_DETECTORS",
     "DEFAULT_INDICATORS",
+    "IDENTIFIER_WORDS",
     "WINDOW",
     "CallOutcome",
     "ContextDegradation",

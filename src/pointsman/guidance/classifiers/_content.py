@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from pointsman.errors import ConfigError
 from pointsman.guidance._context import ClassificationResult, GuidanceContext, latest_turn_calls
-from pointsman.trajectory._events import IDENTIFIER_WORDS
+from pointsman.trajectory import IDENTIFIER_WORDS
 from pointsman.vocabulary import ModelQuery, ModelReply, ToolCall
 
 
