@@ -171,3 +171,5 @@ def test_lines_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
         read_project_outcomes(file)
     with pytest.raises(PointsmanError, match="no outcome belongs to a project"):
         fit_projects([], TIERS, target=0.5)
+    with pytest.raises(PointsmanError, match="no tier has a model"):
+        fit_projects(rows, {}, target=0.5)

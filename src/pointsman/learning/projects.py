@@ -196,7 +196,7 @@ def fit_projects(
         half_life: Days after which an outcome counts half.
 
     Raises:
-        PointsmanError: there is nothing to learn from.
+        PointsmanError: there is nothing to learn from, or no tier has a model.
     """
     if not outcomes:
         raise PointsmanError(
@@ -204,6 +204,8 @@ def fit_projects(
             hint="pointsman outcomes import adds outcomes; a decision has a project where its agent names "
             "its working directory",
         )
+    if not tiers:
+        raise PointsmanError("no tier has a model", hint="[tiers] names a model for each tier")
     found = posteriors(outcomes, half_life=half_life)
     cells = {
         name: _cell(models, tiers, target=target, keep=keep, certainty=certainty)
