@@ -202,11 +202,13 @@ class ShadowModel:
     async def _try(self, sample: _CapturedResponse, attempt: _ShadowAttempt) -> None:
         request = sample.request
         try:
-            attempt.hold = await request.reserve(self._target.model, beside=True)
+            try:
+                attempt.hold = await request.reserve(self._target.model, beside=True)
+            except (LimitReached, StoreUnavailable):
+                attempt.error = _NO_BUDGET
+                return
             await _ask(attempt, request, self._target, self._spec.text)
             await asyncio.to_thread(_compare, attempt, sample, self._spec.text)
-        except (LimitReached, StoreUnavailable):  # of the reservation
-            attempt.error = _NO_BUDGET
         except CallerError:
             attempt.error = "translation"
         except UpstreamError as error:
