@@ -124,9 +124,9 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (),
     # If a body with attempts in it is written anew, they stay in the body that was, now a row of their table.
     (
-        f"""CREATE TRIGGER answered AFTER UPDATE OF body ON decisions WHEN old.shape = {WITH_ATTEMPTS} BEGIN
+        """CREATE TRIGGER answered AFTER UPDATE OF body ON decisions WHEN old.shape = 4 BEGIN
             INSERT INTO attempts (decision, number, at, body) VALUES (old.id, 0, old.arrived_at, old.body);
-        END""",  # noqa: S608 - a number of ours
+        END""",
     ),
     # A break: attempts that are written with their decision are part of its body.
     (),
