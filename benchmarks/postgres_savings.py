@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
+from sqlite_savings import BEGAN, DAYS, END, MODELS, ROWS
 
 from pointsman.prices import Prices
 from pointsman.reports.savings import SavingsCalculator
@@ -27,15 +28,7 @@ from pointsman.stores.ledger.postgres._summaries import COLUMNS, seal_one
 from pointsman.vocabulary import DAY, ModelSpec
 from support import engines
 
-ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000
-DAYS = 30
 READS = 20
-BEGAN = 1_794_960_000.0  # midnight UTC
-END = BEGAN + DAYS * DAY
-MODELS = {
-    name: ModelSpec(name, "main", name, input_per_million=price, output_per_million=price * 4)
-    for name, price in (("small", 0.2), ("middle", 1.0), ("large", 5.0))
-}
 #: Every value of a row, from `n`, its number, and three pseudo-random numbers below 100.
 VALUES = {
     "id": "lpad(to_hex(n), 12, '0')", "at": "at", "session": "'session-' || n / 400 || '-' || a % 20",

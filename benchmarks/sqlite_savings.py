@@ -18,7 +18,7 @@ from pointsman.reports.savings import SavingsCalculator
 from pointsman.stores._sqlite_file import SqliteFile
 from pointsman.stores.ledger import DecisionFilter, Retention, SqliteLedger
 from pointsman.stores.ledger._schema import ledger_file
-from pointsman.stores.ledger._summaries import _COLUMNS as COLUMNS
+from pointsman.stores.ledger._summaries import COLUMNS
 from pointsman.stores.ledger._sums import seal_some
 from pointsman.vocabulary import DAY, ModelSpec
 

@@ -42,18 +42,18 @@ SUMS: Final = TurnTotals.__struct_fields__[8:]
 _KEYED: Final = 2 + KEYS.count(",")
 
 #: Columns of a summary: fields of a row, in their order, then those that are none.
-_COLUMNS: Final = (*FIELDS, "tried", "hour", "beside", "before")
-_NAMES: Final = ", ".join(_COLUMNS)
+COLUMNS: Final = (*FIELDS, "tried", "hour", "beside", "before")
+_NAMES: Final = ", ".join(COLUMNS)
 
 #: Rows of new decisions; and of those that have one, of which what stays is not written again, so that no
 #: index of it is.
 _INTO: Final = f"INTO summaries ({_NAMES}) VALUES {{rows}}"
 BEGIN: Final = f"INSERT OR REPLACE {_INTO}"
 CHANGE: Final = f"INSERT {_INTO} ON CONFLICT (at, id) DO UPDATE SET " + ", ".join(
-    f"{name} = excluded.{name}" for name in _COLUMNS[FIELDS.index("tier") :] if name != "hour"
+    f"{name} = excluded.{name}" for name in COLUMNS[FIELDS.index("tier") :] if name != "hour"
 )
 #: Places in the values of a row.
-AT, HOUR_OF = FIELDS.index("at"), _COLUMNS.index("hour")
+AT, HOUR_OF = FIELDS.index("at"), COLUMNS.index("hour")
 #: What of a stored row a turn goes on with.
 STORED: Final = "SELECT asked, before FROM summaries WHERE at = ? AND id = ?"
 #: Up to where decisions of an earlier version have summaries, and which the last of them is.
