@@ -20,6 +20,7 @@ from pointsman.errors import StoreUnavailable
 from pointsman.stores import _sqlite_file as sqlite_file
 from pointsman.stores.batch_writer import BatchWriter
 from pointsman.stores.ledger import (
+    DecisionFilter,
     Outcome,
     PromptText,
     Retention,
@@ -345,6 +346,16 @@ def test_a_decision_that_is_written_again_keeps_its_attempts(path: Path, is_one_
         assert ledger.get("d") == a_decision("d", session="s2")
     with closing(SqliteLedger(path, retention=Retention(keep_days=1))) as ledger:
         ledger.append(a_decision("new", at=1e12))  # the sweep before it removes the other
+    assert counts(path)["attempts"] == 0
+
+
+def test_a_batch_that_is_written_again_after_a_crash_is_there_once(path: Path) -> None:
+    for _ in range(3):
+        with closing(opened(path)) as ledger:
+            ledger.append(a_decision("d"))
+            ledger.append(an_attempt("d"))
+            assert ledger.attempts("d") == (an_attempt("d"),)
+            assert [row.attempts for row in ledger.search(DecisionFilter()).rows] == [1]
     assert counts(path)["attempts"] == 0
 
 

@@ -99,10 +99,12 @@ def _of_decision(entry: Outcome | Shadow, _: _Batch) -> Row:
 
 _ATTEMPTS: Final = frozenset({Attempt})
 _decision_of: Final = operator.attrgetter("decision")
+#: A batch that was spilled may be written again after a crash: an equal body is there, with its attempts.
 _INTO_DECISIONS: Final = (
     "INSERT INTO decisions (id, session, arrived_at, body, shape, caller) VALUES {rows} "
     "ON CONFLICT (id) DO UPDATE SET session = excluded.session, arrived_at = excluded.arrived_at, "
-    "body = excluded.body, shape = excluded.shape, caller = excluded.caller"
+    "body = excluded.body, shape = excluded.shape, caller = excluded.caller "
+    "WHERE decisions.body != excluded.body"
 )
 _INTO_RUNS: Final = (
     "INSERT INTO runs (run, number, session, at, body) VALUES {rows} ON CONFLICT (run, number) "
