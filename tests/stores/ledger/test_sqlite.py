@@ -220,6 +220,27 @@ def test_a_damaged_row_is_said(path: Path, table: str, body: bytes) -> None:
     ledger.close()
 
 
+@pytest.mark.parametrize("body", [b"", b"\xff"])
+def test_a_damaged_body_hides_nothing_that_is_stored_beside_it(path: Path, body: bytes) -> None:
+    """Attempts are in the body of their decision; outcomes, shadows and the text are not."""
+    ledger = SqliteLedger(path, text="full", retention=FOREVER)
+    outcome, shadow = Outcome(decision="d", score=1.0), ShadowDecision(decision="d", at=1.0, policy="p")
+    ledger.append(a_decision("d"))
+    ledger.append(an_attempt("d"))
+    ledger.append(PromptText(decision="d", text="words"))
+    ledger.append(outcome)
+    ledger.append(shadow)
+    ledger.flush()
+    with closing(raw(path)) as disk:
+        disk.execute("DROP TRIGGER answered")
+        disk.execute("UPDATE decisions SET body = ?", (body,))
+    assert (ledger.outcomes("d"), ledger.shadows("d"), ledger.text("d")) == ((outcome,), (shadow,), "words")
+    for read in (ledger.get, ledger.attempts):
+        with pytest.raises(StoreUnavailable, match="a row of the ledger is damaged"):
+            read("d")
+    ledger.close()
+
+
 def test_a_directory_that_cannot_be_made_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     ledger = SqliteLedger(tmp_path / "file" / "ledger.sqlite")

@@ -345,7 +345,9 @@ read_passed: Final = _undamaged(_passed)
 read_run_entry: Final = _undamaged(_run_entry)
 
 #: What an entry of a decision is. They are read in this order.
-ATTEMPT, OUTCOME, SHADOW, TEXT = range(4)
+ATTEMPT, OUTCOME, SHADOW, TEXT = EVERYTHING = tuple(range(4))
+#: Those that a summary is made of.
+SUMMARISED: Final = (ATTEMPT, OUTCOME, SHADOW)
 
 
 def _entry(row: str) -> Callable[[bytes], list[Any]]:

@@ -16,6 +16,7 @@ from pointsman.decision.decision import Decision, TextMode
 from pointsman.prices import Prices
 from pointsman.stores.ledger._bodies import (
     ATTEMPT,
+    EVERYTHING,
     OUTCOME,
     READERS,
     SHADOW,
@@ -123,19 +124,19 @@ class StoredLedger(QueuedLedger):
 
     def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
         """Return a decision's attempts in order."""
-        return tuple(self._belonging([decision_id])[decision_id][ATTEMPT])
+        return tuple(self._belonging([decision_id], (ATTEMPT,))[decision_id][ATTEMPT])
 
     def outcomes(self, decision_id: str, /) -> tuple[Outcome, ...]:
         """Return a decision's outcomes in order of arrival."""
-        return tuple(self._belonging([decision_id])[decision_id][OUTCOME])
+        return tuple(self._belonging([decision_id], (OUTCOME,))[decision_id][OUTCOME])
 
     def shadows(self, decision_id: str, /) -> tuple[Shadow, ...]:
         """Return the shadow decisions, shadow answers and comparisons of a decision, in order of arrival."""
-        return tuple(self._belonging([decision_id])[decision_id][SHADOW])
+        return tuple(self._belonging([decision_id], (SHADOW,))[decision_id][SHADOW])
 
     def text(self, decision_id: str, /) -> str | None:
         """Return the stored text of a decision."""
-        texts = self._belonging([decision_id])[decision_id][TEXT]
+        texts = self._belonging([decision_id], (TEXT,))[decision_id][TEXT]
         return texts[-1] if texts else None
 
     def policies(self) -> tuple[PolicyUse, ...]:
@@ -280,17 +281,19 @@ class StoredLedger(QueuedLedger):
 
     def _with_entries(self, decisions: Sequence[Decision]) -> Iterator[Record]:
         """Yield decisions with all that belongs to them."""
-        belonging = self._belonging([decision.id for decision in decisions])
+        belonging = self._belonging([decision.id for decision in decisions], EVERYTHING)
         for decision in decisions:
             attempts, outcomes, shadows, texts = belonging[decision.id]
             text = texts[-1] if texts else None
             yield Record(decision, tuple(attempts), tuple(outcomes), text, tuple(shadows))
 
-    def _belonging(self, decisions: Sequence[str]) -> dict[str, tuple[list[Any], ...]]:
-        """Return the entries of decisions by their ids as they were given: a list for each kind."""
+    def _belonging(
+        self, decisions: Sequence[str], kinds: tuple[int, ...]
+    ) -> dict[str, tuple[list[Any], ...]]:
+        """Return entries of some kinds by the ids of their decisions as given: a list for each kind."""
         ids = {self._clean(each): each for each in decisions}
         found: dict[str, tuple[list[Any], ...]] = {each: ([], [], [], []) for each in decisions}
-        for kind, decision, body in self._query(self._statements.entries, self._several(ids)):
+        for kind, decision, body in self._query(self._statements.entries[kinds], self._several(ids)):
             found[ids[decision]][kind].extend(READERS[kind](body))
         for attempts, *_ in found.values():
             attempts.sort(key=_number_of)

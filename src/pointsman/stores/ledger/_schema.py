@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pointsman.stores._sqlite_file import MemoryFile, SqliteFile
-from pointsman.stores.ledger._bodies import WITH_ATTEMPTS
+from pointsman.stores.ledger._bodies import EVERYTHING, SUMMARISED, WITH_ATTEMPTS
 from pointsman.stores.ledger._summaries import MIGRATION
 from pointsman.stores.ledger._sums import MIGRATION as SUMS
 
@@ -173,7 +173,7 @@ class Dialect(NamedTuple):
     number: str  # column: counts rows in order of insertion
     step: str  # column: number of a step of a run
     one_of: str  # that an id is one of several, which are one value
-    entries: str  # kind, decision and body of what belongs to several decisions
+    entries: str  # kind, decision and body of what belongs to several decisions, of kinds that follow
     outcomes: str  # those that are outcomes, of the decision that follows
     owners: tuple[
         tuple[str, float | str], ...
@@ -204,7 +204,8 @@ SQLITE: Final = Dialect(
         UNION ALL SELECT 0, id, 0, 1e999, body FROM decisions WHERE id IN wanted AND shape = {WITH_ATTEMPTS}
         UNION ALL SELECT 1, decision, 0, rowid, body FROM outcomes WHERE decision IN wanted
         UNION ALL SELECT 2, decision, 0, rowid, body FROM shadows WHERE decision IN wanted
-        UNION ALL SELECT 3, decision, 0, rowid, CAST(text AS BLOB) FROM texts WHERE decision IN wanted)""",  # noqa: S608 - as above
+        UNION ALL SELECT 3, decision, 0, rowid, CAST(text AS BLOB) FROM texts WHERE decision IN wanted)
+        WHERE kind""",  # noqa: S608 - as above
     outcomes="outcomes WHERE decision",
     owners=(("rowid", -1.0),),
     of_session=("NOT INDEXED", _IN_SESSION),
@@ -215,7 +216,7 @@ POSTGRES: Final = Dialect(
     number="number",
     step="step",
     one_of="= ANY (?)",
-    entries="SELECT kind, decision, body FROM entries WHERE decision = ANY (?)",
+    entries="SELECT kind, decision, body FROM entries WHERE decision = ANY (?) AND kind",
     outcomes="entries WHERE kind = 1 AND decision",
     owners=(("at", -math.inf), ("object", "")),
     of_session=("", "(session = ? OR (session >= ? AND session < ?))"),
@@ -260,8 +261,11 @@ class Statements:
             for newest_first, side in _SIDES.items()
             for one, (hint, condition) in ((True, dialect.of_session), (False, ("", "")))
         }
-        #: Kind, decision and body; kinds are 0 attempt, 1 outcome, 2 shadow, 3 text.
-        self.entries: Final = of("{entries} ORDER BY kind, step, number")
+        #: Kind, decision and body, by the kinds that are read.
+        self.entries: Final = {
+            kinds: of(f"{{entries}} IN ({', '.join(map(str, kinds))}) ORDER BY kind, step, number")
+            for kinds in (*((kind,) for kind in EVERYTHING), SUMMARISED, EVERYTHING)
+        }
         #: A row where there is such a decision.
         self.outcomes_count: Final = of(
             "SELECT (SELECT count(*) FROM {outcomes} = decisions.id) FROM decisions WHERE {of_caller}"

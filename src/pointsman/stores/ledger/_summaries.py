@@ -6,10 +6,11 @@ is the position from which on decisions of an earlier version have no row yet.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -33,6 +34,8 @@ from pointsman.stores.ledger.reading import (
 )
 from pointsman.stores.ledger.turns import TurnSummary
 from pointsman.vocabulary import OF_SUBAGENT
+
+log = logging.getLogger(__name__)
 
 KEYS: Final = "tier, model, result, own, gap, asked, beside, kind, part_model"
 #: Of a part, ``turns`` are the parts, and all but the tokens is 0.
@@ -109,6 +112,8 @@ MIGRATION: Final = (
     END""",
 )
 
+T = TypeVar("T")
+
 _parts: Final = msgspec.json.Decoder(tuple[Part, ...]).decode
 _EMPTY: Final = "[]"
 #: Most seconds since the epoch.
@@ -133,6 +138,19 @@ def encoded(turn: TurnSummary) -> list[object]:
         encode(before).decode() if before else "",
     )
     return values
+
+
+def listed(turn: TurnSummary, encode_turn: Callable[[TurnSummary], T], error: Exception | None) -> T | None:
+    """The values of a turn whose summary failed: of its request alone, so that lists have it.
+
+    A fault in a summary must not cost the entry. None if the request is at fault.
+    """
+    log.warning("decision %s is listed without a summary", turn.decision.id, exc_info=error)
+    try:
+        return encode_turn(turn.bare())
+    except Exception:  # as above
+        log.warning("decision %s is not listed", turn.decision.id, exc_info=True)
+    return None
 
 
 _COUNTED, _NO_ANSWER = RESULTS.index("counted"), RESULTS.index("no_answer")

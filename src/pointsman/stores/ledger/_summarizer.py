@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import sqlite3
 from collections.abc import Iterable, Sequence
@@ -13,9 +12,19 @@ from typing import Final
 from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
 from pointsman.stores._sqlite_file import insert
-from pointsman.stores.ledger._bodies import READERS, TEXT, encode, read_decision
+from pointsman.stores.ledger._bodies import READERS, SUMMARISED, encode, read_decision
 from pointsman.stores.ledger._schema import SQLITE, Statements
-from pointsman.stores.ledger._summaries import AFTER, BEGIN, CHANGE, NEWEST, STATE, STORED, encoded, hour_of
+from pointsman.stores.ledger._summaries import (
+    AFTER,
+    BEGIN,
+    CHANGE,
+    NEWEST,
+    STATE,
+    STORED,
+    encoded,
+    hour_of,
+    listed,
+)
 from pointsman.stores.ledger._sums import mark, seal_some, take_over
 from pointsman.stores.ledger.turns import (
     REMEMBERED,
@@ -27,8 +36,6 @@ from pointsman.stores.ledger.turns import (
     read_before,
 )
 
-log = logging.getLogger(__name__)
-
 #: Earlier decisions that get their summaries in one transaction: some ten milliseconds.
 STEP: Final = 200
 
@@ -37,7 +44,7 @@ _EARLIER: Final = (
     "WHERE (arrived_at, number) > (?, ?) AND number <= ? ORDER BY arrived_at, number LIMIT ?"
 )
 _BODY: Final = "SELECT body, shape FROM decisions WHERE id = ?"
-_ENTRIES: Final = Statements(SQLITE).entries
+_ENTRIES: Final = Statements(SQLITE).entries[SUMMARISED]
 
 
 class Summarizer:
@@ -181,11 +188,12 @@ class Summarizer:
         new: list[Sequence[object]] = []
         changed: list[Sequence[object]] = []
         for turn in turns:
+            values: Sequence[object] | None
             try:
                 values = encoded(turn)
-            except Exception:  # a summary must not cost the entry: it is left out of lists, and logged
-                log.warning("decision %s has no summary", turn.decision.id, exc_info=True)
-                continue
+            except Exception as error:  # noqa: BLE001 - a summary must not cost the entry; it is logged
+                if (values := listed(turn, encoded, error)) is None:
+                    continue
             if turn.is_stored:
                 changed.append(values)
             else:
@@ -232,9 +240,8 @@ def _belonging(connection: sqlite3.Connection, wanted: Iterable[str]) -> dict[st
     """Read the entries of decisions, by their ids."""
     found: dict[str, list[Belonging]] = {each: [] for each in wanted}
     for kind, owner, body in connection.execute(_ENTRIES, (encode(list(found)).decode(),)):
-        if kind != TEXT:
-            with suppress(StoreUnavailable):  # a damaged row: a read of it alone raises
-                found[owner].extend(READERS[kind](body))
+        with suppress(StoreUnavailable):  # a damaged row: a read of it alone raises
+            found[owner].extend(READERS[kind](body))
     return found
 
 

@@ -212,6 +212,11 @@ class TurnSummary(msgspec.Struct):
             signals, tuple(_parts(tries, answer, self.trials)) if has_parts else (), tried,
         )  # fmt: skip
 
+    def bare(self) -> TurnSummary:
+        """The turn with what was read of the request alone."""
+        made = self.decision
+        return TurnSummary(Decision(id=made.id, input=made.input, policy=made.policy, tier=None, chain=()))
+
     def tried(self) -> str | None:
         """The one model that was tried; empty for several, None for none."""
         attempts = self.attempts

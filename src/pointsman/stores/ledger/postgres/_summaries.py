@@ -7,7 +7,6 @@ outcome that another has recorded stays.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -25,6 +24,7 @@ from pointsman.stores.ledger._summaries import (
     SearchDialect,
     SummarySearch,
     hour_of,
+    listed,
 )
 from pointsman.stores.ledger.port import Entry
 from pointsman.stores.ledger.postgres._connection import Connection, Row, copy_in
@@ -32,8 +32,6 @@ from pointsman.stores.ledger.postgres._schema import LOCK, clean, most, stored_a
 from pointsman.stores.ledger.reading import GAPS, HOUR, RESULTS, beside_of
 from pointsman.stores.ledger.turns import MOST, Before, Belonging, Turns, TurnSummary, read_before
 from pointsman.vocabulary import DAY
-
-log = logging.getLogger(__name__)
 
 _COUNTED: Final = RESULTS.index("counted")
 
@@ -324,9 +322,11 @@ def _store(
     rows = []
     for decision, turn in turns.items():
         try:
-            rows.append(encoded(turn, None if decision in whole else removed.get(decision)))
-        except Exception:  # a summary must not cost the entry: it is left out of lists, and said here
-            log.warning("decision %s has no summary", decision, exc_info=True)
+            row: Row | None = encoded(turn, None if decision in whole else removed.get(decision))
+        except Exception as error:  # noqa: BLE001 - a summary must not cost the entry; it is logged
+            row = listed(turn, encoded, error)
+        if row is not None:
+            rows.append(row)
     copy_in(connection, "summaries", COLUMNS, rows)
 
 
