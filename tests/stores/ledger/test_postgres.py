@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,7 +24,7 @@ from support.waiting import until
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: the extra `postgres`")
 from pointsman.stores.ledger.postgres import PostgresLedger, _ledger  # noqa: E402 - after its client
-from pointsman.stores.ledger.postgres._connection import Database  # noqa: E402
+from pointsman.stores.ledger.postgres._connection import Connection, Database  # noqa: E402
 from pointsman.stores.ledger.postgres._rows import BatchCopier  # noqa: E402
 from pointsman.stores.ledger.postgres._schema import PARTITIONED  # noqa: E402
 from pointsman.stores.ledger.postgres._summaries import LINK, SEAL, seal_one  # noqa: E402
@@ -500,6 +501,71 @@ def test_a_search_looks_only_into_hours_that_have_what_is_asked_for(postgres: Po
             assert len(ledger._periods(wanted, None, prices)) == 1
         _ledger._drop(connection, int(NOW // DAY), [])
         assert connection.execute("SELECT count(*) FROM hour_values").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("length", [199, 200, 1_000])
+def test_a_dear_answer_of_a_model_with_a_long_name_is_found(postgres: Postgres, length: int) -> None:
+    """Two names that begin alike are one value of their hour, at the price of the dearer one."""
+    url, long = postgres.database(), "m" * length
+    prices = {
+        name: ModelSpec(name, "main", "l", input_per_million=price, output_per_million=0.0)
+        for name, price in (("large", 1.0), (long + "1", 1.0), (long + "2", 50.0))
+    }
+    with opened(url) as ledger, closing(Database(url)._prepared()) as connection:
+        for number, model in enumerate(prices):
+            ledger.append(a_decision(f"d{number}", at=NOW))
+            ledger.append(an_answer(f"d{number}", model=model, input_tokens=1_000_000))
+        ledger.flush()
+        _seal_all(connection, NOW + DAY)
+        for least, expected in ((0.5, {"d0", "d1", "d2"}), (2.0, {"d2"}), (51.0, set())):
+            wanted = DecisionFilter(cost_at_least=least)
+            assert {row.id for row in ledger.search(wanted, models=prices).rows} == expected, least
+        assert ledger._periods(DecisionFilter(cost_at_least=51.0), None, prices) == []
+
+
+def test_hours_of_a_removed_day_are_searched_when_rows_come_late_and_no_longer(postgres: Postgres) -> None:
+    url = postgres.database()
+    now, wanted = filled(url, 5), DecisionFilter(tier="COMPLEX")
+    with opened(url, clock=lambda: now) as ledger, closing(Database(url)._prepared()) as connection:
+        _seal_all(connection, now + DAY)
+        connection.execute("DELETE FROM hour_values")  # as an earlier version left the hours
+        connection.execute("UPDATE hours SET has_values = false")
+        for day in (4, 3):
+            _ledger._drop(connection, int(now // DAY) - day, [f"summaries_{_day(now - day * DAY)}"])
+        assert len(ledger._periods(wanted, None, {})) == 3  # those of the days that have rows
+        ledger.append(a_decision("late", at=now - 4 * DAY))
+        ledger.flush()
+        _seal_all(connection, now + DAY)
+        assert [row.id for row in ledger.search(wanted).rows][-1] == "late"
+        assert ledger.search(DecisionFilter(tier="NONE", until=now - 3 * DAY)).rows == ()
+        assert sum(each.turns for each in ledger.totals().turns) == 5  # no sum knows it
+
+
+def test_sums_of_a_removed_day_are_of_all_its_rows(postgres: Postgres) -> None:
+    """An hour that has changed since it was added up is added up again before its rows go."""
+    url = postgres.database()
+    now = filled(url, 2)
+    with opened(url, clock=lambda: 0.0) as ledger, closing(Database(url)._prepared()) as connection:
+        _seal_all(connection, now + DAY)
+        ledger.append(a_decision("second", at=now - DAY))
+        ledger.flush()
+        with connection.transaction():
+            _ledger._drop(connection, int(now // DAY) - 1, [f"summaries_{_day(now - DAY)}"])
+        assert sum(each.turns for each in ledger.totals().turns) == 3
+
+
+def _seal_all(connection: Connection, now: float) -> None:
+    """Add all hours up, also while the ledger itself adds one up."""
+    until(lambda: not seal_one(connection, now) and not _dirty(connection))
+
+
+def _dirty(connection: Connection) -> int:
+    [count] = connection.execute("SELECT count(*) FROM dirty").fetchone() or (0,)
+    return int(count)
+
+
+def _day(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y%m%d")
 
 
 def test_an_hour_that_an_earlier_version_added_up_again_is_searched(postgres: Postgres) -> None:

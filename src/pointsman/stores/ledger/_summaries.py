@@ -171,6 +171,7 @@ _SUMS_OF_TURNS: Final = ", ".join(
 #: Of a part, ``turns`` are the parts, and all but the tokens is 0.
 _NO_MORE: Final = ", ".join(["0"] * (len(SUMS) - 4))
 _PER: Final = 1_000_000
+_FREE: Final = (0.0, 0.0, 0.0)
 #: A condition with ``?`` for its values, and these.
 Term: TypeAlias = tuple[str, list[object]]
 
@@ -179,7 +180,7 @@ Term: TypeAlias = tuple[str, list[object]]
 #: each model, the most tokens of each kind in an answer, as JSON: nothing in the hour costs more.
 KINDS: Final = ("tier", "model", "role", "caller", "status", "domains", "signals", "project", "client")
 DOMAIN, SIGNAL, MOST_OF_MODEL = 5, 6, len(KINDS)
-_HAVING: Final = "SELECT hour FROM hour_values WHERE kind = ? AND value = {}"
+_HAVING: Final = "SELECT hour FROM hour_values WHERE kind = ? AND value = ?"
 #: Hours in which an answer may cost so much; those that an earlier version added up do not tell.
 _COSTLY: Final = f"""SELECT hour FROM (
     SELECT hour FROM (
@@ -206,7 +207,7 @@ class SearchDialect(NamedTuple):
     each_part: str  # the parts of a row, as a table ``part``
     member: str  # of a part, by its place
     item: str  # of the JSON of an hour's value, by its place
-    value: str  # place of an hour's value
+    longest: int | None  # characters of an hour's value that are stored; None: all
     unknown: str  # the hours whose values are not known, or have changed
 
 
@@ -304,8 +305,8 @@ class SummarySearch:
         asked = (*named, "", wanted.project, wanted.client)
         terms = [(kind, value) for kind, value in enumerate(asked) if value]
         terms += [(SIGNAL, value) for value in wanted.in_signals]
-        having = [_HAVING.format(self._dialect.value)] * len(terms)
-        values: list[object] = [each for kind, value in terms for each in (kind, self._dialect.clean(value))]
+        having = [_HAVING] * len(terms)
+        values: list[object] = [each for kind, value in terms for each in (kind, self._of_hour(value))]
         if wanted.cost_at_least is not None:
             costs, prices = self.costs(wanted.cost_at_least, models, of_hour=True)
             items = [self._dialect.item.format(place) for place in range(4)]
@@ -318,6 +319,10 @@ class SummarySearch:
         since = hour_of(-math.inf if wanted.since is None else wanted.since)
         until = hour_of(math.inf if wanted.until is None else wanted.until)
         return query.replace("?", self._dialect.place), [*values, since, until]
+
+    def _of_hour(self, value: str) -> str:
+        """Return a value as those of an hour are stored."""
+        return self._dialect.clean(value)[: self._dialect.longest]
 
     def _terms(
         self, wanted: DecisionFilter, before: Position | None, models: Mapping[str, Prices]
@@ -365,16 +370,20 @@ class SummarySearch:
         Of an hour with the most tokens of each kind: that one of its answers may have. Those of another one
         that were read from the cache make it no cheaper.
         """
-        cases: list[str] = []
-        values: list[object] = []
-        each = "CAST(? AS float8)"
+        found: dict[str, list[float]] = {}
         for name, model in models.items():
             prices = [model.cost(*tokens) for tokens in ((_PER, 0, 0), (0, _PER, 0), (0, 0, _PER))]
-            if None not in prices:
-                if of_hour:
-                    prices = [max(price or 0.0, 0.0) for price in prices]
-                cases.append(f"WHEN ? THEN input * {each} + cached * {each} + output * {each}")
-                values += [self._dialect.clean(name), *((price or 0.0) / _PER for price in prices)]
+            if None in prices:
+                continue
+            per_token = [(price or 0.0) / _PER for price in prices]
+            if of_hour:  # names that begin with the same characters are stored as one
+                named = self._of_hour(name)
+                found[named] = list(map(max, per_token, found.get(named, _FREE)))
+            else:
+                found.setdefault(self._dialect.clean(name), per_token)
+        each = "CAST(? AS float8)"
+        cases = [f"WHEN ? THEN input * {each} + cached * {each} + output * {each}"] * len(found)
+        values: list[object] = [value for name, prices in found.items() for value in (name, *prices)]
         costs = f"CASE model {' '.join(cases)} ELSE -1.0 END" if cases else "-1.0"
         return f"(result = {_COUNTED} AND {costs} >= {each})", [*values, least]
 
@@ -397,7 +406,7 @@ SEARCH: Final = SummarySearch(
         each_part="json_each(parts) AS part",
         member="json_extract(part.value, '$[{}]')",
         item="json_extract(value, '$[{}]')",
-        value="?",
+        longest=None,
         unknown="SELECT hour FROM dirty",
     )
 )

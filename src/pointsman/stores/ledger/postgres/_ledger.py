@@ -281,11 +281,15 @@ def _drop(connection: Connection, day: int, tables: list[str]) -> int:
     """Remove a day since the epoch, not its sums; return how many rows of ``_COUNTED`` it had."""
     count = 0
     hours = (day * 24, (day + 1) * 24)
-    connection.execute(_ROWS_FROM, (str(hours[1]),))
     left = connection.execute("SELECT hour FROM dirty WHERE hour >= %s AND hour < %s ORDER BY hour", hours)
     for [hour] in left.fetchall():
         seal(connection, hour)
+    connection.execute(_ROWS_FROM, (str(hours[1]),))  # from here on no sum of them changes
     connection.execute("DELETE FROM hour_values WHERE hour >= %s AND hour < %s", hours)
+    # Without rows they have no values that are not known: else each search would look into them for years.
+    connection.execute(
+        "UPDATE hours SET has_values = true WHERE hour >= %s AND hour < %s AND NOT has_values", hours
+    )
     for name in tables:
         if name.startswith(_COUNTED):
             found = connection.execute(f"SELECT count(*) FROM {name}").fetchone()  # noqa: S608 - as in pg_class

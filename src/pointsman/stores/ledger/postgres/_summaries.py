@@ -99,7 +99,7 @@ SEARCH: Final = SummarySearch(
         each_part="jsonb_array_elements(parts::jsonb) AS part",
         member="part ->> {}",
         item="(value::json ->> {})",
-        value=f"left(?, {_LONGEST})",
+        longest=_LONGEST,
         unknown="SELECT hour FROM dirty UNION SELECT hour FROM hours WHERE NOT has_values",
     )
 )
@@ -157,6 +157,18 @@ LINK: Final = f"""UPDATE summaries SET gap = {_GAP},
 _VALUES: Final = ", ".join(
     f"({kind}, {name}::text)" for kind, name in enumerate(KINDS) if kind not in (DOMAIN, SIGNAL)
 )
+#: Store the values that occur in the rows of an hour.
+VALUES: Final = (
+    "DELETE FROM hour_values WHERE hour = %(hour)s",
+    f"""INSERT INTO hour_values (kind, value, hour)
+        SELECT DISTINCT kind, left(value, {_LONGEST}) COLLATE "C", %(hour)s FROM {_ONE} CROSS JOIN LATERAL (
+            SELECT * FROM (VALUES {_VALUES}) AS one (kind, value)
+            UNION ALL SELECT {DOMAIN}, unnest(domains) UNION ALL SELECT {SIGNAL}, unnest(signals)
+        ) AS of_row
+        UNION ALL SELECT {MOST_OF_MODEL},
+        json_build_array(left(model, {_LONGEST}), max(input), max(cached), max(output))::text,
+        %(hour)s FROM {_ONE} WHERE result = {_COUNTED} GROUP BY left(model, {_LONGEST})""",  # noqa: S608 - as above
+)
 #: Add an hour up. It is taken out of ``dirty`` first: that waits for those who have written to it, and
 #: what they wrote is seen by what follows.
 SEAL: Final = (
@@ -172,14 +184,7 @@ SEAL: Final = (
         ON CONFLICT DO NOTHING""",  # noqa: S608 - as above
     f"""INSERT INTO hours (hour, grp, has_values, {_NAMED}) SELECT hour, groups.id, true, {_NAMED}
         FROM ({SEARCH.rollup(_ONE)}) AS live JOIN groups USING ({KEYS})""",  # noqa: S608 - as above
-    "DELETE FROM hour_values WHERE hour = %(hour)s",
-    f"""INSERT INTO hour_values (kind, value, hour)
-        SELECT DISTINCT kind, left(value, {_LONGEST}) COLLATE "C", %(hour)s FROM {_ONE} CROSS JOIN LATERAL (
-            SELECT * FROM (VALUES {_VALUES}) AS one (kind, value)
-            UNION ALL SELECT {DOMAIN}, unnest(domains) UNION ALL SELECT {SIGNAL}, unnest(signals)
-        ) AS of_row
-        UNION ALL SELECT {MOST_OF_MODEL}, json_build_array(model, max(input), max(cached), max(output))::text,
-        %(hour)s FROM {_ONE} WHERE result = {_COUNTED} AND length(model) < {_LONGEST} GROUP BY model""",  # noqa: S608 - as above
+    *VALUES,
     "DELETE FROM days WHERE hour = %(hour)s / 24 * 24",
     f"""INSERT INTO days (hour, grp, {_NAMED}) SELECT %(hour)s / 24 * 24, grp, {_ADDED} FROM hours
         WHERE hour >= %(hour)s / 24 * 24 AND hour < %(hour)s / 24 * 24 + 24 AND NOT EXISTS (
@@ -358,7 +363,10 @@ def seal_one(connection: Connection, now: float) -> bool:
 
 
 def seal(connection: Connection, hour: int) -> None:
-    """Add up an hour, in a transaction. Sums of rows that retention has removed stay as they are."""
+    """Add up an hour, in a transaction. Sums of rows that retention has removed stay as they are.
+
+    Rows that came late for such an hour are in no sum, but searches find them.
+    """
     is_kept = connection.execute(_IS_KEPT, {"hour": hour}).fetchone() is not None
-    for statement in SEAL[:1] if is_kept else SEAL:  # the first marks the hour as unchanged
+    for statement in (SEAL[0], *VALUES) if is_kept else SEAL:  # the first marks the hour as unchanged
         connection.execute(statement, {"hour": hour})
