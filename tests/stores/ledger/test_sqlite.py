@@ -380,6 +380,34 @@ def test_a_batch_that_is_written_again_after_a_crash_is_there_once(path: Path) -
     assert counts(path)["attempts"] == 0
 
 
+def test_uses_of_a_policy_are_gathered_and_those_of_another_written_at_once(path: Path) -> None:
+    now = [1e9]
+    ledger = SqliteLedger(path, retention=FOREVER, clock=lambda: now[0])
+
+    def stored() -> dict[str, int]:
+        with closing(raw(path)) as disk:
+            return dict(disk.execute("SELECT version, decisions FROM policies"))
+
+    def decide(name: str, policy: str, seconds: float) -> dict[str, int]:
+        now[0] += seconds
+        ledger.append(replace(a_decision(name, at=now[0]), policy=policy))
+        ledger.flush()
+        return stored()
+
+    assert [decide("a", "p", 0), decide("b", "p", 1), decide("c", "p", 1)] == [{"p": 1}] * 3
+    assert [(use.version, use.decisions, use.last) for use in ledger.policies()] == [("p", 3, now[0])]
+    assert stored() == {"p": 3}
+    assert [decide("d", "p", 1), decide("e", "q", 1)] == [{"p": 3}, {"p": 4, "q": 1}]
+    assert decide("f", "p", 1) == {"p": 5, "q": 1}  # the last that decided is known
+    assert [decide("g", "p", 1), decide("h", "p", 60)] == [{"p": 5, "q": 1}, {"p": 7, "q": 1}]
+    decide("i", "p", 1)
+    ledger.flush_own()  # another process reads
+    assert stored() == {"p": 8, "q": 1}
+    decide("j", "p", 1)
+    ledger.close()
+    assert stored() == {"p": 9, "q": 1}
+
+
 def test_attempts_of_one_number_are_in_the_order_in_which_they_were_written(path: Path) -> None:
     ledger = opened(path)
     for model in ("first", "second", "third"):

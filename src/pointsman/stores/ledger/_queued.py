@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import compress, groupby
-from math import isfinite
-from typing import Any, Final
+from math import inf, isfinite
+from typing import Any, Final, TypeAlias
 
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
@@ -20,7 +20,7 @@ from pointsman.stores.ledger.outcome_reports import Admission, unknown
 from pointsman.stores.ledger.port import MAX_POLICY, MAX_TEXT, Attempt, Entry, Outcome, PolicyText, PromptText
 from pointsman.stores.ledger.redact import LONGEST
 
-__all__ = ["DECISIONS", "HeldEntries", "QueuedLedger", "of_types", "policies_used"]
+__all__ = ["DECISIONS", "GatheredUses", "HeldEntries", "QueuedLedger", "of_types", "policies_used"]
 
 log = logging.getLogger(__name__)
 
@@ -271,7 +271,11 @@ def of_types(entries: Sequence[Entry], types: frozenset[type]) -> list[Any]:
     return list(compress(entries, map(types.__contains__, map(type, entries))))
 
 
-def policies_used(decisions: Iterable[Decision]) -> list[tuple[str, float, float, int]]:
+#: Of a policy its version, since when and until when it decided, and how often.
+PolicyUses: TypeAlias = list[tuple[str, float, float, int]]
+
+
+def policies_used(decisions: Iterable[Decision]) -> PolicyUses:
     """The policies of decisions: since when and until when they decided, and how often."""
     rows = []
     for version, found in groupby(sorted(decisions, key=_policy_of), key=_policy_of):
@@ -279,3 +283,34 @@ def policies_used(decisions: Iterable[Decision]) -> list[tuple[str, float, float
         known = list(filter(isfinite, times)) or [0.0]
         rows.append((version, min(known), max(known), len(times)))
     return rows
+
+
+class GatheredUses:
+    """Uses of policies before they are written: their row is a page that not each batch has to write.
+
+    Uses of another policy than before are due at once, so that a stored ledger tells which was the last. A
+    killed process leaves those of its last ``seconds`` uncounted, and no entry.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds: Final = seconds
+        self._written: tuple[float, set[str]] = -inf, set()  # when the last were due, and their versions
+        self.waiting: PolicyUses = []
+        self.is_asked = False  # whether all are due
+
+    def ask(self, flush: Callable[[], object]) -> None:
+        """Have all written, by ``upkeep``: in the pause after this flush, which is over with the next one."""
+        if self.waiting:
+            self.is_asked = True
+            flush()
+
+    def split(self, decisions: Iterable[Decision], now: float) -> tuple[PolicyUses, PolicyUses]:
+        """Return the uses to write, with those by decisions of now, and what will then be waiting."""
+        uses = [*self.waiting, *policies_used(decisions)]
+        at, known = self._written
+        versions = {version for version, *_ in uses}
+        is_asked, self.is_asked = self.is_asked, False
+        if not (uses and (is_asked or versions != known or not 0 <= now - at < self._seconds)):
+            return [], uses
+        self._written = now, versions
+        return uses, []

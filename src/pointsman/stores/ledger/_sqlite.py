@@ -9,14 +9,14 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias, get_args
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, get_args
 
 from pointsman.decision.decision import Decision, TextMode
 from pointsman.errors import StoreUnavailable
 from pointsman.prices import Prices
 from pointsman.stores._sqlite_file import SqliteFile, insert
 from pointsman.stores.ledger._bodies import SHAPE, WITH_ATTEMPTS, encode, packed
-from pointsman.stores.ledger._queued import DECISIONS, HeldEntries, of_types, policies_used
+from pointsman.stores.ledger._queued import DECISIONS, GatheredUses, HeldEntries, of_types
 from pointsman.stores.ledger._reader import Rows, StoredLedger
 from pointsman.stores.ledger._retention import SWEEP, Retention
 from pointsman.stores.ledger._schema import (
@@ -39,6 +39,7 @@ from pointsman.stores.ledger.port import (
     Owner,
     PassedRequest,
     PolicyText,
+    PolicyUse,
     PromptText,
     RunEntry,
     Shadow,
@@ -59,6 +60,7 @@ SLACK: Final = 0.05
 
 
 Row: TypeAlias = tuple[Any, ...]
+_OVER: Final = object()
 
 
 class _Batch(NamedTuple):
@@ -171,6 +173,7 @@ class SqliteLedger(StoredLedger):
 
     _statements = Statements(SQLITE)
     _search = SEARCH
+    _gather: ClassVar = 60.0  # seconds for which uses of one policy are gathered
 
     def __init__(
         self,
@@ -188,6 +191,7 @@ class SqliteLedger(StoredLedger):
         self._summarizer: Final = Summarizer()
         self._searched: Final = file or ledger_file(path)  # requests do not wait for a search
         self._row_mode: TextMode = text  # of texts in rows
+        self._uses: Final = GatheredUses(self._gather)
         super().__init__(queue=queue, text=text, retention=retention, clock=clock, spill=spill)
 
     @property
@@ -233,6 +237,16 @@ class SqliteLedger(StoredLedger):
         state = self._summary_rows(STATE, ())
         return int(self._summary_rows(EARLIER_LEFT, state[0])[0][0]) if state else 0
 
+    def policies(self) -> tuple[PolicyUse, ...]:
+        """Return the policies that decided, the one that did so last first."""
+        self._uses.ask(self._writer.flush)
+        return super().policies()
+
+    def flush_own(self) -> None:
+        """Write everything queued or gathered here."""
+        self._uses.ask(self._writer.flush)
+        super().flush_own()
+
     def share(self, flush_others: Callable[[], None], writers: int = 1) -> None:
         """Write the same file as other processes do. Call it before the first entry."""
         super().share(flush_others, writers)
@@ -241,6 +255,8 @@ class SqliteLedger(StoredLedger):
     def close(self) -> None:
         """Write what waits and release the file; what cannot be written is counted as lost."""
         if self._writer.close():
+            if self._uses.waiting:
+                self._count_uses()
             self._file.close()
         self._searched.close()
 
@@ -276,7 +292,7 @@ class SqliteLedger(StoredLedger):
 
     def _write_rows(self, batch: Sequence[Entry]) -> int:
         kept, rows = self._rows(batch)
-        decisions = of_types(kept, DECISIONS)
+        used, waiting = self._uses.split(of_types(kept, DECISIONS), self._clock())
         try:
             connection = self._file.writer()
             self._remove_some(connection)
@@ -284,16 +300,30 @@ class SqliteLedger(StoredLedger):
             with connection:
                 for statement, values in rows.items():
                     insert(connection, statement, values)
-                insert(connection, POLICY_USED, policies_used(decisions))
+                insert(connection, POLICY_USED, used)
                 self._summarizer.write(connection, of_types(kept, _SUMMARISED))
         except BaseException as error:
             self._summarizer.clear()  # it remembers turns that were not written
+            self._uses.is_asked = True
             if not isinstance(error, sqlite3.Error):
                 raise
             self._file.close_writer()
             self._removal, self._swept_at = None, -math.inf
             raise StoreUnavailable(f"cannot write the ledger {self._file.path}: {error}") from error
+        self._uses.waiting = waiting
         return len(batch) - len(kept)
+
+    def _count_uses(self) -> None:
+        """Write the gathered uses in a transaction of their own."""
+        try:
+            connection = self._file.writer()
+            connection.execute("BEGIN IMMEDIATE")
+            with connection:
+                insert(connection, POLICY_USED, self._uses.waiting)
+            self._uses.waiting = []
+        except (sqlite3.Error, StoreUnavailable, OSError) as error:
+            log.warning("uses of policies in the ledger %s are not counted: %s", self._file.path, error)
+        self._uses.is_asked = False
 
     def _rows(self, entries: Sequence[Entry]) -> tuple[Sequence[Entry], dict[str, list[Row]]]:
         """Return the entries that have a row, and the rows by the statement that writes them."""
@@ -329,14 +359,18 @@ class SqliteLedger(StoredLedger):
 
     def _remove_piece(self) -> bool:
         """Continue a removal; return whether more may be left."""
-        if self._removal is not None:
-            for _ in self._removal:
-                return True
+        if self._removal is None:
+            return False
+        is_over = next(self._removal, _OVER) is _OVER
+        self._summarizer.marked.clear()  # hours of removed rows are marked no longer
+        if is_over:
             self._removal = None
-        return False
+        return not is_over
 
     def _upkeep(self) -> bool:
         """Remove, or summarise, a piece more in a pause of writing; tell whether more may be left."""
+        if self._uses.is_asked:
+            self._count_uses()
         try:
             if self._remove_piece():
                 return True
@@ -374,6 +408,8 @@ class MemoryLedger(SqliteLedger):
         text: The stored form of prompts.
         queue: Entries that may wait to be written elsewhere before they come here.
     """
+
+    _gather = 0.0  # there is nothing to save
 
     def __init__(self, *, size: int = 10_000, text: TextMode = "off", queue: int = 0) -> None:
         file = ledger_in_memory()

@@ -25,7 +25,7 @@ from pointsman.stores.ledger._summaries import (
     hour_of,
     listed,
 )
-from pointsman.stores.ledger._sums import mark, seal_some, take_over
+from pointsman.stores.ledger._sums import hour_in, mark, seal_some, take_over
 from pointsman.stores.ledger.turns import (
     REMEMBERED,
     Before,
@@ -60,11 +60,13 @@ class Summarizer:
         self._earlier: Final = Turns()  # of an earlier version, in their own order
         self._connection: sqlite3.Connection | None = None  # of the file with the known last turns
         self._version = 0  # of the file, as this process left it
+        self.marked: Final[set[int]] = set()  # hours that have changed, as the file knows
 
     def clear(self) -> None:
         """Forget all turns: they were not written, or in another file."""
         self._turns.clear()
         self._earlier.clear()
+        self.marked.clear()
         self._connection = None
 
     def write(self, connection: sqlite3.Connection, entries: Iterable[Decision | Belonging]) -> None:
@@ -93,10 +95,15 @@ class Summarizer:
     def work(self, connection: sqlite3.Connection, now: float) -> bool:
         """Do a piece of work: earlier decisions, then hours that are over; False if nothing is left."""
         try:
-            return self.summarize_some(connection) or seal_some(connection, hour_of(now))
+            if self.summarize_some(connection):
+                return True
+            is_more = seal_some(connection, hour_of(now))
         except BaseException:
             self.clear()  # the remembered turns may not have been written
             raise
+        if is_more:
+            self.marked.clear()
+        return is_more
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """Forget all turns if another process wrote the file, or if it is another file."""
@@ -201,7 +208,9 @@ class Summarizer:
                 turn.is_stored = True
         insert(connection, BEGIN, new)
         insert(connection, CHANGE, changed)
-        mark(connection, new + changed)
+        rows = new + changed
+        if not self.marked.issuperset(map(hour_in, rows)):
+            self.marked.update(mark(connection, rows))
 
 
 def _link(turns: Iterable[TurnSummary]) -> None:

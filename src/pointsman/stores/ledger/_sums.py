@@ -110,7 +110,7 @@ _SEAL_DAY: Final = (
         WHERE hours = 1 AND since >= :day AND since < :day + {_DAY} GROUP BY grp""",  # noqa: S608 - as above
 )
 _LEFT: Final = "SELECT 1 FROM dirty WHERE hour >= :day AND hour < :day + 24"
-_hour_in: Final = operator.itemgetter(HOUR_OF)
+hour_in: Final = operator.itemgetter(HOUR_OF)
 _MARK: Final = "INSERT OR IGNORE INTO dirty (hour) VALUES {rows}"
 _DUE: Final = "SELECT hour FROM dirty WHERE hour < ? ORDER BY hour LIMIT ?"
 #: Most hours that are added up in one transaction, and rows after which no other hour is begun: some 50 ms,
@@ -143,12 +143,14 @@ def take_over(connection: sqlite3.Connection) -> None:
         connection.execute(_SET_GONE, (repr(max(gone, (hour + 1) * HOUR - 0.001)),))
 
 
-def mark(connection: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> None:
-    """Mark the hours of rows written now; rows of before the removed ones change no sum."""
+def mark(connection: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> set[int]:
+    """Mark and return the hours of rows written now; rows of before the removed ones change no sum."""
     gone = _gone_until(connection)
     if gone > -math.inf:
         rows = [row for row in rows if row[AT] > gone]
-    insert(connection, _MARK, list(zip(set(map(_hour_in, rows)))))
+    hours = set(map(hour_in, rows))
+    insert(connection, _MARK, list(zip(hours)))
+    return hours
 
 
 def seal_some(connection: sqlite3.Connection, end: int) -> bool:
