@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from pointsman.errors import StoreUnavailable
+from pointsman.remembering import Bounded
 from pointsman.stores._sqlite_file import SqliteFile
 from pointsman.stores.budgets.port import (
     KEPT_WINDOWS,
@@ -21,6 +22,7 @@ from pointsman.stores.budgets.port import (
     Settlement,
     Spent,
     kept_windows,
+    reserved,
     series,
     share_of,
 )
@@ -146,23 +148,22 @@ class SqliteBudgets(BudgetFile):
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Count in a file, which is made with the first use."""
         super().__init__(path, clock=clock)
-        self._known: Final[dict[str, int]] = {}  # totals of budgets, as they were last
+        self._known: Final = Bounded[str, int](_REMEMBERED)  # totals of budgets, as they were last
 
     def reserve(self, reservation: str, claims: Sequence[Claim], /) -> Reserved:
         """Add every claim to its counter where all have room; else add none."""
         with self._transaction() as connection:
-            totals = [self._total(connection, claim) for claim in claims]
-            for place, (claim, total) in enumerate(zip(claims, totals, strict=True)):
-                if total + claim.amount > claim.limit:
-                    return Reserved(tuple(totals), place)
+            found = reserved(claims, [self._total(connection, claim) for claim in claims])
+            if not found.ok:
+                return found
             for claim in claims:
                 connection.execute(_CHANGE, (claim.amount, claim.counter))
                 row = (reservation, claim.counter, claim.amount)
                 connection.execute("INSERT INTO held VALUES (?, ?, ?)", row)
-        after = tuple(total + claim.amount for claim, total in zip(claims, totals, strict=True))
-        for claim, total in zip(claims, after, strict=True):
-            self._remember(claim, total)
-        return Reserved(after)
+        for claim, total in zip(claims, found.totals, strict=True):
+            if claim.lasting:
+                self._known.keep(claim.counter, total)
+        return found
 
     def settle(self, settlements: Sequence[Settlement], /) -> None:
         """End reservations: the used amount replaces the reserved one."""
@@ -200,14 +201,6 @@ class SqliteBudgets(BudgetFile):
         connection.executemany("DELETE FROM held WHERE counter = ?", old)
         connection.executemany("DELETE FROM counters WHERE name = ?", old)
         return total
-
-    def _remember(self, claim: Claim, total: int) -> None:
-        if not claim.lasting:
-            return
-        self._known.pop(claim.counter, None)
-        self._known[claim.counter] = total
-        if len(self._known) > _REMEMBERED:
-            del self._known[next(iter(self._known))]
 
 
 class SqliteBook(BudgetFile):

@@ -60,6 +60,14 @@ class Reserved(NamedTuple):
         return self.refused < 0
 
 
+def reserved(claims: Sequence[Claim], totals: Sequence[int]) -> Reserved:
+    """Return what becomes of claims where their counters have these totals: all are added, or none."""
+    for place, (claim, total) in enumerate(zip(claims, totals, strict=True)):
+        if total + claim.amount > claim.limit:
+            return Reserved(tuple(totals), place)
+    return Reserved(tuple(total + claim.amount for claim, total in zip(claims, totals, strict=True)))
+
+
 class Settlement(NamedTuple):
     """The end of a reservation: the used amount replaces the reserved one."""
 
@@ -158,15 +166,10 @@ class MemoryBudgets:
         """Add every claim to its counter where all have room; else add none."""
         with self._lock:
             self._forget()
-            totals = self._totals
-            now = tuple(totals.get(claim.counter, 0) for claim in claims)
-            for place, claim in enumerate(claims):
-                if now[place] + claim.amount > claim.limit:
-                    return Reserved(now, place)
-            for claim, total in zip(claims, now, strict=True):
-                self._set(claim, total + claim.amount)
-            self._held[reservation] = claims
-        return Reserved(tuple(total + claim.amount for claim, total in zip(claims, now, strict=True)))
+            found = reserved(claims, [self._totals.get(claim.counter, 0) for claim in claims])
+            if found.ok:
+                self._take(reservation, claims, found)
+        return found
 
     def settle(self, settlements: Sequence[Settlement], /) -> None:
         """End reservations: the used amount replaces the reserved one."""
@@ -196,18 +199,18 @@ class MemoryBudgets:
         """Take over a reservation and its counters from another store."""
         with self._lock:
             self._forget()
-            for claim, total in zip(claims, found.totals, strict=True):
-                self._set(claim, total)
-            if found.ok:
-                self._held[reservation] = claims
+            self._take(reservation, claims, found)
 
     def close(self) -> None:
         """Nothing is open."""
 
-    def _set(self, claim: Claim, total: int) -> None:
-        if claim.counter not in self._totals:
-            heappush(self._ends, (self._clock() + claim.seconds, claim.counter))
-        self._totals[claim.counter] = total
+    def _take(self, reservation: str, claims: Sequence[Claim], found: Reserved) -> None:
+        for claim, total in zip(claims, found.totals, strict=True):
+            if claim.counter not in self._totals:
+                heappush(self._ends, (self._clock() + claim.seconds, claim.counter))
+            self._totals[claim.counter] = total
+        if found.ok:
+            self._held[reservation] = claims
 
     def _forget(self) -> None:
         ends = self._ends
