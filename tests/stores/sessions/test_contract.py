@@ -167,6 +167,6 @@ def test_copies_of_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     copies = stored.Copies()
     for number in range(1_000):
         base = b"x" if number % 2 else None
-        copies.put(f"s{number % 700}", stored.Copy(b"x" * 500, base and b"x" * 500, 0.0))
+        copies.put(stored.Copy(f"s{number % 700}", b"x" * 500, base and b"x" * 500, 0.0))
     assert len(copies._kept) == 100
     assert (copies.waiting, copies.lost > 0) == (50, True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from pointsman.errors import StoreUnavailable
+from pointsman.stores.sessions._memory import Bounded
 from pointsman.stores.sessions.port import WholeMemories
 from pointsman.stores.valkey_client import ValkeyClient
 from pointsman.vocabulary import DAY
@@ -81,7 +83,7 @@ class ValkeySessions:
             if copy is not None and copy.waits and found == copy.base:  # nobody else wrote meanwhile
                 found = copy.stored
             elif isinstance(found, bytes):
-                self._copies.put(session, Copy(found, found, self._clock()))
+                self._copies.put(Copy(session, found, found, self._clock()))
         return self._whole.whole(session, found) if isinstance(found, bytes) else None
 
     def put(self, session: str, memory: bytes, /) -> None:
@@ -93,22 +95,22 @@ class ValkeySessions:
                 client.set(PREFIX + session, stored, px=int(self._ttl * 1_000))
         except StoreUnavailable:
             base = None if before is None else before.base
-            self._copies.put(session, Copy(stored, base, self._clock()))
+            self._copies.put(Copy(session, stored, base, self._clock()))
             return
-        self._copies.put(session, Copy(stored, stored, self._clock()))
+        self._copies.put(Copy(session, stored, stored, self._clock()))
         if self._copies.waiting:
             self._catch_up()
 
     def _catch_up(self) -> None:
         """Write some of the sessions that the server lacks."""
         with contextlib.suppress(StoreUnavailable):
-            for session, copy in self._copies.next_waiting(_AT_A_TIME):
+            for copy in self._copies.next_waiting(_AT_A_TIME):
                 left = int((copy.at + self._ttl - self._clock()) * 1_000)
                 with self._client.available():
                     if left > 0:
                         has_base, base = int(copy.base is not None), copy.base or b""
-                        self._write_if(keys=[PREFIX + session], args=[has_base, base, copy.stored, left])
-                self._copies.settle(session, copy)
+                        self._write_if(keys=[PREFIX + copy.session], args=[has_base, base, copy.stored, left])
+                self._copies.settle(copy)
 
     def forget(self, session: str, /) -> bool:
         """Forget a session; tell whether anything was known of it."""
@@ -142,6 +144,7 @@ _ENTRY: Final = 500
 class Copy(NamedTuple):
     """A session's memory as last put, and as the server is known to have it."""
 
+    session: str
     stored: bytes
     base: bytes | None  # None: nothing that is known
     at: float  # when it was put, in seconds of the store's clock
@@ -151,15 +154,19 @@ class Copy(NamedTuple):
         """Whether the server does not have it yet."""
         return self.stored != self.base
 
+    @property
+    def weight(self) -> int:
+        """Its bytes."""
+        return len(self.stored) + _ENTRY
+
 
 class Copies:
-    """The latest sessions, least recently put first out. Safe for several threads."""
+    """The latest sessions: of the caller with the most, the one put longest ago makes room. For threads."""
 
     def __init__(self) -> None:
         self.lost = 0  # copies that went before the server had them
-        self._kept: Final[OrderedDict[str, Copy]] = OrderedDict()
+        self._kept: Final = Bounded[Copy](MOST_BYTES, math.inf, self._gone)
         self._waiting: Final[dict[str, None]] = {}  # sessions that the server does not have yet, in order
-        self._bytes = 0
         self._lock: Final = threading.Lock()
 
     @property
@@ -169,42 +176,35 @@ class Copies:
 
     def get(self, session: str) -> Copy | None:
         """Return the copy of a session."""
-        return self._kept.get(session)
+        return self._kept.peek(session)
 
-    def put(self, session: str, copy: Copy) -> None:
+    def put(self, copy: Copy) -> None:
         """Store a copy in the place of an earlier one."""
         with self._lock:
-            self._remove(session)
-            self._kept[session] = copy
-            self._bytes += len(copy.stored) + _ENTRY
+            self._waiting.pop(copy.session, None)
             if copy.waits:
-                self._waiting[session] = None
-            while self._bytes > MOST_BYTES:
-                oldest = next(iter(self._kept))
-                self.lost += oldest in self._waiting
-                self._remove(oldest)
+                self._waiting[copy.session] = None
+            self._kept.put(copy.session, copy)
 
-    def settle(self, session: str, copy: Copy) -> None:
+    def settle(self, copy: Copy) -> None:
         """The server has a copy, or something newer; a later one of this process still waits."""
         with self._lock:
-            if self._kept.get(session) is copy:
-                self._kept[session] = copy._replace(base=copy.stored)
-                self._waiting.pop(session, None)
+            if self._kept.peek(copy.session) is copy:
+                self._waiting.pop(copy.session, None)
+                self._kept.put(copy.session, copy._replace(base=copy.stored))
 
     def forget(self, session: str) -> None:
         """Forget a session."""
         with self._lock:
-            self._remove(session)
+            self._waiting.pop(session, None)
+            self._kept.take(session)
 
-    def next_waiting(self, count: int) -> Iterator[tuple[str, Copy]]:
-        """Yield some sessions that the server does not have yet, those that wait longest first."""
+    def next_waiting(self, count: int) -> list[Copy]:
+        """Return some sessions that the server does not have yet, those that wait longest first."""
         with self._lock:
-            sessions = [each for each, _ in zip(self._waiting, range(count), strict=False)]
-        for session in sessions:
-            if (copy := self._kept.get(session)) is not None:
-                yield session, copy
+            return [copy for each in islice(self._waiting, count) if (copy := self._kept.peek(each))]
 
-    def _remove(self, session: str) -> None:
-        self._waiting.pop(session, None)
-        if (copy := self._kept.pop(session, None)) is not None:
-            self._bytes -= len(copy.stored) + _ENTRY
+    def _gone(self, copy: Copy) -> None:
+        """A copy has made room."""
+        self.lost += copy.session in self._waiting
+        self._waiting.pop(copy.session, None)
