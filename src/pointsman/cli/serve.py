@@ -62,7 +62,6 @@ def serve(
     """Start the gateway. Set an agent's base URL to it; nothing else in the agent changes."""
     with needs_extra("gateway", "pointsman serve"):
         from pointsman.cli._served import told_requests
-        from pointsman.cli._workers import WorkerOptions, serve_with_workers
         from pointsman.gateway.app import Gateway
         from pointsman.gateway.build import Builder, demo_config
         from pointsman.gateway.listening import bound
@@ -76,6 +75,8 @@ def serve(
     read = [load(file) if file else demo_config()]
     count = read[0].server.workers if workers is None else workers
     if count > 1:
+        from pointsman.cli._workers import WorkerOptions, serve_with_workers  # one process needs none
+
         options = WorkerOptions(file, host, port, log_level, log_format, requests)
         serve_with_workers(count, listening_on(read[0], host, port), options, traffic=demo and traffic)
         return

@@ -343,7 +343,7 @@ class RequestReader:
     @cached_property
     def _places(self) -> Mapping[str, int]:
         """The places of signals by id, which a record names: a bit takes 250 bytes, of thousands."""
-        return {signal: place for place, signal in enumerate(self._scanner.table.ids)}
+        return {signal.id: place for place, signal in enumerate(self._scanner.table.signals)}
 
     def _recorded_evidence(self, asked: RequestInput) -> Evidence:
         hits = sum(1 << self._places[signal] for signal in asked.signals if signal in self._places)

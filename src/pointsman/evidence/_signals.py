@@ -28,7 +28,7 @@ class Kind(StrEnum):
     REGEX = "regex"  # a regular expression, linear-time subset
 
 
-class Signal(msgspec.Struct, frozen=True, order=True):
+class Signal(msgspec.Struct, frozen=True, order=True, gc=False):
     """One pattern and where it belongs. Equal signals of different groups are different signals."""
 
     lexicon: str  # "seed", "default", "domains", the user's name
@@ -48,7 +48,6 @@ class SignalTable:
 
     def __init__(self, signals: Iterable[Signal]) -> None:
         self.signals: Final[tuple[Signal, ...]] = tuple(sorted(set(signals)))
-        self.ids: Final = tuple(signal.id for signal in self.signals)
         #: Places, not bits: a bit takes 250 bytes, and there are thousands.
         self._places: Final = {signal: place for place, signal in enumerate(self.signals)}
         masks: dict[tuple[str, str], int] = {}
@@ -75,7 +74,7 @@ class SignalTable:
         return map(self.signals.__getitem__, _places(hits))
 
     def _ids_of(self, hits: int) -> tuple[str, ...]:
-        return tuple(map(self.ids.__getitem__, _places(hits)))
+        return tuple(signal.id for signal in self.of(hits))
 
 
 def _places(hits: int) -> list[int]:

@@ -218,7 +218,9 @@ class KeywordLists:
             elif signal.kind in {Kind.WORD, Kind.PREFIX}:
                 phrases.setdefault(words[0], set()).add(words)
         #: First word -> the keywords that begin with it, the longest first.
-        self._phrases: Final = {word: sorted(found, key=len, reverse=True) for word, found in phrases.items()}
+        self._phrases: Final = {
+            word: tuple(sorted(found, key=len, reverse=True)) for word, found in phrases.items()
+        }
         sizes = sorted({len(word) for word in beginnings})
         # Most words of a text are common ones: looked at once, they cost a tenth.
         self._begins: Final = lru_cache(_REMEMBERED)(

@@ -91,9 +91,8 @@ class CompiledDimension:
         }
         #: The level of a measure. Remembered, because most texts are short.
         self.at: Final = lru_cache(_LEVELS)(self._at)
-        # Most groups that fire do so by one keyword: those texts are made beforehand.
-        one = self.at(1)
-        self._alone = {place: one.template % word for place, (_, word) in self._words.items() if one.names}
+        # Most groups that fire do so by one keyword: its text is made when it is first found, of thousands.
+        self._alone: dict[int, str] = {}
 
     def measure(self, evidence: Evidence, tokens: int) -> int:
         """The dimension's measure of a text; ``tokens`` is the profile's estimate."""
@@ -116,7 +115,10 @@ class CompiledDimension:
         if measure == 1 and (alone := self._alone.get((found >> self._base).bit_length())):
             return alone
         words = self.keywords(found)[: level.names]
-        return level.template % ", ".join(words) if words else self.dimension.name
+        shown = level.template % ", ".join(words) if words else self.dimension.name
+        if measure == 1:
+            self._alone[(found >> self._base).bit_length()] = shown
+        return shown
 
     def keywords(self, found: int) -> list[str]:
         """The keywords among the dimension's hits, in the profile's order. Patterns have none."""

@@ -270,7 +270,8 @@ class TierProfile(_Table, frozen=True, kw_only=True):
 
 def signal_of(profile: TierProfile, dimension: Dimension, word: str) -> Signal:
     """The signal of one keyword: ``word``, ``stem*`` or ``*part*`` where whole words are matched."""
-    literal = word.lower()
+    lowered = word.lower()
+    literal = word if lowered == word else lowered  # thousands of words: no copy beside the profile's
     if profile.matching is Matching.SUBSTRINGS:
         return Signal(profile.name, dimension.name, literal, Kind.SUBSTRING)
     kind = Kind.WORD
