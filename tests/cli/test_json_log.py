@@ -187,3 +187,13 @@ def test_a_request_that_cannot_be_told_does_not_end_the_lines(caplog: pytest.Log
     feed.close(60)
     assert [served.path for served in told] == [b"/1", b"/2"]
     assert caplog.records[0].getMessage() == "lines: 1 requests are not told of"
+
+
+def test_of_many_requests_at_most_512_are_handed_over_at_once() -> None:
+    sizes: list[int] = []
+    feed = RequestFeed(lambda batch, _: sizes.append(len(batch)), name="lines", size=2_000)
+    for _ in range(1_500):
+        assert feed.put(ServedRequest("GET", b"/"))
+    feed.close(60)
+    assert sum(sizes) == 1_500
+    assert max(sizes) <= 512

@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds for which requests are collected: a person sees no delay below it (Nielsen).
 _BATCH: Final = 0.1
+#: Requests handed over at once: a collector refuses messages of spans that are too large.
+_MOST: Final = 512
 #: Seconds that the last ones get at the end.
 _PATIENCE: Final = 2.0
 
@@ -43,9 +45,11 @@ class RequestFeed(BatchWriter[ServedRequest]):
         return super().close(_PATIENCE if timeout is None else timeout)
 
     def _hand_over(self, batch: Sequence[ServedRequest]) -> int:
-        try:
-            self._take(batch, self.lost)
-        except Exception:
-            # One request that cannot be formatted must not end the thread: those after it are still told.
-            log.exception("%s: %d requests are not told of", self._name, len(batch))
+        for start in range(0, len(batch), _MOST):
+            part = batch[start : start + _MOST]
+            try:
+                self._take(part, self.lost)
+            except Exception:
+                # One request that cannot be formatted must not end the thread: those after it are still told.
+                log.exception("%s: %d requests are not told of", self._name, len(part))
         return 0
