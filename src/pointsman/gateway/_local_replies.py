@@ -29,7 +29,7 @@ from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body, Fault, Format, Reply
 
 __all__ = [
-    "ENDPOINTS",
+    "PATHS_HINT",
     "answer_command",
     "error_code",
     "request_line",
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 #: Where agents find what they look for under another path.
-ENDPOINTS: Final = "agents POST to /v1/chat/completions, /v1/responses or /v1/messages"
+PATHS_HINT: Final = "agents POST to /v1/chat/completions, /v1/responses or /v1/messages"
 
 log = logging.getLogger(__name__)
 

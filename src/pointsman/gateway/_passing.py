@@ -12,7 +12,7 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import MalformedRequest, NotFound, TooLarge
 from pointsman.gateway._inbound import BodyReservation, CallerLeft, Receive, too_large
-from pointsman.gateway._local_replies import ENDPOINTS
+from pointsman.gateway._local_replies import PATHS_HINT
 from pointsman.gateway._request import model_edit
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.vocabulary import WireFormat
@@ -55,7 +55,7 @@ def passed_path(path: bytes, query: bytes) -> bytes:
     if not _QUERY.fullmatch(query):
         raise MalformedRequest("this query cannot be passed on", hint="encode what is not printable ASCII")
     if segments[0] in _OWN or "/".join(segments).removeprefix("v1/") in _ENDPOINTS:
-        raise NotFound("this spelling of the path is not served", hint=ENDPOINTS)
+        raise NotFound("this spelling of the path is not served", hint=PATHS_HINT)
     return below + b"?" + query if query else below
 
 

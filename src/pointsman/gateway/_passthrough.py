@@ -41,7 +41,7 @@ from pointsman.gateway._inbound import (
 )
 from pointsman.gateway._limits import check_passed
 from pointsman.gateway._live_state import LiveState
-from pointsman.gateway._local_replies import ENDPOINTS, send_fault
+from pointsman.gateway._local_replies import PATHS_HINT, send_fault
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._owned import MadeObject, check_path, check_references, check_type, makes_object
 from pointsman.gateway._passing import PassedBody, passed_path, with_model_id
@@ -150,7 +150,7 @@ class Passthrough:
         name = state.server.passthrough
         if not name:
             raise NotFound(
-                f'"{_shown(scope)}" is not served here: {ENDPOINTS}',
+                f'"{_shown(scope)}" is not served here: {PATHS_HINT}',
                 hint='[server] passthrough = "UPSTREAM" sends other paths below /v1 to an upstream',
             )
         if scope["method"] not in {"DELETE", "GET", "POST"}:

@@ -33,7 +33,7 @@ from pointsman.errors import (
 from pointsman.gateway._inbound import CallerLeft, check_no_query, read_bytes
 from pointsman.gateway._limits import check_changer, check_reader, seen_by
 from pointsman.gateway._live_state import LiveState, open_circuits
-from pointsman.gateway._local_replies import ENDPOINTS, error_code, request_line
+from pointsman.gateway._local_replies import PATHS_HINT, error_code, request_line
 from pointsman.gateway._metrics import Metrics
 from pointsman.model_choice.chains import FALLBACK_CHAIN, Pool
 from pointsman.printable import printable, printable_json
@@ -227,7 +227,7 @@ async def _icon(_: Request) -> Response:
 async def _missing(request: Request, _: Exception) -> Response:
     path = shown(request.scope["path"])
     of_google = "; Gemini's own API is not served" if _GEMINI.search(path) else ""
-    return _not_found(request, f"unknown path {path}{of_google}; {ENDPOINTS}")
+    return _not_found(request, f"unknown path {path}{of_google}; {PATHS_HINT}")
 
 
 async def _other_method(request: Request, error: Exception) -> Response:
