@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pointsman.evidence._engines import Keep, Matcher, build_matcher, engine_names
-from pointsman.evidence._patterns import PatternSet, forget_parsed
+from pointsman.evidence._patterns import PatternSet
+from pointsman.evidence._patterns import forget_parsed as forget_parsed  # the gateway's, promised to nobody
 from pointsman.evidence._scan import Reading, Scanner, detect_script, estimate_tokens
 from pointsman.evidence._signals import Kind, Signal, SignalTable
 
@@ -20,5 +21,4 @@ __all__ = [
     "detect_script",
     "engine_names",
     "estimate_tokens",
-    "forget_parsed",
 ]
