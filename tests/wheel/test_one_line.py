@@ -132,6 +132,7 @@ def on_a_terminal(home: Path, arguments: list[str], *, until: bytes, **variables
     if child == 0:
         env = environment(home) | {"TERM": "xterm-256color"} | variables
         os.chdir(home / "work")
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # as a shell does: tests in the background ignore it
         os.execve(sys.executable, [sys.executable, "-m", "pointsman", *arguments], env)
     pressed, ends = False, time.monotonic() + PATIENCE
     said = b""
