@@ -290,18 +290,27 @@ def tree(signal: Signal) -> Node:
     return Seq((*before, *literal(text).items, *after))
 
 
-@lru_cache(
-    maxsize=8_192
-)  # the built-in lexicons have 3,300; another policy, or the next reload, mostly the same
+#: Sources of signals. Another policy, or the next reload, mostly has the same: to parse them takes seconds.
+#: A map, because ``lru_cache`` takes 130 bytes more for each; the built-in lexicons have 3,300.
+_SOURCES: Final[dict[Signal, tuple[str, bool]]] = {}
+_MOST_SOURCES: Final = 8_192
+
+
 def engine_source(signal: Signal) -> tuple[str, bool]:
     """The pattern as Hyperscan and RE2 read it, in UTF-8 mode, and whether over ``separated`` text.
 
     Raises:
         LexiconError: the pattern is refused.
     """
-    node = without_boundaries(tree(signal), signal.pattern)
-    apart = for_separated(node)
-    return _written(apart or node), apart is not None
+    found = _SOURCES.get(signal)
+    if found is None:
+        node = without_boundaries(tree(signal), signal.pattern)
+        apart = for_separated(node)
+        found = _written(apart or node), apart is not None
+        if len(_SOURCES) >= _MOST_SOURCES:
+            _SOURCES.clear()
+        _SOURCES[signal] = found
+    return found
 
 
 def _written(node: Node) -> str:
@@ -368,7 +377,7 @@ class PatternSet:
             by_source.setdefault(source, []).append(signal)
             reads_separated |= table.bit(signal) if separated else 0
         self.sources: Final = tuple(by_source)
-        self.masks: Final = _Masks(table, list(by_source.values()))
+        self.masks: Final = _Masks(table, [tuple(signals) for signals in by_source.values()])
         self._reads_separated: Final = reads_separated
 
     @property
