@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import pytest
+import trustme
 import uvloop
 
 from pointsman.errors import TooLarge, UpstreamError
@@ -138,3 +142,61 @@ def test_an_upload_into_silence_ends_with_the_timeout() -> None:
 
     with pytest.raises(UpstreamError, match="did not answer in time"):
         uvloop.run(run())
+
+
+class Unread:
+    """Answers once the head of a request has come; a large body is not read at all."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.answer = answer
+        self.connections = 0
+        self.ended = asyncio.Event()
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        while not self.ended.is_set():
+            head = await reader.readuntil(b"\r\n\r\n")
+            writer.write(self.answer)
+            await writer.drain()
+            if b"content-length: %d\r" % _MUCH in head:
+                await self.ended.wait()
+            else:
+                await reader.readexactly(len(CALL.body))
+
+
+#: Bytes of a body: more than the sockets of both ends hold.
+_MUCH = 16 << 20
+
+
+@pytest.mark.parametrize("connection", ["keep-alive", "close"])
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_an_answer_to_a_body_that_is_not_read(connection: str, *, is_encrypted: bool, tmp_path: Path) -> None:
+    """The rest of the body lies before the next request, which would wait for an answer behind it."""
+    server = Unread(OK.replace(b"\r\n\r\n", b"\r\nconnection: %b\r\n\r\n" % connection.encode()))
+    spec: dict[str, Any] = {}
+    if is_encrypted:
+        authority = trustme.CA()
+        spec["ca_file"] = tmp_path / "ca.pem"
+        authority.cert_pem.write_to_path(str(spec["ca_file"]))
+        spec["tls"] = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("127.0.0.1").configure_cert(spec["tls"])
+
+    async def run() -> list[bytes]:
+        answers = []
+        async with client_of(server, **spec) as client:
+            for body in (b"a" * _MUCH, CALL.body, CALL.body):
+                exchange = await client.send(Call(b"/chat/completions", [], body))
+                answers.append(await exchange.read())
+                exchange.close()
+            assert len(client._idle) == (1 if connection == "keep-alive" else 0)
+            server.ended.set()
+        return answers
+
+    async def run_in_time() -> list[bytes]:
+        try:
+            return await asyncio.wait_for(run(), 5)
+        finally:
+            server.ended.set()
+
+    assert uvloop.run(run_in_time()) == [b"hello"] * 3
+    assert server.connections == (2 if connection == "keep-alive" else 3)

@@ -180,7 +180,9 @@ class Connection(asyncio.Protocol):
         self._other = 0
         self.transport.write(head)
         if body:
-            self.transport.write(body)
+            # In two parts: a transport of TLS counts only what it was given while the socket took no more.
+            self.transport.write(memoryview(body)[:-1])
+            self.transport.write(body[-1:])
         return answer
 
     async def send(self, upload: Upload, answer: Response) -> None:
@@ -282,7 +284,8 @@ class Connection(asyncio.Protocol):
         self.answer = None
         if answer.sending is not None and not answer.is_sent:
             self.transport.abort()  # the upstream wants no more of the body
-        self._client.release(self, reusable=self._parser.should_keep_alive())
+        else:
+            self._client.release(self, reusable=self._parser.should_keep_alive())
         answer.finish()
 
 

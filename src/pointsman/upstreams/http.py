@@ -22,7 +22,6 @@ from pointsman.errors import ConfigError, StaleConnection, UpstreamBusy, Upstrea
 from pointsman.upstreams._connection import Connection, Response
 from pointsman.upstreams.port import Call, Exchange, Upload, UpstreamSpec
 from pointsman.upstreams.proxies import Proxy, proxy_of, trust
-from pointsman.vocabulary import LARGE
 
 # Connecting to an upstream: directly or through an HTTP proxy, with or without TLS.
 
@@ -195,6 +194,9 @@ _IDLE: Final = 50.0
 #: be thinking.
 _FIRST_BYTE: Final = 60.0
 _SILENCE: Final = 300.0
+#: Bytes of a body above which it is not joined with its head (31 MB take the event loop some 20 ms): what a
+#: transport holds before it asks for a pause.
+_APART: Final = 64 << 10
 #: Timeouts are looked at together, four times per shortest one and at least twice a second.
 _SWEEPS: Final = 4
 _SWEEP_EVERY: Final = 0.5
@@ -274,7 +276,7 @@ class HttpClient:
             self._idle.pop().transport.close()
 
     def _encode(self, call: Call) -> tuple[bytes, bytes]:
-        """Return the request; a large body apart, because joining 31 MB takes the event loop some 20 ms."""
+        """Return the request; a body apart if a socket may not take all of it, and joining it takes long."""
         method, path, body = call.method, call.path, call.body
         lines = b"".join(map(_as_line, call.headers))
         if call.upload is not None:
@@ -284,7 +286,7 @@ class HttpClient:
         else:
             framing = b"\r\n"
         head = b"%b %b%b%b%b%b" % (method, self._target, path, self._fixed_lines, lines, framing)
-        return (head, body) if len(body) > LARGE else (head + body, b"")
+        return (head, body) if len(body) > _APART else (head + body, b"")
 
     async def _take_place(self) -> None:
         """Wait for a place in the connection limit (back-pressure).
@@ -340,7 +342,9 @@ class HttpClient:
 
     def release(self, connection: Connection, *, reusable: bool) -> None:
         """Take a connection back when its answer is whole."""
-        if reusable and not self._closed and not connection.transport.is_closing():
+        if connection.transport.get_write_buffer_size():
+            connection.transport.abort()  # the upstream has not read the request: it might not read the next
+        elif reusable and not self._closed:
             loop = connection.loop
             connection.idle_since = loop.time()
             self._idle.append(connection)
