@@ -294,7 +294,7 @@ class ToolDecision(msgspec.Struct, frozen=True, gc=False):
     refused: tuple[str, ...] = ()  # tools called although they had not been passed on: they must not run
 
 
-class CapabilityDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CapabilityDecision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The capabilities selected for a request, and why.
 
     Selected once per user message. In the requests that continue the work on it (``continued``) the selection

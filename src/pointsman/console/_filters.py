@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from pointsman.console._view import GatewayView, Unusable, Visit
 from pointsman.reports.usage import priced
-from pointsman.stores.ledger import Record
 from pointsman.stores.ledger.reading import FLAGS, DecisionFilter, DecisionRow, Page, Position
 
 #: Periods of the time picker, in seconds.
@@ -112,12 +111,6 @@ def page_after(query: Sequence[tuple[str, str]], place: Position) -> Mapping[str
 def newest(view: GatewayView, limit: int) -> tuple[DecisionRow, ...]:
     """Return the newest decisions, the newest first."""
     return search(view, DecisionFilter(), None, limit).rows
-
-
-def newest_records(view: GatewayView, limit: int) -> list[Record]:
-    """Return the newest decisions with all that belongs to each, the oldest first; more at equal times."""
-    rows = view.ledger.search(DecisionFilter(), limit=limit).rows
-    return list(view.ledger.records(since=rows[-1].at)) if rows else []
 
 
 def search(view: GatewayView, wanted: DecisionFilter, before: Position | None, limit: int) -> Page:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-from pointsman.console._filters import newest_records, search
+from pointsman.console._filters import search
 from pointsman.console._home import Kept
 from pointsman.console._svg import points_chart
 from pointsman.console._view import GatewayView, Page, Visit
@@ -24,13 +25,17 @@ from pointsman.reports.quality import (
     read_curve,
     router_quality,
 )
-from pointsman.stores.ledger import DecisionFilter
+from pointsman.stores.ledger import DecisionFilter, DecisionRow
+from pointsman.stores.ledger.runs import records_of
 from pointsman.tiers import LearnedRouter
 from pointsman.tiers.projects import ProjectPolicy
 
-#: Newest decisions that are read whole, and labelled ones whose summaries are.
-_LOOKED_AT: Final = 5_000
+#: Newest decisions that are read whole: each takes some 50 µs, for which requests wait.
+_LOOKED_AT: Final = 2_000
+#: Labelled decisions whose summaries are read; of those before the newest, so many that two models answered
+#: are read whole too, because pairs of labels are few.
 _LABELLED: Final = 10_000
+_PAIRED: Final = 1_000
 #: Projects that are listed, those with the most outcomes first.
 _SHOWN: Final = 50
 
@@ -50,9 +55,10 @@ def quality(visit: Visit, kept: Kept) -> Page:
     Reading the newest decisions is most of the work, so their reports are cached for a while.
     """
     view = visit.view
-    seen = observed(search(view, DecisionFilter(labelled=True), None, _LABELLED).rows)
+    labelled = search(view, DecisionFilter(labelled=True), None, _LABELLED).rows
+    seen = observed(labelled)
     router, policy = _router(view), _project_policy(view)
-    newest = kept.get("newest", view.config, lambda: _newest(view, router, policy))
+    newest = kept.get("newest", view.config, lambda: _newest(view, router, policy, labelled))
     claim = router_quality(router) if router else None
     curve, curve_error = configured_curve(view)
     context = {
@@ -70,6 +76,7 @@ def quality(visit: Visit, kept: Kept) -> Page:
         "projects": newest.projects,
         "mode": policy.mode if policy else "",
         "looked_at": _LOOKED_AT,
+        "paired": _PAIRED,
     }
     data = {
         "good_enough": newest.verdict,
@@ -89,13 +96,20 @@ def _project_policy(view: GatewayView) -> ProjectPolicy | None:
     return view.engine.policy.projects
 
 
-def _newest(view: GatewayView, router: LearnedRouter | None, policy: ProjectPolicy | None) -> _Newest:
-    records = newest_records(view, _LOOKED_AT)
+def _newest(
+    view: GatewayView,
+    router: LearnedRouter | None,
+    policy: ProjectPolicy | None,
+    labelled: Sequence[DecisionRow],
+) -> _Newest:
+    records = list(view.ledger.records(limit=_LOOKED_AT, newest_first=True))[::-1]
+    read = {each.decision.id for each in records}
+    paired = [row.id for row in labelled if (row.trials or row.attempts > 1) and row.id not in read]
     return _Newest(
         guidance_report(records),
         drift(records, router) if router else None,
         ProjectReport(policy.projects, clients_of(records), uses(records), _SHOWN) if policy else None,
-        good_enough(records, view.config.models),
+        good_enough([*records_of(view.ledger, paired[:_PAIRED]), *records], view.config.models),
     )
 
 

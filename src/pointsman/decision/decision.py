@@ -133,7 +133,7 @@ class StandingInjection(msgspec.Struct, frozen=True, gc=False):
     added: tuple[Injection, ...]  # together, as one text
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
+class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Everything decided for one turn; plain values, so that it can be stored, shown and replayed."""
 
     id: str

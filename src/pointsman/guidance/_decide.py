@@ -49,7 +49,7 @@ _NO_CLASSES: Final[OwnClasses] = {}
 _KEPT_SESSIONS: Final = 512
 
 
-class GuidanceDecision(msgspec.Struct, frozen=True, kw_only=True):
+class GuidanceDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What guidance decided for one turn."""
 
     mode: Mode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, islice
 from math import ceil
 from statistics import NormalDist
 from typing import Final, Literal, NamedTuple
@@ -62,8 +62,8 @@ class Queued(NamedTuple):
 def queue(records: Iterable[Record]) -> list[Queued]:
     """Return the decisions without an outcome, the most reasons first, then the newest; ordinary ones last.
 
-    Of one user message only the decision with the most reasons is returned, and none where one of it has an
-    outcome that was not derived.
+    Records come newest first. Of one user message only the decision with the most reasons is returned, and
+    none where one of it has an outcome that was not derived.
     """
     best: dict[tuple[str, int | str], Queued] = {}
     judged: set[tuple[str, int | str]] = set()
@@ -81,7 +81,7 @@ def queue(records: Iterable[Record]) -> list[Queued]:
         why = (*(_KEPT[len(open_answers)]), *_reasons(each.decision))
         found = Queued(each.decision.id, why, asked.project, asked.arrived_at)
         key = (asked.session, asked.user_message or found.decision)
-        if key not in best or len(found.why) > len(best[key].why):
+        if key not in best or len(found.why) >= len(best[key].why):
             best[key] = found
     left = [each for key, each in best.items() if key not in judged]
     return sorted(left, key=lambda each: (-len(each.why), -each.at, each.decision))
@@ -94,16 +94,19 @@ def _reasons(decision: Decision) -> Iterator[str]:
     learned = tier.learned_router if tier is not None else None
     if learned is not None and learned.similarity < _UNFAMILIAR:
         yield f"unfamiliar (similarity {learned.similarity:.2f})"
-    if any(reason.code.startswith(_TROUBLE) for reason in decision.reasons):
+    codes = [reason.code for reason in decision.reasons]
+    if any(code.startswith(_TROUBLE) for code in codes):
         yield "the agent was in trouble"
-    if any(reason.code == "routing.lower-tier" for reason in decision.reasons):
+    if "routing.lower-tier" in codes:
         yield "a lower tier served"
-    if any(reason.code == "projects.explore" for reason in decision.reasons):
+    if "projects.explore" in codes:
         yield "a cheaper tier was tried"
 
 
 #: Decisions that the queue is chosen from, the newest; and labelled ones that are counted.
-NEWEST: Final = 5_000
+NEWEST: Final = 2_000
+#: Labelled decisions whose number is told.
+_LABELLED: Final = 5_000
 #: Labelled decisions before these whose words and scores are read.
 OLDER: Final = 1_000
 
@@ -142,28 +145,26 @@ def labels(ledger: Search, *, limit: int = 100) -> Labels:
     Raises:
         StoreUnavailable: the ledger cannot be read.
     """
-    newest = ledger.search(DecisionFilter(), limit=NEWEST)
-    since = newest.rows[-1].at if newest.rows else 0.0
-    found: dict[str, Scored] = {}
-    waiting = queue(_noted(ledger.records(since=since), found)) if newest.rows else []
-    said = ledger.search(DecisionFilter(labelled=True), limit=NEWEST)
-    older = [row.id for row in said.rows if row.at < since]
-    for _ in _noted(records_of(ledger, older[:OLDER]), found):
+    newest = ledger.records(limit=NEWEST + 1, newest_first=True)
+    read: dict[str, Scored | None] = {}
+    waiting = queue(_noted(islice(newest, NEWEST), read))
+    said = ledger.search(DecisionFilter(labelled=True), limit=_LABELLED)
+    older = [row.id for row in said.rows if row.id not in read]
+    for _ in _noted(records_of(ledger, older[:OLDER], with_text=True), read):
         pass
-    kept = (ledger.text(row.id) for row in said.rows[:20])
+    latest = records_of(ledger, [row.id for row in said.rows[:20]])
     return Labels(
         queue=tuple(waiting[:limit]),
         labelled=frozenset(row.id for row in said.rows),
-        scored=found,
-        is_complete=newest.next is None or (said.next is None and len(older) <= OLDER),
-        is_text_kept=not said.rows or any(kept),
+        scored={name: each for name, each in read.items() if each is not None},
+        is_complete=next(newest, None) is None or (said.next is None and len(older) <= OLDER),
+        is_text_kept=not said.rows or any(each.text for each in latest),
     )
 
 
-def _noted(records: Iterable[Record], into: dict[str, Scored]) -> Iterator[Record]:
+def _noted(records: Iterable[Record], into: dict[str, Scored | None]) -> Iterator[Record]:
     for each in records:
-        if (known := scored(each, callers=False)) is not None:
-            into[each.decision.id] = known
+        into[each.decision.id] = scored(each, callers=False)
         yield each
 
 

@@ -321,7 +321,7 @@ def test_bodies_are_compressed_and_read_back(path: Path) -> None:
     with closing(raw(path)) as connection:
         [body] = connection.execute("SELECT body FROM decisions").fetchone()
     assert len(body) < len(plain) / 2
-    assert _bodies.read_decision(body, 3) == _bodies.read_decision(plain, 3) == decision
+    assert _bodies.read_decision(body, 3) == _bodies.read_decision(plain, 3) == (decision, [])
     for damaged in (body[:-5], body[:20], body[1:], b"", b"{"):
         with pytest.raises(StoreUnavailable, match="damaged"):
             _bodies.read_decision(damaged, 3)
@@ -422,7 +422,7 @@ def test_attempts_of_one_number_are_in_the_order_in_which_they_were_written(path
 def test_a_body_of_before_attempts_were_in_it_is_read(path: Path) -> None:
     plain = msgspec.json.encode(a_decision("d"))
     packer = zlib.compressobj(1, zlib.DEFLATED, 13, 6, zdict=_bodies._OF_DECISIONS)
-    assert _bodies.read_decision(packer.compress(plain) + packer.flush(), 3) == a_decision("d")
+    assert _bodies.read_decision(packer.compress(plain) + packer.flush(), 3)[0] == a_decision("d")
 
 
 def fill(ledger: SqliteLedger, decisions: list[Decision]) -> None:

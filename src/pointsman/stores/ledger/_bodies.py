@@ -80,7 +80,7 @@ _LEVEL: Final = 3
 #: Base two logarithm of the window, and the memory of a compressor: as large as the dictionary with a body.
 _WINDOW: Final = 13
 _MEMORY: Final = 6
-_PLAIN: Final = b"{"
+PLAIN: Final = b"{"
 
 Decoded = TypeVar("Decoded")
 Body = ParamSpec("Body")
@@ -102,7 +102,7 @@ def _unpacked(body: bytes) -> bytes:
     Raises:
         msgspec.DecodeError: The compressed form is damaged.
     """
-    if body.startswith(_PLAIN):
+    if body.startswith(PLAIN):
         return body
     unpacker = zlib.decompressobj(_WINDOW, zdict=_DICTIONARIES.get(int.from_bytes(body[2:6]), b""))
     try:
@@ -126,14 +126,15 @@ def _undamaged(decode: Callable[Body, Decoded]) -> Callable[Body, Decoded]:
     return decoded
 
 
-def _decision(body: bytes, shape: int) -> Decision:
-    plain = _unpacked(body)
-    return decision_in(plain.partition(_LINE)[0] if shape == WITH_ATTEMPTS else plain, shape)
+def _decision(body: bytes, shape: int) -> tuple[Decision, list[bytes]]:
+    """Return the decision in a row, and the lines of the attempts behind it."""
+    plain, *attempts = _unpacked(body).split(_LINE) if shape == WITH_ATTEMPTS else [_unpacked(body)]
+    return decision_in(plain, shape), attempts
 
 
 def _attempts(body: bytes) -> list[Attempt]:
-    """Return the attempts in a row: its own, or those behind a decision."""
-    lines = (body,) if body.startswith(_PLAIN) else _unpacked(body).split(_LINE)[1:]
+    """Return the attempts in a row: its own, or those behind the body that a decision had."""
+    lines = (body,) if body.startswith(PLAIN) else _unpacked(body).split(_LINE)[1:]
     return list(map(_attempt, lines))
 
 

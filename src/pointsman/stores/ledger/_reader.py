@@ -18,6 +18,7 @@ from pointsman.stores.ledger._bodies import (
     ATTEMPT,
     EVERYTHING,
     OUTCOME,
+    PLAIN,
     READERS,
     SHADOW,
     TEXT,
@@ -60,7 +61,10 @@ __all__ = ["PAGE", "StoredLedger"]
 #: Rows read by one query: no reader holds back the log of a SQLite file for long.
 PAGE: Final = 500
 
-Rows = list[tuple[Any, ...]]
+Row = tuple[Any, ...]
+Rows = list[Row]
+#: A decision, and the lines of the attempts in its body.
+_Read = tuple[Decision, list[bytes]]
 _number_of: Final = operator.attrgetter("number")
 
 
@@ -115,7 +119,7 @@ class StoredLedger(QueuedLedger):
         """Return a decision by id; of one caller alone when named."""
         wanted = self._clean(decision_id), self._clean(caller)
         rows = self._query(self._statements.decision, *wanted, is_short=True)
-        return read_decision(*rows[0]) if rows else None
+        return read_decision(*rows[0])[0] if rows else None
 
     def owner(self, object: str, /) -> str | None:  # noqa: A002 - the port's name
         """Return the caller that made an object first; None if it has none."""
@@ -155,12 +159,15 @@ class StoredLedger(QueuedLedger):
         self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
     ) -> Iterator[Decision]:
         """Yield decisions by time of arrival; of one session and its sub-agents when it is named."""
-        beyond = (math.inf, sys.maxsize) if newest_first else (-math.inf, -1)
-        return self._decisions(limit, session, beyond, newest_first=newest_first)
+        for found, _ in self._decisions(limit, session, None, newest_first=newest_first):
+            yield found
 
     def _decisions(
-        self, limit: int | None, session: str, beyond: Sequence[float], *, newest_first: bool
-    ) -> Iterator[Decision]:
+        self, limit: int | None, session: str, since: float | None, *, newest_first: bool
+    ) -> Iterator[_Read]:
+        beyond: Sequence[float] = (-math.inf if since is None else since, -1)
+        if newest_first:
+            beyond = (math.inf, sys.maxsize)
         query = self._statements.pages[newest_first, bool(session)]
         named = self._clean(session)
         below = named + OF_SUBAGENT
@@ -170,7 +177,7 @@ class StoredLedger(QueuedLedger):
             asked = min(left, PAGE)
             page = self._query(query, *of_session, beyond[0], *beyond, asked)
             for found in (read_decision(body, shape) for body, shape, *_ in page):
-                if not session or belongs(found, session):
+                if not session or belongs(found[0], session):
                     yield found
                     left -= 1
             if len(page) < asked:
@@ -178,16 +185,23 @@ class StoredLedger(QueuedLedger):
             _, _, *beyond = page[-1]
 
     def records(
-        self, *, limit: int | None = None, session: str = "", since: float | None = None
+        self,
+        *,
+        limit: int | None = None,
+        session: str = "",
+        since: float | None = None,
+        newest_first: bool = False,
     ) -> Iterator[Record]:
-        """Yield decisions with all that belongs to them, the oldest first; of one session when named."""
-        beyond = (-math.inf if since is None else since, -1)
-        found = self._decisions(limit, session, beyond, newest_first=False)
+        """Yield decisions with all that belongs to them, by time of arrival; of one session when named."""
+        found = self._decisions(limit, session, since, newest_first=newest_first)
         while page := list(islice(found, PAGE)):
             yield from self._with_entries(page)
 
-    def records_of(self, decisions: Sequence[str]) -> dict[str, Record]:
+    def records_of(self, decisions: Sequence[str], *, with_text: bool = False) -> dict[str, Record]:
         """Return decisions with all that belongs to them, by their ids; those that are there."""
+        if with_text:
+            belonging = self._belonging(decisions, ())
+            decisions = [each for each in decisions if belonging[each][TEXT]]
         rows = self._query(self._statements.decisions, self._several(map(self._clean, decisions)))
         found = [read_decision(*row) for row in rows]
         return {record.decision.id: record for record in self._with_entries(found)}
@@ -279,21 +293,31 @@ class StoredLedger(QueuedLedger):
         rows = self._query("SELECT count(*) FROM decisions")
         return int(rows[0][0]) if rows else 0
 
-    def _with_entries(self, decisions: Sequence[Decision]) -> Iterator[Record]:
+    def _with_entries(self, found: Sequence[_Read]) -> Iterator[Record]:
         """Yield decisions with all that belongs to them."""
-        belonging = self._belonging([decision.id for decision in decisions], EVERYTHING)
-        for decision in decisions:
+        in_bodies = [(ATTEMPT, decision.id, line) for decision, lines in found for line in lines]
+        belonging = self._belonging([decision.id for decision, _ in found], EVERYTHING, in_bodies)
+        for decision, _ in found:
             attempts, outcomes, shadows, texts = belonging[decision.id]
             text = texts[-1] if texts else None
             yield Record(decision, tuple(attempts), tuple(outcomes), text, tuple(shadows))
 
     def _belonging(
-        self, decisions: Sequence[str], kinds: tuple[int, ...]
+        self, decisions: Sequence[str], kinds: tuple[int, ...], in_bodies: Sequence[Row] | None = None
     ) -> dict[str, tuple[list[Any], ...]]:
-        """Return entries of some kinds by the ids of their decisions as given: a list for each kind."""
+        """Return entries of some kinds by the ids of their decisions as given: a list for each kind.
+
+        Args:
+            decisions: Their ids.
+            kinds: Of entries.
+            in_bodies: The attempts in their bodies, where these were read; None: they are read too.
+        """
         ids = {self._clean(each): each for each in decisions}
         found: dict[str, tuple[list[Any], ...]] = {each: ([], [], [], []) for each in decisions}
-        for kind, decision, body in self._query(self._statements.entries[kinds], self._several(ids)):
+        query = self._statements.entries[kinds] if in_bodies is None else self._statements.entries_beside
+        rows = [*(in_bodies or ()), *self._query(query, self._several(ids))]
+        # What was in a body that was replaced is older than what is in this one.
+        for kind, decision, body in sorted(rows, key=_is_line) if in_bodies else rows:
             found[ids[decision]][kind].extend(READERS[kind](body))
         for attempts, *_ in found.values():
             attempts.sort(key=_number_of)
@@ -306,6 +330,11 @@ class StoredLedger(QueuedLedger):
         for run, step, body in self._query(self._statements.runs, self._several(ids)):
             found[ids[run]][step] = read_run_entry(body)
         return {run: tuple(entries[step] for step in sorted(entries)) for run, entries in found.items()}
+
+
+def _is_line(row: Row) -> bool:
+    """Whether an entry is a JSON line, and no body that a decision had."""
+    return bool(row[2].startswith(PLAIN))
 
 
 def _pages(

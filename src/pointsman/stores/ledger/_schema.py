@@ -191,6 +191,9 @@ _IN_SESSION: Final = f"""number IN (
     CROSS JOIN decisions USING (id)
     UNION ALL SELECT decisions.number FROM unsummarized CROSS JOIN decisions
     WHERE session = ?1 OR (session >= ?2 AND session < ?3))"""  # noqa: S608 - words of ours
+_IN_BODIES: Final = (
+    f"UNION ALL SELECT 0, id, 0, 1e999, body FROM decisions WHERE id IN wanted AND shape = {WITH_ATTEMPTS}"  # noqa: S608 - as above
+)
 #: Attempts in a decision's body come behind those of bodies before it, which are rows of number 0.
 SQLITE: Final = Dialect(
     place="?",
@@ -201,7 +204,7 @@ SQLITE: Final = Dialect(
     entries=f"""WITH wanted(id) AS (SELECT value FROM json_each(?)) SELECT kind, decision, body FROM (
         SELECT 0 AS kind, decision, number AS step, rowid AS number, body FROM attempts
         WHERE decision IN wanted
-        UNION ALL SELECT 0, id, 0, 1e999, body FROM decisions WHERE id IN wanted AND shape = {WITH_ATTEMPTS}
+        {_IN_BODIES}
         UNION ALL SELECT 1, decision, 0, rowid, body FROM outcomes WHERE decision IN wanted
         UNION ALL SELECT 2, decision, 0, rowid, body FROM shadows WHERE decision IN wanted
         UNION ALL SELECT 3, decision, 0, rowid, CAST(text AS BLOB) FROM texts WHERE decision IN wanted)
@@ -266,6 +269,8 @@ class Statements:
             kinds: of(f"{{entries}} IN ({', '.join(map(str, kinds))}) ORDER BY kind, step, number")
             for kinds in (*((kind,) for kind in EVERYTHING), SUMMARISED, EVERYTHING)
         }
+        #: All kinds without the attempts in bodies of decisions.
+        self.entries_beside: Final = self.entries[EVERYTHING].replace(_IN_BODIES, "")
         #: A row where there is such a decision.
         self.outcomes_count: Final = of(
             "SELECT (SELECT count(*) FROM {outcomes} = decisions.id) FROM decisions WHERE {of_caller}"

@@ -241,7 +241,7 @@ def _decision_of(connection: sqlite3.Connection, wanted: str) -> Decision | None
 def _readable(body: bytes, shape: int) -> Decision | None:
     """A decision in a row; None for a damaged one, which no list shows."""
     with suppress(StoreUnavailable):
-        return read_decision(body, shape)
+        return read_decision(body, shape)[0]
     return None
 
 

@@ -243,7 +243,7 @@ Shadow = ShadowDecision | ShadowAnswer | ComparedAnswers
 Entry = Decision | Attempt | Outcome | PromptText | Shadow | PassedRequest | RunEntry | Owner | PolicyText
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """One decision and all that belongs to it."""
 
     decision: Decision
@@ -306,11 +306,16 @@ class Search(Protocol):
         ...
 
     def records(
-        self, *, limit: int | None = None, session: str = "", since: float | None = None
+        self,
+        *,
+        limit: int | None = None,
+        session: str = "",
+        since: float | None = None,
+        newest_first: bool = False,
     ) -> Iterator[Record]:
-        """Yield what ``decisions`` does with all that belongs to each, the oldest first.
+        """Yield what ``decisions`` does with all that belongs to each.
 
-        ``since`` is the arrival of the first, in seconds since the epoch; None for all.
+        ``since`` is the arrival of the first where the oldest come first, in seconds since the epoch.
         """
         ...
 

@@ -58,17 +58,22 @@ def record(ledger: Search, decision: Decision) -> Record:
 class ManyRecords(Protocol):
     """A ledger that reads many decisions at once."""
 
-    def records_of(self, decisions: Sequence[str], /) -> Mapping[str, Record]:
-        """Return decisions with all that belongs to them, by their ids; those that are there."""
+    def records_of(self, decisions: Sequence[str], /, *, with_text: bool = False) -> Mapping[str, Record]:
+        """Return decisions with all that belongs to them, by their ids; those that are there.
+
+        Args:
+            decisions: Their ids.
+            with_text: Only those whose text is stored.
+        """
         ...
 
 
-def records_of(ledger: Search, decisions: Sequence[str]) -> Iterable[Record]:
-    """Return those of some decisions that are there, each with all that belongs to it."""
+def records_of(ledger: Search, decisions: Sequence[str], *, with_text: bool = False) -> Iterable[Record]:
+    """Return what ``ManyRecords.records_of`` does, of any ledger, in any order."""
     if isinstance(ledger, ManyRecords):
-        return ledger.records_of(decisions).values()
+        return ledger.records_of(decisions, with_text=with_text).values()
     found = filter(None, map(ledger.get, decisions))
-    return [record(ledger, decision) for decision in found]
+    return [record(ledger, each) for each in found if not with_text or ledger.text(each.id) is not None]
 
 
 def usage_by_run(records: Iterable[Record]) -> dict[str, RunUsage]:
