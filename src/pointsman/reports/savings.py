@@ -16,7 +16,7 @@ from pointsman.errors import PointsmanError
 from pointsman.model_calls import question_price
 from pointsman.prices import dollars
 from pointsman.printable import Block, Column, TextTable
-from pointsman.reports.usage import PRICED, Usage, answer_costs, cost, writing
+from pointsman.reports.usage import PRICED, answer_costs
 from pointsman.stores.ledger import Spender, Totals
 from pointsman.stores.ledger.reading import GAPS, PartTotals, TurnTotals
 from pointsman.vocabulary import ModelSpec
@@ -301,29 +301,29 @@ class SavingsCalculator:
             yield self._verifier
 
     def _add_part(self, found: Savings, part: PartTotals) -> None:
-        model, used = self.models[part.part_model], Usage(part.input, part.cached, part.output)
-        spent = cost(model, used) or 0.0
-        found.writes += writing(model, used)
+        model = self.models[part.part_model]
+        spent = model.cost(part.input, part.cached, part.output) or 0.0
+        found.writes += model.writing(part.input - part.cached)
         if part.kind == "retry":
             found.retries += spent
         else:
             found.shadow += spent
 
     def _add_answers(self, found: Savings, turn: TurnTotals) -> None:
-        model, used = self.models[turn.model], Usage(turn.input, turn.cached, turn.output)
-        at_baseline = cost(self._spec, used) or 0.0
+        model, spec = self.models[turn.model], self._spec
+        at_baseline = spec.cost(turn.input, turn.cached, turn.output) or 0.0
         found.counted += turn.turns
         found.switches += turn.switches
-        found.answers += cost(model, used) or 0.0
+        found.answers += model.cost(turn.input, turn.cached, turn.output) or 0.0
         found.at_baseline += at_baseline
-        found.hints += cost(self._spec, Usage(turn.added, 0, 0)) or 0.0
+        found.hints += spec.cost(turn.added, 0, 0) or 0.0
         if turn.own == self.baseline:
             return  # the baseline itself: what it reports is what it would have had
-        found.writes += writing(model, used)
-        kept = self._spec.cache_seconds
+        found.writes += model.writing(turn.input - turn.cached)
+        kept = spec.cache_seconds
         if turn.gap < 0 or (kept is not None and GAPS[turn.gap] >= kept):
             return
-        as_cached = cost(self._spec, used._replace(cached=turn.reused)) or 0.0
+        as_cached = spec.cost(turn.input, turn.reused, turn.output) or 0.0
         found.baseline_cache += at_baseline - as_cached
         found.assumed += turn.assumed
 

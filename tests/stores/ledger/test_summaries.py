@@ -33,6 +33,7 @@ from pointsman.stores.ledger import _retention as retention
 from pointsman.stores.ledger._schema import MIGRATIONS, ledger_file
 from pointsman.stores.ledger._summaries import MIGRATION, SEARCH
 from pointsman.stores.ledger._summarizer import STEP
+from pointsman.stores.ledger._sums import seal_some
 from pointsman.stores.ledger.reading import HOUR, totals_of
 from pointsman.stores.ledger.turns import rows_of
 from pointsman.testing import a_decision
@@ -108,11 +109,38 @@ def test_rows_are_those_of_the_records(
 def check_sums(ledger: Ledger) -> None:
     """The totals are those of the rows, in any zone; a period is not left out of another."""
     rows = found(ledger)
-    for zone in (0, 5):
+    for zone in (0, 5, 13):
         for since in (-math.inf, 30 * 3_600.0):
             said, made = ledger.totals(since=since, zone=zone), totals_of(rows, since=since, zone=zone)
             assert sorted(map(repr, said.turns)) == sorted(map(repr, made.turns))
             assert sorted(map(repr, said.parts)) == sorted(map(repr, made.parts))
+
+
+def test_days_of_every_zone_are_those_of_the_rows(tmp_path: Path) -> None:
+    """Whole days of UTC are moved by some of their hours; the last day has hours that are not added up."""
+    path = tmp_path / "ledger.sqlite"
+    ledger = opened(path)
+    for number in range(150):
+        ledger.append(a_decision(f"d{number}", at=(240 + number) * 3_600.0, session=f"s{number % 7}"))
+        ledger.append(an_answer(f"d{number}", model="small" if number % 3 else "large"))
+    ledger.close()
+    file = ledger_file(path)
+    while seal_some(file.writer(), 10_000):
+        pass
+    file.close()
+    ledger = opened(path)
+    ledger.append(a_decision("late", at=385.5 * 3_600.0))
+    ledger.flush()
+    with closing(raw(path)) as connection:
+        assert connection.execute("SELECT count(DISTINCT since) FROM sums WHERE hours = 24").fetchone() >= (
+            5,
+        )
+    rows = found(ledger)
+    for zone in range(-14, 15):
+        for since in (-math.inf, 250 * 3_600.0):
+            said, made = ledger.totals(since=since, zone=zone), totals_of(rows, since=since, zone=zone)
+            assert sorted(map(repr, said.turns)) == sorted(map(repr, made.turns)), zone
+    ledger.close()
 
 
 def test_an_answer_to_a_turn_of_before_a_restart_keeps_what_was_before_it(tmp_path: Path) -> None:

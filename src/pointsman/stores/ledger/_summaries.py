@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -40,9 +39,6 @@ log = logging.getLogger(__name__)
 KEYS: Final = "tier, model, result, own, gap, asked, beside, kind, part_model"
 #: Of a part, ``turns`` are the parts, and all but the tokens is 0.
 SUMS: Final = TurnTotals.__struct_fields__[8:]
-
-#: Values of a row before its sums: the hour, and what its turns have in common.
-_KEYED: Final = 2 + KEYS.count(",")
 
 #: Columns of a summary: fields of a row, in their order, then those that are none.
 COLUMNS: Final = (*FIELDS, "tried", "hour", "beside", "before")
@@ -412,15 +408,10 @@ SEARCH: Final = SummarySearch(
 )
 
 
-def totals_in(*rows_of: Iterable[Sequence[Any]]) -> Totals:
-    """Return the totals in rows of hour, ``KEYS`` and ``SUMS``: those of one hour and group are added up."""
-    found: dict[tuple[Any, ...], Sequence[Any]] = {}
-    for row in chain.from_iterable(rows_of):
-        key, sums = tuple(row[:_KEYED]), row[_KEYED:]
-        known = found.get(key)
-        found[key] = sums if known is None else [a + b for a, b in zip(known, sums, strict=True)]
+def totals_in(rows: Iterable[Sequence[Any]]) -> Totals:
+    """Return the totals in rows of hour, ``KEYS`` and ``SUMS``, one for each hour and group."""
     turns, parts = [], []
-    for (hour, tier, model, result, own, gap, asked, beside, kind, of), sums in found.items():
+    for hour, tier, model, result, own, gap, asked, beside, kind, of, *sums in rows:
         said = RESULTS[result]
         if kind:
             part = (hour, tier, model, said, bool(asked), beside, kind, of)

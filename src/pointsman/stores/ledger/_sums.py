@@ -52,6 +52,7 @@ MIGRATION: Final = (
 
 _NAMES: Final = ", ".join(SUMS)
 _ADDED: Final = ", ".join(f"sum({name}) AS {name}" for name in SUMS)
+_TAKEN: Final = ", ".join(f"-{name}" for name in SUMS)
 
 #: CROSS: the hours first, or all rows would be read.
 _LIVE: Final = SEARCH.rollup(
@@ -66,11 +67,21 @@ _ONE_HOUR: Final = SEARCH.rollup(
 _GOING: Final = SEARCH.rollup(
     "(SELECT * FROM summaries WHERE at >= :hour * 3600.0 AND at > :gone AND at <= :until) AS summaries"
 )
-#: Whole days of the period with all hours up to date, and the hours of others.
+#: The hour of the reader's zone at which the day of an hour begins.
+_BEGINS: Final = f"(since + :zone) / {_DAY} * {_DAY} - :zone"
+#: Whole days of the period with all hours up to date, and the hours of others. In another zone some hours of
+#: each whole day of UTC belong to the day beside it: they are taken from the one and added to the other.
 _TOTALS: Final = f"""WITH unfit(day) AS (SELECT DISTINCT hour / {_DAY} * {_DAY} FROM dirty),
-    known AS (
+    whole AS (
         SELECT since, grp, {_NAMES} FROM sums WHERE hours = {_DAY} AND since >= :first AND since < :last
         AND since NOT IN unfit
+    ),
+    moved AS (
+        SELECT day, sums.since, grp, {_NAMES} FROM (SELECT DISTINCT since AS day FROM whole) CROSS JOIN sums
+        ON hours = 1 AND sums.since >= day + :moved_from AND sums.since < day + :moved_until
+    ),
+    known AS (
+        SELECT since, grp, {_NAMES} FROM moved
         UNION ALL SELECT since, grp, {_NAMES} FROM sums WHERE hours = 1
         AND since >= :since AND since < :first AND since NOT IN (SELECT hour FROM dirty)
         UNION ALL SELECT since, grp, {_NAMES} FROM sums WHERE hours = 1
@@ -82,7 +93,11 @@ _TOTALS: Final = f"""WITH unfit(day) AS (SELECT DISTINCT hour / {_DAY} * {_DAY} 
         WHERE since >= :since AND since < :until
     ),
     days AS (
-        SELECT (since + :zone) / {_DAY} * {_DAY} - :zone AS day, grp, {_ADDED} FROM known GROUP BY 1, 2
+        SELECT day, grp, {_ADDED} FROM (
+            SELECT since - :zone AS day, grp, {_NAMES} FROM whole
+            UNION ALL SELECT day - :zone, grp, {_TAKEN} FROM moved
+            UNION ALL SELECT {_BEGINS}, grp, {_NAMES} FROM known
+        ) GROUP BY 1, 2
     )
     SELECT day, {KEYS}, {_ADDED} FROM (
         SELECT day, {KEYS}, {_NAMES} FROM days CROSS JOIN groups ON groups.id = grp
@@ -215,10 +230,12 @@ def _add(connection: sqlite3.Connection, hours: int, hour: int, rollup: str, **b
 
 def totals_of_period(since: int, until: int, zone: int, gone: float) -> tuple[str, dict[str, object]]:
     """The statement of the totals from an hour until another, and its values."""
-    first, last = (since, since) if zone else (-(-since // _DAY) * _DAY, until // _DAY * _DAY)
+    first, last = -(-since // _DAY) * _DAY, until // _DAY * _DAY
     if first > last:
         first = last = since
-    return _TOTALS, {"since": since, "until": until, "first": first, "last": last, "zone": zone, "gone": gone}
+    moved_from, moved_until = (_DAY - zone, _DAY) if zone > 0 else (0, -zone)
+    period = {"since": since, "until": until, "first": first, "last": last, "zone": zone, "gone": gone}
+    return _TOTALS, {**period, "moved_from": moved_from, "moved_until": moved_until}
 
 
 #: Of each model, as JSON, the most tokens of each kind in an answer.

@@ -128,9 +128,11 @@ TOTALS: Final = f"""WITH whole AS (
         WHERE hour >= %(since)s AND hour < %(until)s AND hour NOT IN (SELECT hour FROM dirty)
         AND hour / 24 * 24 NOT IN (SELECT day FROM whole) GROUP BY 1, 2
     )
-    SELECT day, {KEYS}, {_NAMED} FROM sums JOIN groups ON groups.id = grp
-    UNION ALL SELECT (hour + %(zone)s) / 24 * 24 - %(zone)s, {KEYS}, {_ADDED}
-    FROM ({SEARCH.rollup(_UNSEALED)}) AS live GROUP BY 1, {KEYS}"""  # noqa: S608 - words of ours
+    SELECT day, {KEYS}, {_ADDED} FROM (
+        SELECT day, {KEYS}, {_NAMED} FROM sums JOIN groups ON groups.id = grp
+        UNION ALL SELECT (hour + %(zone)s) / 24 * 24 - %(zone)s, {KEYS}, {_NAMED}
+        FROM ({SEARCH.rollup(_UNSEALED)}) AS live
+    ) AS known GROUP BY 1, {KEYS}"""  # noqa: S608 - words of ours
 
 _ONE: Final = (
     "(SELECT * FROM summaries WHERE at >= %(hour)s * 3600.0 AND at < (%(hour)s + 1) * 3600.0) AS summaries"
@@ -294,7 +296,7 @@ def _loaded(connection: Connection, wanted: Iterable[str]) -> dict[str, TurnSumm
     times: list[float] = []
     for decision, body, shape, at in connection.execute(query, (ids,), binary=True):
         try:
-            turns[decision] = TurnSummary(read_decision(body, shape))
+            turns[decision] = TurnSummary(read_decision(body, shape)[0])
         except StoreUnavailable:  # a damaged row: a read of it alone raises
             continue
         times.append(at)
