@@ -21,7 +21,7 @@ LABELLED = range(0, 20, 2)
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The ids of decisions that were read whole."""
     found: list[str] = []
-    read = _reader.read_decision
+    read = _bodies.read_decision
 
     def noted(body: bytes, shape: int) -> object:
         decision, attempts = read(body, shape)
