@@ -191,6 +191,7 @@ def test_a_decision_without_words_says_how_to_keep_them() -> None:
         ("stuck=yes", 0),
         ("stuck=no", 2),
         ("labelled=no&last=1h", 2),
+        ("labelled=no&label=good", 0),
         ("cost=1000", 0),
         ("since=2001-01-01", 2),
         ("until=2001-01-01T00:00", 0),

@@ -337,10 +337,10 @@ class SummarySearch:
         for name in ("caller", "tier", "model", "role", "project", "client", "label"):
             if named := getattr(wanted, name):
                 yield f"{name} = ?", [clean(named)]
+        if wanted.label:  # rows with a label are found by the index of the flag
+            yield self._dialect.flags[True].format("labelled"), []
         for flag in FLAGS:
             is_set = getattr(wanted, flag)
-            if flag == "labelled" and is_set is None and wanted.label:
-                is_set = True  # rows with a label are found by its index
             if is_set is not None:
                 yield self._dialect.flags[is_set].format(flag), []
         yield from self._searches(wanted, models)
