@@ -150,8 +150,10 @@ def labels(ledger: Search, *, limit: int = 100) -> Labels:
     waiting = queue(_noted(islice(newest, NEWEST), read))
     said = ledger.search(DecisionFilter(labelled=True), limit=_LABELLED)
     older = [row.id for row in said.rows if row.id not in read]
-    for _ in _noted(records_of(ledger, older[:OLDER], with_text=True), read):
-        pass
+    read.update(
+        (each.decision.id, scored(each, callers=False))
+        for each in records_of(ledger, older[:OLDER], with_text=True)
+    )
     latest = records_of(ledger, [row.id for row in said.rows[:20]])
     return Labels(
         queue=tuple(waiting[:limit]),
