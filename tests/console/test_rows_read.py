@@ -8,7 +8,7 @@ import pytest
 
 from pointsman.console import _quality
 from pointsman.reports import labels
-from pointsman.stores.ledger import MemoryLedger, Outcome, PromptText, ShadowAnswer, _reader
+from pointsman.stores.ledger import MemoryLedger, Outcome, PromptText, ShadowAnswer, _bodies, _reader
 from pointsman.testing import a_decision, an_attempt
 from support.consoles import Browser, console_gateway
 
