@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import msgspec
@@ -9,8 +10,9 @@ import pytest
 
 from pointsman.audit import Request, Session, ToolUse, Usage, figures
 from pointsman.audit.caches import Call, calls, predicted, reads
+from pointsman.audit.figures import Part, SessionFigures, Spent, Split
 from pointsman.audit.money import Pricing
-from pointsman.audit.savings import Run, compare, labels_needed
+from pointsman.audit.savings import ENOUGH_SESSIONS, TOOLS_CHANGE, Run, compare, labels_needed
 from pointsman.audit.verdict import verdict
 from pointsman.vocabulary import Purpose
 
@@ -102,6 +104,27 @@ def test_moves_that_lose_caches_are_sure_where_staying_costs_less() -> None:
     assert 0 < found.dollars < 3
 
 
+def test_sessions_in_which_staying_costs_more_count_too() -> None:
+    """Which session gains is known only afterwards: the sum over those that gained is no rule."""
+    gains = [request(0, DEAR, input_tokens=100_000, cached_tokens=0, written_tokens=100_000)]
+    gains += [
+        request(at, model, input_tokens=100_500, cached_tokens=0, written_tokens=100_500)
+        for at, model in ((1, CHEAP), (2, DEAR))
+    ]
+    loses = [request(at, DEAR if at == 0 else CHEAP, input_tokens=200_000 + at) for at in range(40)]
+    one, other = figures(session(*gains)), figures(session(*loses, name="t"))
+    assert [each.what for each in verdict([one], Pricing()).sure] == ["stay with one model in every session"]
+    assert not verdict([one, other], Pricing()).sure
+
+
+def test_tools_count_as_unneeded_once_a_client_has_many_sessions_without_them() -> None:
+    part = Part(Split("", DEAR, "anthropic", "message"), Spent(requests=10, input_tokens=50_000))
+    one = SessionFigures(id="s", client="claude-code", parts=(part,), unused_tools={"Browser": 5_000})
+    few, enough = [one] * (ENOUGH_SESSIONS - 1), [one] * ENOUGH_SESSIONS
+    assert not verdict(few, Pricing()).sure
+    assert [each.what for each in verdict(enough, Pricing()).sure] == [TOOLS_CHANGE]
+
+
 def test_what_the_log_shows_to_be_rewritten_is_in_no_cache() -> None:
     """As Claude Code does it once: after its first request, what stands behind the system prompt."""
     counts = [(11_575, 0), (11_968, 9_216), (12_285, 11_904), (12_572, 12_160)]
@@ -157,9 +180,56 @@ def test_projects_on_one_model_alone_prove_nothing() -> None:
 
 
 def test_labels_that_are_needed_fall_with_those_there_are() -> None:
-    assert labels_needed([], DEAR, CHEAP) == {DEAR: 193, CHEAP: 193}
-    assert max(labels_needed(runs(0.0, 100), DEAR, CHEAP).values()) < 100
-    assert labels_needed(runs(0.0, 200), DEAR, CHEAP) == {DEAR: 0, CHEAP: 0}
+    assert labels_needed([], DEAR, CHEAP) == {DEAR: 393, CHEAP: 393}
+    assert max(labels_needed(runs(0.0, 300), DEAR, CHEAP).values()) < 100
+    assert labels_needed(runs(0.0, 400), DEAR, CHEAP) == {DEAR: 0, CHEAP: 0}
+
+
+def test_the_labels_asked_for_show_ten_points_in_four_of_five_cases() -> None:
+    each = labels_needed([], DEAR, CHEAP)[DEAR]
+    shown = [compare(runs(0.1, each, seed=seed), DEAR, CHEAP).verdict == "saves" for seed in range(60)]
+    assert 0.7 < sum(shown) / len(shown) < 0.95
+
+
+def test_money_of_projects_without_outcomes_is_in_no_proven_saving_but_at_stake() -> None:
+    def ran(project: str, model: str, at: int, tokens: int, *, solved: bool | None) -> SessionFigures:
+        spent = Spent(
+            requests=10, input_tokens=tokens, output_tokens=tokens // 50, output_at_most=tokens // 50
+        )
+        part = Part(Split("2026-11-01", model, "anthropic", "message"), spent)
+        return SessionFigures(
+            id=f"{project}-{model}-{at}", client="claude-code", project=project, solved=solved, parts=(part,)
+        )
+
+    judged = [
+        ran("a", model, at, 200_000 + 10_000 * at, solved=at < good)
+        for model, good in ((DEAR, 2), (CHEAP, 9))
+        for at in range(10)
+    ]
+    unjudged = [ran("b", model, at, 8_000_000, solved=None) for model in (DEAR, CHEAP) for at in range(10)]
+    alone, both = verdict(judged, Pricing()), verdict([*judged, *unjudged], Pricing())
+    assert alone.claimed == both.claimed
+    assert not alone.stakes
+    assert "Unknown: nothing more." in alone.sentence
+    (stake,) = both.stakes
+    assert stake.dollars == pytest.approx(10 * (8 * (4 - 1) + 0.16 * (20 - 5)))
+
+
+@pytest.mark.parametrize("runs_each", [3, 5, 20])
+def test_the_interval_of_an_amount_holds_the_truth_also_with_few_runs(runs_each: int) -> None:
+    chance, held, claimed = random.Random(7), 0, 0
+    for _ in range(400):
+        made = [
+            Run("p", model, model == CHEAP, cost * math.exp(chance.gauss(0, 0.5) - 0.125))
+            for model, cost in ((DEAR, 1.0), (CHEAP, 0.3))
+            for _ in range(runs_each)
+        ]
+        found = compare(made, DEAR, CHEAP)
+        if found.verdict == "saves":
+            claimed += 1
+            held += found.saved[0] <= runs_each * 0.7 <= found.saved[1]
+    assert claimed > 40
+    assert held / claimed > 0.88  # the normal distribution gave .75 with three runs of each
 
 
 def test_labels_of_a_model_that_two_are_compared_with_count_once() -> None:
@@ -171,5 +241,6 @@ def test_labels_of_a_model_that_two_are_compared_with_count_once() -> None:
     found = verdict(logs, Pricing())
     assert [each.cheap for each in found.stakes] == [CHEAP, CHEAP]
     each = found.stakes[0].needed[CHEAP]
-    assert f"until you label {3 * each:,} sessions ({3 * (each - 3):,} of them not yet run)" in found.sentence
+    unrun = f"{3 * each:,} labels ({3 * (each - 3):,} of them not yet run)"
+    assert f"{unrun} would show a difference of ten points" in found.sentence
     assert [len(stake.sample) for stake in found.stakes] == [6, 6]

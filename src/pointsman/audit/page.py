@@ -228,7 +228,7 @@ def _computed(report: AuditReport, found: Verdict) -> Iterator[str]:
         "not; difference of Mantel and Haenszel, claimed only where its 95 % interval is above 0.</li>"
         "<li>Unknown: the same tokens at the prices of the cheaper model, its cache as warm as the one that "
         "was used. It is the most that could be saved.</li>"
-        "<li>Labels: outcomes that would show a difference of ten points.</li>"
+        "<li>Labels: outcomes that show a difference of ten points in four of five cases.</li>"
     )
     if report.policies:
         yield (

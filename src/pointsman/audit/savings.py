@@ -21,6 +21,7 @@ from pointsman.prices import Prices
 from pointsman.vocabulary import Purpose
 
 __all__ = [
+    "ENOUGH_SESSIONS",
     "HOUSEKEEPING_CHANGE",
     "MOVES_CHANGE",
     "STUCK_CHANGE",
@@ -31,14 +32,19 @@ __all__ = [
     "compare",
     "is_work",
     "labels_needed",
+    "settled",
     "sure",
     "without",
 ]
 
 STUCK_CHANGE: Final = "stop when stuck"
 HOUSEKEEPING_CHANGE: Final = "cheapest model for titles, topics, summaries and probes"
-MOVES_CHANGE: Final = "stay with one model where moves cost more than they saved"
+MOVES_CHANGE: Final = "stay with one model in every session"
 TOOLS_CHANGE: Final = "do not offer tools that no session called"
+
+#: Sessions of a client without a call of a tool, from which on one in ten at most will call it (the rule of
+#: three: 3 / n is the upper end of the 95 % interval of a share of which nothing was seen).
+ENOUGH_SESSIONS: Final = 30
 
 _WORK: Final = frozenset(
     {Purpose.MESSAGE, Purpose.TOOL_ITERATION, Purpose.PLAN, Purpose.EDIT, Purpose.COMPACTION, SUB_AGENT}
@@ -99,10 +105,10 @@ def _added(what: str, found: Iterable[_Saved]) -> Sure:
 _BECAUSE: Final = {
     HOUSEKEEPING_CHANGE: "at the prices of the cheapest model of the same provider in these logs, nothing "
     "read from its cache",
-    MOVES_CHANGE: "sessions whose requests, all answered by the dearest of the session's models, would have "
-    "cost less because nothing is read anew; assumed: the dearest does no worse",
-    TOOLS_CHANGE: "tokens of their descriptions (four characters each), all at the price of cached input; "
-    "assumed: later sessions do not need them either",
+    MOVES_CHANGE: "all sessions that changed models, those in which staying costs more too, if the dearest of "
+    "a session's models had answered every request: nothing is read anew; assumed: the dearest does no worse",
+    TOOLS_CHANGE: "tokens of their descriptions (four characters each), all at the price of cached input, of "
+    f"clients with {ENOUGH_SESSIONS} sessions or more; assumed: later sessions do not need them either",
 }
 
 
@@ -144,13 +150,12 @@ def _housekeeping(sessions: Sequence[SessionFigures], pricing: Pricing) -> Itera
 
 def _moves(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[_Saved]:
     for of in sessions:
-        saved = 0.0 if of.stuck or not of.moved else _staying(of.moved, pricing)
-        if saved > 0:
-            yield saved, pricing.session(of).subscribed, len(of.moved)
+        if of.moved and not of.stuck:
+            yield _staying(of.moved, pricing), pricing.session(of).subscribed, len(of.moved)
 
 
 def _staying(moved: Sequence[Call], pricing: Pricing) -> float:
-    """Cost of a session relative to its dearest model; 0 where a price is unknown."""
+    """What a session costs more than on its dearest model alone, below 0 if less; 0 without a price."""
     prices: list[Prices] = []
     for call in moved:
         found = pricing.prices(call.provider, call.model)
@@ -173,10 +178,13 @@ def _staying(moved: Sequence[Call], pricing: Pricing) -> float:
 
 
 def _tools(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[_Saved]:
-    called: dict[str, Counter[str]] = {}
+    called: dict[str, set[str]] = {}
     for of in sessions:
-        called.setdefault(of.client, Counter()).update(of.calls_by_tool.keys())
+        called.setdefault(of.client, set()).update(of.calls_by_tool)
+    count = Counter(of.client for of in sessions)
     for of in sessions:
+        if count[of.client] < ENOUGH_SESSIONS:
+            continue
         tokens = sum(size for name, size in of.unused_tools.items() if name not in called[of.client])
         total = of.total().requests
         kept = total - sum(part.spent.requests for part in of.after_stuck)
@@ -189,8 +197,9 @@ def _tools(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[_Sa
 
 #: Share of false claims that is accepted, over all comparisons of one audit, both sides together.
 RISK: Final = 0.05
-#: The difference of success that labels should be able to show.
+#: The difference of success that labels should be able to show, and the chance of showing it.
 MARGIN: Final = 0.1
+POWER: Final = 0.8
 
 
 class Run(NamedTuple):
@@ -232,9 +241,8 @@ def compare(runs: Iterable[Run], dear: str, cheap: str, *, tries: int = 1) -> Co
         tries: Comparisons of this audit.
     """
     z = NormalDist().inv_cdf(1 - RISK / tries / 2)
-    clusters = _clusters(runs, dear, cheap)
-    judged = {name: _judged(both) for name, both in clusters.items()}
-    pairs = [(used, other) for used, other in judged.values() if used and other]
+    clusters = _judged_clusters(runs, dear, cheap)
+    pairs = list(map(_judged, clusters))
     counts = sum(len(used) for used, _ in pairs), sum(len(other) for _, other in pairs)
     found = Comparison(dear, cheap, counts, len(pairs))
     weight = sum(len(used) * len(other) / (len(used) + len(other)) for used, other in pairs)
@@ -248,8 +256,8 @@ def compare(runs: Iterable[Run], dear: str, cheap: str, *, tries: int = 1) -> Co
     if high < 0:
         return found._replace(verdict="harmful", missing=f"{cheap} solves fewer of them")
     if low <= 0:
-        return found._replace(missing="the outcomes allow for a loss as well as for a gain")
-    saved = _saved(clusters, z)
+        return found._replace(missing=f"a loss of {-low:.0%} is possible as well as a gain of {high:.0%}")
+    saved = _saved(clusters, 1 - RISK / tries / 2)
     if saved[0] <= 0:
         return found._replace(missing="its runs do not surely cost less")
     return found._replace(verdict="saves", saved=saved, subscribed=_subscribed(clusters))
@@ -257,13 +265,22 @@ def compare(runs: Iterable[Run], dear: str, cheap: str, *, tries: int = 1) -> Co
 
 _Both = tuple[list[Run], list[Run]]
 
+#: Degrees of freedom of the costs below which no amount is claimed.
+_LEAST_FREEDOM: Final = 3
 
-def _clusters(runs: Iterable[Run], dear: str, cheap: str) -> Mapping[str, _Both]:
+
+def _judged_clusters(runs: Iterable[Run], dear: str, cheap: str) -> list[_Both]:
+    """Runs of both models, of each project that has outcomes of both: what others cost proves nothing."""
     found: dict[str, _Both] = {}
     for run in runs:
         if run.model in (dear, cheap):
             found.setdefault(run.cluster, ([], []))[run.model == cheap].append(run)
-    return found
+    return [both for both in found.values() if all(_judged(both))]
+
+
+def settled(runs: Iterable[Run], dear: str, cheap: str) -> frozenset[str]:
+    """The projects with outcomes of both models, of which a comparison speaks."""
+    return frozenset(used[0].cluster for used, _ in _judged_clusters(runs, dear, cheap))
 
 
 def _judged(both: _Both) -> tuple[list[bool], list[bool]]:
@@ -282,32 +299,53 @@ def _spread(used: Sequence[bool], other: Sequence[bool]) -> float:
     return len(used) * len(other) * solved * (total - solved) / (total**2 * (total - 1))
 
 
-def _saved(clusters: Mapping[str, _Both], z: float) -> tuple[float, float]:
-    """Dollars over the dear model's runs: mean costs by project; projects with one run have no spread."""
-    saved = spread = 0.0
-    for used, other in clusters.values():
+def _saved(clusters: Iterable[_Both], certainty: float) -> tuple[float, float]:
+    """Dollars over the dear model's runs: mean costs by project; projects with one run have no spread.
+
+    The interval is that of Welch (1947), with the degrees of freedom of Satterthwaite (1946).
+    """
+    saved = 0.0
+    terms: list[tuple[float, int]] = []  # of the variance, and their degrees of freedom
+    for used, other in clusters:
         if len(used) < 2 or len(other) < 2:
             continue
         costs, others = [run.cost for run in used], [run.cost for run in other]
         saved += len(used) * (fmean(costs) - fmean(others))
-        spread += len(used) ** 2 * (variance(costs) / len(used) + variance(others) / len(other))
-    half = z * sqrt(spread)
+        terms += ((len(used) ** 2 * variance(of) / len(of), len(of) - 1) for of in (costs, others))
+    spread = sum(term for term, _ in terms)
+    if not spread:
+        return saved, saved
+    freedom = spread**2 / sum(term**2 / free for term, free in terms)
+    if freedom < _LEAST_FREEDOM:
+        return 0.0, 0.0
+    half = _student(certainty, freedom) * sqrt(spread)
     return saved - half, saved + half
 
 
-def _subscribed(clusters: Mapping[str, _Both]) -> float:
-    dear = [run for used, _ in clusters.values() for run in used]
+def _student(share: float, freedom: float) -> float:
+    """The quantile of Student's t, to 1 % from three degrees of freedom on (Abramowitz & Stegun 26.7.5)."""
+    z = NormalDist().inv_cdf(share)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
+    return z + sum(term / freedom**power for power, term in enumerate(terms, 1))
+
+
+def _subscribed(clusters: Iterable[_Both]) -> float:
+    dear = [run for used, _ in clusters for run in used]
     cost = sum(run.cost for run in dear)
     return sum(run.worth for run in dear) / cost if cost else 0.0
 
 
 def labels_needed(runs: Sequence[Run], dear: str, cheap: str, *, tries: int = 1) -> dict[str, int]:
-    """Return how many more outcomes of each model would show a difference of ten points.
+    """Return how many more outcomes of each model show a difference of ten points in four of five cases.
 
     Both models need the same number; outcomes that the log proves count. The share of success is that of the
     log, and one half if it has fewer than ten outcomes.
     """
-    z = NormalDist().inv_cdf(1 - RISK / tries / 2)
+    z = NormalDist().inv_cdf(1 - RISK / tries / 2) + NormalDist().inv_cdf(POWER)
     own = {name: [run.solved for run in runs if run.model == name] for name in (dear, cheap)}
     known = {name: [each for each in side if each is not None] for name, side in own.items()}
     both = known[dear] + known[cheap]

@@ -10,7 +10,17 @@ import msgspec
 
 from pointsman.audit.figures import SessionFigures, Spent
 from pointsman.audit.money import Money, Pricing
-from pointsman.audit.savings import Comparison, Run, Sure, compare, is_work, labels_needed, sure, without
+from pointsman.audit.savings import (
+    Comparison,
+    Run,
+    Sure,
+    compare,
+    is_work,
+    labels_needed,
+    settled,
+    sure,
+    without,
+)
 from pointsman.audit.tables import counted
 from pointsman.printable import Block, Column, TextTable
 
@@ -78,10 +88,14 @@ class Verdict(NamedTuple):
                 self._spent(),
                 f"Sure to save: {_together(self.sure)}.",
                 said_by_outcomes(self.claimed, self.compared),
-                f"Unknown: {said_of_stakes(self.stakes) or _NO_STAKES}",
+                f"Unknown: {said_of_stakes(self.stakes) or self._no_stakes}",
                 self._stuck(),
             )
         )
+
+    @property
+    def _no_stakes(self) -> str:
+        return "nothing more." if self.compared else _NO_STAKES
 
     def _spent(self) -> str:
         money = self.total
@@ -119,7 +133,7 @@ class Verdict(NamedTuple):
             yield from stakes_blocks(self.stakes)
             yield "Sure, by outcomes and unknown differ in certainty, so they are not added up."
         else:
-            yield f"Unknown: {_NO_STAKES}"
+            yield f"Unknown: {self._no_stakes}"
 
 
 def said_by_outcomes(claimed: Sequence[Comparison], compared: Sequence[Comparison]) -> str:
@@ -147,7 +161,7 @@ def said_of_stakes(stakes: Sequence[Stake]) -> str:
             f"{stake} at stake; needs {counted(labels, 'further session')} on {models}, nothing to label yet."
         )
     unrun = f" ({missing:,} of them not yet run)" if missing else ""
-    return f"{stake} at stake until you label {counted(labels, 'session')}{unrun}."
+    return f"{stake} at stake; {counted(labels, 'label')}{unrun} would show a difference of ten points."
 
 
 def outcomes_blocks(compared: Sequence[Comparison]) -> Iterator[Block]:
@@ -262,16 +276,18 @@ def _together(found: Sequence[Sure] | Sequence[Stake]) -> str:
 def verdict(sessions: Sequence[SessionFigures], pricing: Pricing) -> Verdict:
     """Compute known savings."""
     runs = {of.id: run for of in sessions if (run := run_of(of, pricing))}
-    spent = _work(sessions, pricing)
-    pairs = _pairs(list(spent), pricing)
+    pairs = _pairs(list(_work(sessions, pricing, {})), pricing)
     comparable = tried({(dear[1], cheap[1]) for dear, cheap in pairs}, runs.values())
     tries = max(1, len(comparable))
     compared = tuple(compare(runs.values(), dear, cheap, tries=tries) for dear, cheap in comparable)
-    saving = {each.dear for each in compared if each.verdict == "saves"}
     harmful = {(each.dear, each.cheap) for each in compared if each.verdict == "harmful"}
-    undecided = [
-        (dear, cheap) for dear, cheap in pairs if dear[1] not in saving and (dear[1], cheap[1]) not in harmful
-    ]
+    undecided = [(dear, cheap) for dear, cheap in pairs if (dear[1], cheap[1]) not in harmful]
+    claimed = {
+        each.dear: settled(runs.values(), each.dear, each.cheap)
+        for each in compared
+        if each.verdict == "saves"
+    }
+    spent = _work(sessions, pricing, claimed)
     first, last = period(sessions) or (None, None)
     return Verdict(
         total=sum(map(pricing.session, sessions), Money()),
@@ -307,12 +323,17 @@ def run_of(of: SessionFigures, pricing: Pricing) -> Run | None:
     return Run(of.project, models.pop(), of.solved, money.total, money.worth)
 
 
-def _work(sessions: Sequence[SessionFigures], pricing: Pricing) -> dict[_Model, dict[bool, Spent]]:
-    """The work of every model without sure savings, and its cost, by whether a subscription paid it."""
+def _work(
+    sessions: Sequence[SessionFigures], pricing: Pricing, claimed: Mapping[str, Collection[str]]
+) -> dict[_Model, dict[bool, Spent]]:
+    """The work of every model without sure savings, and its cost, by whether a subscription paid it.
+
+    ``claimed`` are projects by model, of which outcomes show the saving.
+    """
     found: dict[_Model, dict[bool, Spent]] = {}
     for of in sessions:
         for part in without(of.parts, of.after_stuck):
-            if not is_work(part.split.role):
+            if not is_work(part.split.role) or of.project in claimed.get(part.split.model, ()):
                 continue
             paid = found.setdefault((part.split.provider, part.split.model), {})
             subscribed = pricing.subscribed(of.client, logged=part.split.subscription)
@@ -351,7 +372,7 @@ def _stakes(
     for dear, cheap in pairs:
         money, worth = (
             own.logged_cost - _instead(own, cheap, pricing)
-            for own in (work[dear].get(subscribed, Spent()) for subscribed in (False, True))
+            for own in (work.get(dear, {}).get(subscribed, Spent()) for subscribed in (False, True))
         )
         share = money + worth
         if share > 0 and (dear[1] not in found or share > found[dear[1]].dollars):
