@@ -215,7 +215,7 @@ def test_money_of_projects_without_outcomes_is_in_no_proven_saving_but_at_stake(
     assert stake.dollars == pytest.approx(10 * (8 * (4 - 1) + 0.16 * (20 - 5)))
 
 
-@pytest.mark.parametrize("runs_each", [3, 5, 20])
+@pytest.mark.parametrize("runs_each", [4, 5, 20])
 def test_the_interval_of_an_amount_holds_the_truth_also_with_few_runs(runs_each: int) -> None:
     chance, held, claimed = random.Random(7), 0, 0
     for _ in range(400):
@@ -228,8 +228,8 @@ def test_the_interval_of_an_amount_holds_the_truth_also_with_few_runs(runs_each:
         if found.verdict == "saves":
             claimed += 1
             held += found.saved[0] <= runs_each * 0.7 <= found.saved[1]
-    assert claimed > 40
-    assert held / claimed > 0.88  # the normal distribution gave .75 with three runs of each
+    assert claimed > 100
+    assert held / claimed > 0.88  # as the normal distribution has it, .75 with 3 runs of each
 
 
 def test_labels_of_a_model_that_two_are_compared_with_count_once() -> None:

@@ -6,7 +6,7 @@ Sure is what needs no other model to do the person's work. Runs on two models ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil, sqrt
 from statistics import NormalDist, fmean, variance
 from typing import Final, NamedTuple, TypeAlias
@@ -105,8 +105,8 @@ def _added(what: str, found: Iterable[_Saved]) -> Sure:
 _BECAUSE: Final = {
     HOUSEKEEPING_CHANGE: "at the prices of the cheapest model of the same provider in these logs, nothing "
     "read from its cache",
-    MOVES_CHANGE: "all sessions that changed models, those in which staying costs more too, if the dearest of "
-    "a session's models had answered every request: nothing is read anew; assumed: the dearest does no worse",
+    MOVES_CHANGE: "all sessions that changed models, also those in which staying costs more, had the dearest "
+    "model of a session answered all of it: nothing is read anew; assumed: the dearest does no worse",
     TOOLS_CHANGE: "tokens of their descriptions (four characters each), all at the price of cached input, of "
     f"clients with {ENOUGH_SESSIONS} sessions or more; assumed: later sessions do not need them either",
 }
