@@ -81,10 +81,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
         return max(tokens * (write - self._cached(into)) / _PER, 0.0)
 
     def writing(self, tokens: int) -> float:
-        """Return what writing so many tokens to the cache adds to ``cost``, which takes all as plain input.
-
-        No ledger record has the tokens written, so this is a bound: of all input that was not read from it.
-        """
+        """Return what writing so many tokens to the cache adds to ``cost``, where all is plain input."""
         into, write = self.input_per_million, self.cache_write_per_million
         return 0.0 if into is None or write is None else max(tokens * (write - into) / _PER, 0.0)
 

@@ -2,6 +2,7 @@
 
 import re
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from pathlib import Path
 
@@ -64,6 +65,16 @@ def test_savings_are_those_of_the_report(browser: Browser) -> None:
     assert chart == {"x": found["x"], "series": found["series"]}
     assert "at least, against always &quot;demo-large&quot;" in page
     assert browser.get("/console/savings.csv").body.count(b"\n") == 2
+
+
+@pytest.mark.parametrize("zone", [-14, -12, -5, 0, 11, 12, 13, 14])
+def test_days_are_named_by_the_dates_of_their_zone(browser: Browser, zone: int) -> None:
+    before = datetime.now(UTC) + timedelta(hours=zone)
+    browser.chat("Hello!")
+    after = datetime.now(UTC) + timedelta(hours=zone)
+    days = browser.get(f"/console/savings.json?zone={zone}").json()["days"]
+    assert len(days) == 1
+    assert set(days) <= {before.date().isoformat(), after.date().isoformat()}
 
 
 def test_another_baseline_is_asked_for_by_the_address(browser: Browser) -> None:

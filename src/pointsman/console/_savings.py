@@ -55,7 +55,7 @@ def savings_page(visit: Visit) -> Page:
         if not baseline:
             raise Unusable("no model has a price, so no saving can be counted", hint=_PRICES)
         zone = _zone(visit)
-        found = _found(view.engine.policy, baseline, _totals(visit, zone))
+        found = _found(view.engine.policy, baseline, _totals(visit, zone), zone)
     except PointsmanError as mistake:
         if mistake.status == 503:
             raise
@@ -80,9 +80,9 @@ def savings_page(visit: Visit) -> Page:
     return Page("savings.html", context, data, TextTable.of(_COLUMNS, rows), 400 if error and models else 200)
 
 
-def _found(policy: Policy, baseline: str, totals: Totals) -> _Found:
+def _found(policy: Policy, baseline: str, totals: Totals, zone: int) -> _Found:
     money = SavingsCalculator.of(policy, baseline)
-    days = money.by(totals, "day")
+    days = money.by(totals, "day", zone)
     totals = _without_days(totals)
     tiers = money.by(totals, "tier")
     ranked = {name: tiers[name] for name in sorted(tiers, key=["", *Tier].index)}

@@ -126,7 +126,8 @@ class Savings:
         if self.net < 0:
             return f"{dollars(-self.net)} more than the {dollars(self.expected)} of {against[8:]}, at most"
         share = f" ({self.share:.0%})" if self.expected else ""
-        return f"saved {dollars(self.net)} of {dollars(self.expected)}{share}, at least, {against}"
+        saved = f"saved {dollars(self.net)} of {dollars(self.expected)}{share}"
+        return f"{saved} for the same tokens, at least, {against}"
 
     def blocks(self) -> Iterator[Block]:
         """The report for a person: amounts that add up to the savings."""
@@ -159,9 +160,12 @@ class Savings:
 
     def _unknown(self) -> Iterator[str]:
         """Unrecorded amounts, and the direction of their effect on the net."""
+        if self.counted:
+            yield f'assumed: "{self.baseline}" would have read and written the same tokens'
+            yield "not counted: calls that ended before their usage came"
         if not self.baseline_caches:
             yield f'unknown: "{self.baseline}" has no cached_input_per_million, so no cache of it counts'
-        if self.assumed:
+        elif self.assumed:
             yield f"assumed: in {self.assumed:,} turns its cache held all that the turn before had sent"
         if self.writes:
             left = self.net - self.writes
@@ -184,17 +188,16 @@ def usual_baseline(models: Mapping[str, ModelSpec]) -> str:
     return max(costs, key=lambda name: (costs[name], name)) if costs else ""
 
 
-def _key(group: TurnTotals | PartTotals, by: By) -> str:
+def _key(group: TurnTotals | PartTotals, by: By, zone: int) -> str:
     if by == "day":
-        return _day(group.hour)
+        return _day(group.hour + zone)
     return group.tier if by == "tier" else group.model
 
 
 @lru_cache(maxsize=1_024)
 def _day(hour: int) -> str:
-    """The date of a day by the hour in which it begins: that of a zone which is ahead, before UTC's."""
-    begins = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=hour)
-    return (begins + timedelta(hours=12)).date().isoformat()
+    """The date of a day by the hour in which it begins, in hours of its zone since the epoch."""
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=hour)).date().isoformat()
 
 
 class SavingsCalculator:
@@ -244,17 +247,17 @@ class SavingsCalculator:
         """
         return self.add_up(found.turns, found.parts)
 
-    def by(self, found: Totals, division: By) -> dict[str, Savings]:
+    def by(self, found: Totals, division: By, zone: int = 0) -> dict[str, Savings]:
         """Add up savings by each day, tier or model that answered, in the order of their names.
 
-        A day is one of the zone that the totals were read for, written ``2026-01-31``.
+        A day is one of the ``zone`` that the totals were read for, in hours ahead of UTC: ``2026-01-31``.
         """
         turns: dict[str, list[TurnTotals]] = {}
         parts: dict[str, list[PartTotals]] = {}
         for turn in found.turns:
-            turns.setdefault(_key(turn, division), []).append(turn)
+            turns.setdefault(_key(turn, division, zone), []).append(turn)
         for part in found.parts:
-            parts.setdefault(_key(part, division), []).append(part)
+            parts.setdefault(_key(part, division, zone), []).append(part)
         return {key: self.add_up(turns[key], parts.get(key, ())) for key in sorted(turns)}
 
     def add_up(self, turns: Iterable[TurnTotals], parts: Iterable[PartTotals]) -> Savings:

@@ -71,8 +71,11 @@ def answer_costs(models: Mapping[str, ModelSpec]) -> dict[str, float]:
 
 
 def writing(model: ModelSpec | None, used: Usage) -> float:
-    """What writing to the prompt cache adds at most: as if all was written that was not read from it."""
-    return model.writing(used.input - used.cached) if model else 0.0
+    """What writing to the prompt cache adds at most: all that was not read from it, for the dearest lifetime.
+
+    No ledger record has the tokens written, or their lifetime.
+    """
+    return model.writing_for_an_hour(used.input - used.cached) if model else 0.0
 
 
 #: Seconds of the period that ``now`` looks at, and rows at most.
