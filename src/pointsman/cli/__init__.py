@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from io import TextIOWrapper
 from itertools import chain
@@ -113,15 +114,20 @@ COMMANDS: Final = tuple(chain.from_iterable(HEADINGS.values()))
 Command: TypeAlias = TyperCommand | TyperGroup
 
 
+@cache  # making a group reads the signatures of all its commands, and whether a command exists is asked too
+def _command(name: str) -> Command:
+    if name not in COMMANDS:
+        raise KeyError(name)
+    module, _, attribute = PLACES.get(name, name).partition(":")
+    offered = getattr(import_module(f"pointsman.cli.{module}"), attribute or name)
+    return cast("Command", command_of(name, offered))
+
+
 class _Commands(Mapping[str, Command]):
     """Every command by name. Only the module of the requested command is imported."""
 
     def __getitem__(self, name: str) -> Command:
-        if name not in COMMANDS:
-            raise KeyError(name)
-        module, _, attribute = PLACES.get(name, name).partition(":")
-        offered = getattr(import_module(f"pointsman.cli.{module}"), attribute or name)
-        return cast("Command", command_of(name, offered))
+        return _command(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(COMMANDS)
