@@ -20,7 +20,7 @@ import io
 import re
 import tokenize
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,7 +57,6 @@ class Mass(NamedTuple):
     definitions: int
     classes: list[tuple[int, str]]  # lines, name
     attributes: list[tuple[int, str]]  # set on ``self``, class
-    messages: list[str]
 
 
 def parsed(path: Path) -> ast.Module:
@@ -142,23 +141,27 @@ def messages(tree: ast.Module) -> Iterator[str]:
                 )
 
 
+def docstrings(found: Iterable[ast.AST]) -> list[str]:
+    """Docstrings of the modules and definitions among nodes."""
+    documented = (node for node in found if isinstance(node, (*DEFINITIONS, ast.Module)))
+    return [text for node in documented if (text := ast.get_docstring(node)) is not None]
+
+
 def weighed(path: Path) -> Mass:
     """Count one module."""
     tree = parsed(path)
     found = [node for node in ast.walk(tree) if isinstance(node, DEFINITIONS)]
     classes = [node for node in found if isinstance(node, ast.ClassDef)]
     shown: list[Any] = list(public(tree))
-    documented = [text for node in found if (text := ast.get_docstring(node)) is not None]
     return Mass(
         lines=len(path.read_text().splitlines()),
         code_lines=code_lines(path, tree),
         statements=statements(tree),
         public=(len(shown), sum(ast.get_docstring(node) is not None for node in shown)),
-        docstrings=documented,
+        docstrings=docstrings(found),
         definitions=len(found),
         classes=[((node.end_lineno or 0) - node.lineno + 1, node.name) for node in classes],
         attributes=[(attributes(node), node.name) for node in classes],
-        messages=list(messages(tree)),
     )
 
 
@@ -181,10 +184,10 @@ def words(texts: list[str]) -> int:
     return sum(len(WORD.findall(text)) for text in texts)
 
 
-def prose(weights: dict[Path, Mass]) -> list[str]:
+def prose(paths: Iterable[Path]) -> list[str]:
     """Docstrings, messages and log lines of modules."""
-    modules = [text for path in weights if (text := ast.get_docstring(parsed(path)))]
-    return [*modules, *(text for each in weights.values() for text in (*each.docstrings, *each.messages))]
+    trees = map(parsed, paths)
+    return [text for tree in trees for text in (*docstrings(ast.walk(tree)), *messages(tree))]
 
 
 def listed(texts: list[str]) -> list[str]:
