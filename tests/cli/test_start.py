@@ -75,9 +75,10 @@ def test_the_help_of_all_commands_loads_none() -> None:
     }
 
 
-#: Each command in a process forked from one that has loaded what all commands share.
+#: Each command in a process forked from one that has loaded what commands share: it counts as loaded by all.
 EACH_HELP = """
 import json, os, sys
+import pointsman.cli.config, pointsman.cli.watch
 from pointsman.cli import app
 
 for name in sys.argv[1:]:
