@@ -16,9 +16,11 @@ from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.stores.budgets import Claim, MemoryBudgets, Settlement, SqliteBudgets, ValkeyBudgets
 from pointsman.upstreams.port import DEMO_URL, hash_key
+from support import limited
 from support.engines import Valkey
 from support.in_process import Received, ask
 from support.limited import CHAT, HARD, Reply, Trial, broken, stream, whole
+from support.translation import MESSAGES, SAMPLES
 
 #: Money is counted in billionths.
 UNIT = 1_000_000_000
@@ -383,6 +385,85 @@ def test_a_stream_of_few_large_events_pays_for_its_text() -> None:
     assert trial.used("money/key/alice") == pytest.approx(1.0 * UNIT, rel=0.05)
 
 
+_USAGE_EVENT = b'"choices": [], "usage"'
+
+
+@pytest.mark.parametrize("limit", [money(1), "tokens_per_minute = 9000\n"])
+@pytest.mark.parametrize(
+    ("members", "options", "is_shown"),
+    [
+        ({}, {"include_usage": True}, False),
+        ({"stream_options": None}, {"include_usage": True}, False),
+        (
+            {"stream_options": {"include_usage": False, "a": [1]}},
+            {"include_usage": True, "a": [1]},
+            False,
+        ),
+        ({"stream_options": {"include_usage": True}}, {"include_usage": True}, True),
+        ({"stream_options": "all"}, "all", True),  # the upstream refuses it
+        ({"stream": 1}, {"include_usage": True}, False),  # true, to a lenient upstream
+    ],
+)
+def test_a_stream_under_a_limit_reports_its_usage(
+    limit: str, members: dict[str, Any], options: Any, *, is_shown: bool
+) -> None:
+    """A bypass by not asking for the report: reasoning that is not shown would not count."""
+    trial = Trial(ALICE + limit)
+    trial.provider.answers = [lambda: stream(3, usage=40)]
+    answer = run(trial.chat(**{"stream": True, **members}))
+    assert json.loads(trial.provider.asked[0].body)["stream_options"] == options
+    assert trial.used("money" if "money" in limit else "tokens") == (0.04 * UNIT if "money" in limit else 50)
+    assert (_USAGE_EVENT in answer.body) is is_shown
+    assert answer.body.count(b"data: ") == 5 + is_shown
+    assert answer.body.endswith(b"\n\ndata: [DONE]\n\n")
+
+
+def test_only_the_report_is_left_out_of_a_stream() -> None:
+    """Whether it comes with other events at once, or last and without the blank line after it."""
+    said = b'data: {"choices":[{"index":0,"delta":{"content":"\\"choices\\":[]"}}],"usage":null}\r\n\r\n'
+    safe = b'data: {"choices":[],"prompt_filter_results":[]}\r\n\r\n'
+    done = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\r\n\r\n'
+    report = b'data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":30}}'
+    for parts in ([safe + said + done + report + b"\r\n\r\n"], [safe + said + done, report]):
+        trial = Trial(ALICE + money(1))
+        trial.provider.answers = [lambda parts=parts: Reply(200, parts, "text/event-stream")]  # type: ignore[misc]
+        assert run(trial.chat(stream=True)).body.startswith(safe + said + done)
+        assert trial.used("money") == 0.03 * UNIT
+        assert b"completion_tokens" not in run(trial.chat(stream=True)).body[len(safe + said + done) :]
+
+
+@pytest.mark.parametrize("key", ["[keys.alice]\n", "[keys.alice]\nrequests_per_minute = 9\n"])
+def test_a_stream_without_such_a_limit_stays_as_it_is(key: str) -> None:
+    trial = Trial(key)
+    trial.provider.answers = [lambda: stream(3, usage=40)]
+    answer = run(trial.chat(stream=True))
+    assert b"stream_options" not in trial.provider.asked[0].body
+    assert _USAGE_EVENT in answer.body
+
+
+@pytest.mark.parametrize("options", [{}, {"stream_options": {"include_usage": True}}])
+def test_a_translated_stream_under_a_limit_shows_its_usage_to_who_asks(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = limited._BASE.replace("retries = 1\n", 'retries = 1\nformats = ["messages"]\n')
+    monkeypatch.setattr(limited, "_BASE", other)
+    trial = Trial(ALICE + money(9))
+    events = SAMPLES[MESSAGES].events(False)  # noqa: FBT003 - a field of a tuple
+    trial.provider.answers = [lambda: Reply(200, events, "text/event-stream")]
+    answer = run(trial.chat(model="backup", stream=True, **options))
+    assert b"[DONE]" in answer.body
+    assert (b'"completion_tokens"' in answer.body) is bool(options)
+    assert b"stream_options" not in trial.provider.asked[0].body
+
+
+def test_a_stream_without_a_report_pays_what_was_reserved_or_sent() -> None:
+    for pieces, spent in ((3, 0.05), (70, 0.07)):
+        trial = Trial(ALICE + money(1))
+        trial.provider.answers = [lambda pieces=pieces: stream(pieces)]  # type: ignore[misc]
+        assert run(trial.chat(stream=True)).status == 200
+        assert trial.used("money") == pytest.approx(spent * UNIT, rel=0.2)
+
+
 def test_what_a_budget_refuses_counts_as_a_request() -> None:
     trial = Trial(f"{ALICE}requests_per_minute = 4\n{money(0.1)}")
     assert run(statuses(trial, 3)) == [200, 200, 429]
@@ -438,7 +519,7 @@ def test_a_request_larger_than_the_whole_budget_is_told_so() -> None:
         (lambda: whole(status=500), 500, 0.0),
         (lambda: Reply(200, [b"no JSON"]), 502, 0.0),  # the input, which is free here
         (broken, 502, 0.0),
-        (lambda: stream(12), 200, 0.0),
+        (lambda: stream(12), 200, 0.050),  # not told, though it was asked: what is not shown may count
     ],
     ids=["less", "more", "untold", "refused", "malformed", "broken", "stream"],
 )

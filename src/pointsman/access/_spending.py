@@ -45,14 +45,16 @@ class Hold:
         self._claims: Sequence[tuple[Limit, Claim]] | None = claims
         self._prices = prices
         self._tokens = tokens
-        self.so_far: Usage | None = None  # of a stream: counted, as far as its upstream has not said it
+        #: Of a stream: counted as far as its upstream has not reported it, and whether any of it was.
+        self.so_far: tuple[Usage, bool] | None = None
 
     def finish(self, error: str, usage: Usage, *, estimated: bool = False) -> float:
         """Settle the attempt; return its cost, in US dollars.
 
         Usage that the upstream reports counts. Without it, a failure for which nothing is charged gives all
         back; another failure has used the input; a success, or a caller that left, has used all that was
-        reserved: the upstream may continue without a reader.
+        reserved, or what was sent if that is more: the upstream may continue without a reader, and may have
+        written what it does not show.
 
         Args:
             error: Class of failure as the ledger names it; empty for a success.
@@ -60,10 +62,14 @@ class Hold:
             estimated: The upstream has not reported all usage.
         """
         read, written = self._tokens
-        if error == "disconnect" and self.so_far is None and (estimated or usage.output is None):
-            known = _believed(usage)
+        if self.so_far is not None:
+            usage, estimated = self.so_far
+            is_open = estimated and not error
+        else:
+            is_open = error == "disconnect" and (estimated or usage.output is None)
+        known = _believed(usage)
+        if is_open:
             return self._settle(max(known.input or 0, read), 0, max(known.output or 0, written))
-        known = _believed(self.so_far or usage)
         if known.input is not None and known.output is not None:
             return self._settle(known.input, min(known.cached or 0, known.input), known.output)
         if error in _FREE:

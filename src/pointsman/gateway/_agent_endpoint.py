@@ -136,7 +136,7 @@ class AgentEndpoint:
         status = 0
         try:
             answering = state.relay(request, targets, send)
-            status = await (answering if spending is None else settled(answering, spending))
+            status = await (answering if spending is None else settled(request, answering, spending))
         finally:
             answered = request.answered
             name = "" if answered is None else answered.model.name

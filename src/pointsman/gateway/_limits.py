@@ -19,7 +19,7 @@ from pointsman.errors import (
 )
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._metrics import Metrics
-from pointsman.gateway._request import whole_number
+from pointsman.gateway._request import DecidedRequest, whole_number
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body, Format
 
@@ -219,13 +219,14 @@ def seen_by(access: Access | None, caller: str) -> str:
     return caller if grant is None or grant.role == "caller" else ""
 
 
-async def settled(answering: Awaitable[int], spending: Spending) -> int:
-    """Answer a request, and settle at its end the reservations still open.
+async def settled(request: DecidedRequest, answering: Awaitable[int], spending: Spending) -> int:
+    """Answer a request whose usage is to be reported; settle at its end the reservations still open.
 
     Raises:
         Overloaded: its limits cannot be read, and requests are then refused.
     """
     try:
+        request.report_usage()
         return await answering
     except StoreUnavailable:
         raise _unavailable() from None

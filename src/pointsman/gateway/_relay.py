@@ -25,7 +25,10 @@ from pointsman.gateway._streaming import (
     KeepAlive,
     NoKeepAlive,
     Translating,
+    note_usage,
+    reader,
     usage_so_far,
+    without_usage,
 )
 from pointsman.gateway.upstream import Target, header_value
 from pointsman.vocabulary import LARGE
@@ -265,9 +268,7 @@ async def _stream(
     keep, receive, split = last.append, exchange.next, splitter.feed
     piece = send.piece if isinstance(send, DirectSend) else _not
     secrets = attempt.target.upstream.secrets
-    on_whole, asked = partial(request.keep_translated, attempt.target), attempt.translated
-    translation = None if asked is None else Translating(asked, on_whole, secrets)
-    read = translation.feed if translation else request.watch(attempt.target)
+    translation, read = reader(request, attempt)
     hides = bool(secrets) and translation is None  # a translation hides them itself
     size = 0  # bytes of whole events so far
     alive.go_on()
@@ -300,8 +301,9 @@ async def _stream(
         alive.close()
     is_cut = error is not None and len(splitter.pending) > LARGE  # a large part of an event is slow to read
     pending = b"" if is_cut else bytes(splitter.pending)
-    _note_usage(request, attempt, [answer.first, *last, pending], size)
-    await _end(request, answer, translation, [answer.first, *last], pending, error, send)
+    blocks = [answer.first, *last]
+    note_usage(request, attempt, blocks, pending, size)
+    await _end(request, answer, translation, blocks, pending, error, send)
 
 
 async def _wait_on(attempt: RunningAttempt, splitter: sse.Splitter, since: float) -> float:
@@ -329,12 +331,6 @@ async def _wait_on(attempt: RunningAttempt, splitter: sse.Splitter, since: float
     return since or now
 
 
-def _note_usage(request: DecidedRequest, attempt: RunningAttempt, blocks: list[bytes], size: int) -> None:
-    """Note the usage of a stream so far, if a limit is settled by it."""
-    if attempt.hold is not None:
-        attempt.hold.so_far = usage_so_far(attempt.wire, len(request.body.raw), blocks, size)[0]
-
-
 async def _end_translated(
     request: DecidedRequest,
     answer: UpstreamResponse,
@@ -356,6 +352,8 @@ async def _end_translated(
     else:
         fault = _broken_off(attempt, answer.exchange.status, error, usage)
         closing += request.wire.error_event(fault, translation.blocks)
+    if request.hides_usage:
+        closing = without_usage(closing)
     if len(closing) > _PIECE:
         closing = await _send_all_but_last(send, closing)
     await send({"type": "http.response.body", "body": closing})
@@ -391,6 +389,8 @@ async def _end(
         attempt.finish(answer.exchange.status, "" if whole else "status", end.usage)
         # A last event without the blank line after it.
         closing = masked_events(pending, attempt.target.upstream.secrets)
+        if request.hides_usage:
+            closing = without_usage(closing)
     else:
         fault = _broken_off(attempt, answer.exchange.status, error, end.usage)
         closing = wire.error_event(fault, blocks)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from secrets import token_hex
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -45,6 +45,8 @@ __all__ = [
 _MOST_TOKENS: Final = 1_000_000_000
 
 _RETRIED: Final = b"x-stainless-retry-count"
+
+_decode_options: Final = msgspec.json.Decoder(dict[str, Any] | None).decode
 
 
 def model_edit(body: Body, place: Span | None, model: bytes) -> Edit:
@@ -116,6 +118,7 @@ class DecidedRequest:
     attempts = 0  # tries of an upstream
     rows = 0  # the same, and the models that were not asked
     answered: Target | None = None  # the model, once one does
+    hides_usage = False  # the upstream is to report usage in a stream, and the caller did not ask for that
     overhead = 0.0  # seconds from its arrival to the first try
     left_out: tuple[tuple[Target, Failure], ...] = ()  # in the order of asking
     _given_to: str | None = None  # name of the upstream that is sent the caller's own credential
@@ -165,6 +168,32 @@ class DecidedRequest:
         selected = decision.capabilities
         if selected is not None and selected.tools is not None:
             self._edits = [*self._edits, *kept_tools(body, selected.tools)]
+
+    def report_usage(self) -> None:
+        """Let a chat stream report its usage, by which a limit on money or tokens is settled.
+
+        A caller could leave it out otherwise: reasoning that the upstream does not show would not count.
+        """
+        limits = self.spending.grant.limits if self.spending is not None else ()
+        if self.wire.format != "chat" or all(limit.kind == "requests" for limit in limits):
+            return
+        body, stream = self.body, self.body.member("stream")
+        if stream is None or bytes(stream) in {b"false", b"null"}:  # other values than true stream at some
+            return
+        option = body.member("stream_options")
+        try:
+            options = None if option is None else _decode_options(option)
+        except UNREADABLE:
+            return  # for the upstream to refuse
+        asked = {**(options or {}), "include_usage": True}
+        self.hides_usage = asked != options
+        place = body.span("stream_options")
+        if place is None:
+            start = body.raw.index(b"{") + 1  # not empty: it has "stream"
+            new = b'"stream_options":' + msgspec.json.encode(asked) + b","
+            self._edits = [*self._edits, ((start, start), new)]
+        else:
+            self._edits = [*self._edits, (place, msgspec.json.encode(asked))]
 
     @property
     def client_is_retrying(self) -> bool:

@@ -8,15 +8,19 @@ of an error status. Retries and fallback work as before.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import UpstreamError
+from pointsman.gateway._attempts import RunningAttempt
 from pointsman.gateway._inbound import Send
+from pointsman.gateway._request import DecidedRequest
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Ending, Format, Usage, sse
@@ -31,7 +35,10 @@ __all__ = [
     "NoKeepAlive",
     "OnWhole",
     "Translating",
+    "note_usage",
+    "reader",
     "usage_so_far",
+    "without_usage",
 ]
 
 #: Blocks kept from the end of a stream: its closing mark, its usage, its last content, and one to spare.
@@ -249,6 +256,58 @@ def usage_so_far(wire: Format, request: int, blocks: Sequence[bytes], size: int)
     sent = round(size * written / len(known)) if known else 0
     output = max(told.output or 0, sent)
     return Usage(request // BYTES_PER_TOKEN if told.input is None else told.input, told.cached, output), True
+
+
+def note_usage(
+    request: DecidedRequest, attempt: RunningAttempt, blocks: list[bytes], pending: bytes, size: int
+) -> None:
+    """Note the usage of a stream so far, if a limit is settled by it."""
+    if attempt.hold is not None:
+        asked = len(request.body.raw)
+        attempt.hold.so_far = usage_so_far(attempt.wire, asked, [*blocks, pending], size)
+
+
+def reader(
+    request: DecidedRequest, attempt: RunningAttempt
+) -> tuple[Translating | None, Callable[[bytes], bytes] | None]:
+    """Return what translates a stream, and what reads and may change its blocks."""
+    read: Callable[[bytes], bytes] | None
+    translation = None
+    if (asked := attempt.translated) is not None:
+        on_whole = partial(request.keep_translated, attempt.target)
+        translation = Translating(asked, on_whole, attempt.target.upstream.secrets)
+        read = translation.feed
+    else:
+        read = request.watch(attempt.target)
+    if request.hides_usage:
+        read = partial(_read_without_usage, read)
+    return translation, read
+
+
+def _read_without_usage(read: Callable[[bytes], bytes] | None, block: bytes) -> bytes:
+    """Do as ``read``; leave out the report of usage that only the gateway has asked for."""
+    return without_usage(block if read is None else read(block))
+
+
+class _Report(msgspec.Struct, gc=False):
+    """An event of a chat stream that may hold nothing but usage."""
+
+    choices: list[msgspec.Raw]
+    usage: dict[str, Any]
+
+
+_decode_report: Final = msgspec.json.Decoder(_Report).decode
+_NO_CHOICES: Final = re.compile(rb'"choices"\s*:\s*\[\s*\]')
+
+
+def without_usage(block: bytes) -> bytes:
+    """Return a block of a chat stream without the event that reports usage and holds nothing else."""
+    if not _NO_CHOICES.search(block):
+        return block
+    for event in sse.events(block):
+        if _NO_CHOICES.search(event) and any(not each.choices for each in sse.decoded(event, _decode_report)):
+            block = re.sub(re.escape(event) + rb"(?:\r?\n\r?\n)?", b"", block, count=1)
+    return block
 
 
 def _text_bytes(data: bytes) -> int:
