@@ -1,6 +1,8 @@
 """Each page, as a browser gets it: what it shows, what stays text, and what is a clear error."""
 
 import hashlib
+import json
+import re
 from collections.abc import Mapping
 from contextlib import closing
 
@@ -134,6 +136,13 @@ def test_what_callers_say_stays_text(browser: Browser) -> None:
         assert "<img src=x" not in page, path
         assert "\u202e" not in page, path
         assert "\x1b" not in page, path
+    shown = browser.get("/console/sessions").body.decode()
+    [session] = set(re.findall(r'href="(/console/sessions/[^"?]+)"', shown))
+    for path in (f"/console/decisions/{decision}.json", f"{session}.json"):
+        page = browser.get(path)
+        assert page.status == 200
+        assert page.body.isascii(), path
+        assert "\u202e" in json.dumps(page.json(), ensure_ascii=False), path
     shown = browser.get(f"/console/decisions/{decision}").body.decode()
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
 

@@ -95,6 +95,17 @@ def test_a_request_of_each_format_is_decided_and_recorded(trial: Trial, kind: st
     assert (kept["decision"]["id"], kept["attempts"]) == (page["decision"]["id"], [])
 
 
+@pytest.mark.parametrize("path", ["/v1/decide", "/v1/explain"])
+def test_no_character_of_a_caller_acts_in_the_answer(trial: Trial, path: str) -> None:
+    body = {"text": f"Fix the \u202eparser\u202c: {HARD}", "dry_run": path == "/v1/decide"}
+    hidden = "an\u202eagent/1".encode().decode("latin-1")
+    answer = trial.post(path, body, x_session_id=hidden, user_agent=hidden)
+    assert answer.status == 200, answer.body
+    assert not re.search("[\u202c\u202e\x7f]", answer.body.decode())
+    if path == "/v1/explain":
+        assert "\u202eparser" in json.dumps(answer.json(), ensure_ascii=False)
+
+
 @pytest.mark.parametrize("kind", BODIES)
 def test_a_dry_run_decides_the_same_and_leaves_no_trace(trial: Trial, kind: str) -> None:
     page = trial.post("/v1/decide", BODIES[kind] | {"dry_run": True}, x_session_id="mine").json()

@@ -38,7 +38,7 @@ from pointsman.console._now import Live
 from pointsman.console._render import STATIC, render
 from pointsman.console._view import GatewayView, Missing, Page, Redirect, Visit
 from pointsman.errors import Overloaded, PointsmanError, Unauthorized
-from pointsman.printable import csv_text
+from pointsman.printable import csv_text, printable_json
 
 __all__ = ["Console"]
 
@@ -284,7 +284,7 @@ def _made(handler: Handler, visit: Visit, ending: str) -> Response:
     if isinstance(made, Redirect):
         return RedirectResponse(made.to, 303)
     if ending == "json":
-        return Response(msgspec.json.encode(made.data), made.status, media_type="application/json")
+        return _json(made.data, made.status)
     if ending == "csv":
         if made.table is None:
             raise PointsmanError("this view is no table", hint="its JSON is at the same address with .json")
@@ -306,6 +306,11 @@ def _frame(view: GatewayView, session: Session, path: str) -> dict[str, object]:
     }
 
 
+def _json(value: object, status: int) -> Response:
+    text = printable_json(msgspec.json.encode(value).decode())
+    return Response(text, status, media_type="application/json")
+
+
 def _html(text: str, status: int = 200) -> Response:
     return Response(text, status, {"cache-control": "no-store"}, media_type="text/html; charset=utf-8")
 
@@ -316,7 +321,7 @@ def _failed(request: Request, view: GatewayView, error: PointsmanError, ending: 
         log.warning("the console cannot show %s: %s", request.url.path, error)
     if ending != "html":
         body = {"error": {"message": error.message, "hint": error.hint}}
-        return Response(msgspec.json.encode(body), error.status, media_type="application/json")
+        return _json(body, error.status)
     session = Session("", "")
     frame = _frame(view, session, request.url.path)
     return _html(

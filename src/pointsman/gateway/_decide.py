@@ -22,6 +22,7 @@ from pointsman.gateway._relay import send_body
 from pointsman.gateway._request import model_edit
 from pointsman.gateway._response_headers import response_headers
 from pointsman.offload import offload
+from pointsman.printable import printable_json
 from pointsman.runtime import Runtime
 from pointsman.vocabulary import LARGE, AgentRequest, WireFormat
 from pointsman.wire import FORMATS, Body
@@ -108,7 +109,7 @@ class DecisionEndpoint:
         headers, first = inbound.headers, state.targets.get(decision.chain[0]) if decision.chain else None
         sent = response_headers(decision, first, 0, overhead, headers, request)
         served = _shown(served_by(state.config, decision)) if state.config else None
-        await send_body(send, 200, [_JSON, *sent], _encode(DecisionPage(decision, served, dry_run)))
+        await send_body(send, 200, [_JSON, *sent], _page(DecisionPage(decision, served, dry_run)))
         return 200
 
     async def _decide(
@@ -168,7 +169,12 @@ def _explained(state: LiveState, request: AgentRequest) -> bytes:
     runtime = _runtime(state)
     memory = runtime.memories.load(request.session)
     found = explain_request(runtime.engine, request, memory, state.config)
-    return _encode((found._replace(served=_shown(found.served)) if found.served else found).to_json())
+    return _page((found._replace(served=_shown(found.served)) if found.served else found).to_json())
+
+
+def _page(value: object) -> bytes:
+    """Return JSON in which no character acts: it repeats the caller's words."""
+    return printable_json(_encode(value).decode()).encode()
 
 
 def _runtime(state: LiveState) -> Runtime:
