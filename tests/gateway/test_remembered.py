@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pointsman.capabilities import _ngrams
+from pointsman.errors import Unauthorized
 from pointsman.gateway import _inbound
 from pointsman.remembering import remembered
 from pointsman.tiers import decision as _model_ids
@@ -54,11 +55,6 @@ def test_a_long_word_is_not_remembered(function: Any, word: Any, says: Any) -> N
 
 #: What is remembered by ``lru_cache``: a call with a long word, what it says, and the cache.
 BY_COUNT: dict[str, tuple[Callable[[], Any], Any, Any]] = {
-    "host": (
-        lambda: _inbound._is_here(b"localhost:1" + b"1" * 10_000, "127.0.0.1"),
-        False,
-        _inbound._names_here,
-    ),
     "effort": (lambda: models.openai_effort("gpt-5", LONG), LONG, models._openai_effort),
     "word": (lambda: len(_ngrams._pieces(LONG)), 2 * len(LONG) - 1, _ngrams._pieces_kept),
 }
@@ -69,6 +65,14 @@ def test_a_long_word_never_reaches_the_cache(call: Callable[[], Any], says: Any,
     before = cache.cache_info()
     assert call() == says
     assert cache.cache_info() == before
+
+
+def test_a_host_that_is_refused_is_not_remembered() -> None:
+    before = _inbound._check_host.cache_info().currsize
+    for host in (b"localhost:1" + b"1" * 10_000, b"rebound.example"):
+        with pytest.raises(Unauthorized):
+            _inbound._check_host(host, "127.0.0.1")
+    assert _inbound._check_host.cache_info().currsize == before
 
 
 def test_two_tools_whose_names_begin_alike_are_remembered_once() -> None:

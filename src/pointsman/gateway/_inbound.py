@@ -53,6 +53,9 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _OF_LARGE: Final = 3 / 4
 
 
+#: What browsers alone send, and the latter for what a person typed and for pages of the gateway.
+_OF_BROWSERS: Final = frozenset({b"origin", b"sec-fetch-site"})
+_OWN_SITE: Final = frozenset({b"none", b"same-origin"})
 #: A host and a port, the host without the brackets of an IPv6 address (RFC 9110, section 7.2).
 _HOST: Final = re.compile(rb"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+|[0-9a-f:]+))(?::[0-9]*)?")
 #: Values of ``Host`` that are remembered; a machine is called by a few.
@@ -102,7 +105,11 @@ class InboundRequest(msgspec.Struct, frozen=True):
 
 
 def authorise(
-    headers: Mapping[bytes, bytes], server: ServerSpec, callers: Mapping[bytes, str] | None = None
+    headers: Mapping[bytes, bytes],
+    server: ServerSpec,
+    callers: Mapping[bytes, str] | None = None,
+    *,
+    is_open: bool = False,
 ) -> str:
     """Let a request pass that presents one of the keys, if any is required, and return the key's name.
 
@@ -110,12 +117,14 @@ def authorise(
     if those hold a credential for an upstream. If no key is required, web pages are refused: a
     browser lets a page reach this machine once the page's host name resolves to it. It sends that name in
     ``Host``, and the page's origin in ``Origin``, which a GET of the same origin does not have
-    (docs/decisions/0072, 0144).
+    (docs/decisions/0072, 0144), nor what a page opens, embeds or loads: there ``Sec-Fetch-Site`` says whose
+    page it is.
 
     Args:
         headers: The caller's, by name.
         server: Names the keys.
         callers: The names of the keys, by digest (``named_keys``), if they are at hand.
+        is_open: Pages of other sites may link to it: the gateway alone says what is there.
 
     Returns:
         The name of the key presented; empty if no key is required.
@@ -124,12 +133,9 @@ def authorise(
         Unauthorized: no key, or an unknown one; a web page's request if no key is configured.
     """
     if not server.keys:
-        if b"origin" in headers and not _is_local(headers[b"origin"]):
+        if not _OF_BROWSERS.isdisjoint(headers) and _is_of_another_site(headers, is_open=is_open):
             raise Unauthorized("a gateway without keys rejects requests of other web origins", hint=_SET_KEYS)
-        if b"host" in headers and not _is_here(headers[b"host"], server.host):  # HTTP/1.0 needs none
-            raise Unauthorized(
-                "a gateway without keys rejects requests for other hosts than this machine", hint=_SET_KEYS
-            )
+        _check_host(headers.get(b"host", b"localhost"), server.host)  # HTTP/1.0 needs none
         return ""
     presented = headers.get(_OWN_KEY, b"")
     if not presented:
@@ -180,6 +186,13 @@ def _holds_own_key(value: bytes, digests: Sequence[bytes]) -> bool:
     )
 
 
+def _is_of_another_site(headers: Mapping[bytes, bytes], *, is_open: bool) -> bool:
+    """Whether a page asks that is not of this machine."""
+    if b"origin" in headers:
+        return not _is_local(headers[b"origin"])
+    return not is_open and headers[b"sec-fetch-site"] not in _OWN_SITE
+
+
 def _is_local(origin: bytes) -> bool:
     """Whether a page comes from this machine."""
     try:
@@ -189,18 +202,15 @@ def _is_local(origin: bytes) -> bool:
     return host is not None and is_loopback(host)
 
 
-def _is_here(host: bytes, bound: str) -> bool:
-    """Whether the header ``Host`` names this machine, or the address that is bound."""
-    return len(host) <= _LONGEST_HOST and _names_here(host, bound)
-
-
-@lru_cache(_HOSTS)
-def _names_here(host: bytes, bound: str) -> bool:
-    found = _HOST.fullmatch(host.lower())
-    if found is None:
-        return False
-    name = (found[1] or found[2]).decode("ascii")
-    return is_loopback(name) or name == bound.lower()
+@lru_cache(_HOSTS)  # nothing is kept of a host that is refused
+def _check_host(host: bytes, bound: str) -> None:
+    """Refuse a header ``Host`` that names neither this machine nor the address that is bound."""
+    found = _HOST.fullmatch(host.lower()) if len(host) <= _LONGEST_HOST else None
+    name = (found[1] or found[2]).decode("ascii") if found else ""
+    if not (is_loopback(name) or name == bound.lower()):
+        raise Unauthorized(
+            "a gateway without keys rejects requests for other hosts than this machine", hint=_SET_KEYS
+        )
 
 
 def check_no_query(query: bytes) -> None:

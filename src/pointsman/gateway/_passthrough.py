@@ -65,6 +65,11 @@ _ALLOWED: Final = "DELETE, GET, POST"
 _LONGEST_PAUSE: Final = 8.0
 #: Bytes of an error that are looked at: a page, in which no key must stand.
 _ERROR_BYTES: Final = 1 << 20
+#: A browser runs no script of an upstream at the address of the console, and shows it in no other page.
+_NO_PAGE: Final = {
+    b"content-security-policy": b"sandbox; frame-ancestors 'none'",
+    b"cross-origin-resource-policy": b"same-origin",
+}
 _NO_BODY: Final = frozenset({204, 304})
 #: What such requests count as where others count by session, and where others wait by model.
 _PASSED: Final = "passed on"
@@ -352,7 +357,8 @@ def _headers_down(
     inbound: Inbound, upstream: Upstream, exchange: Exchange, exchanged: _Exchanged
 ) -> list[tuple[bytes, bytes]]:
     sent = downstream_headers(exchange.headers, upstream.secrets, upstream.relayed.returned)
-    sent += _own_headers(inbound, upstream, exchanged)
+    sent = [pair for pair in sent if pair[0] not in _NO_PAGE]
+    sent += (*_own_headers(inbound, upstream, exchanged), *_NO_PAGE.items())
     # Only who asked once more knows whether that helped; the upstream's advice is for who asked once.
     kept = (b"x-should-retry",) if inbound.scope["method"] not in _IDEMPOTENT else ()
     return sent + [pair for pair in exchange.headers if pair[0] in kept]

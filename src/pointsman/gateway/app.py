@@ -120,7 +120,7 @@ class Gateway:
         try:
             is_open = path in OPEN_PATHS or is_page  # of a page, the console asks who looks at it
             if not is_open or not state.server.keys:  # without keys only web pages are kept out
-                caller = authorise(headers, state.server, state.callers)
+                caller = authorise(headers, state.server, state.callers, is_open=is_open)
                 if state.access is not None:
                     state.access.admit(caller)
             if wire is not None or path in DECISION_PATHS:
