@@ -7,14 +7,15 @@ import logging
 import socket
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
 
 from pointsman.gateway._refused import SampledLog
-from pointsman.upstreams.port import Limits, ServerSpec
+from pointsman.upstreams.port import Limits, ServerSpec, hash_key
 from support.raw_http import ASKED, JSON, head, statuses, talk
-from support.servers import Running, gateway, state_for
+from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, state_for
 
 pytestmark = pytest.mark.integration
 
@@ -133,3 +134,60 @@ def test_who_goes_on_sending_is_cut_off(running: Running) -> None:
         assert statuses(connection.recv(1 << 16)) == [b"405"]
         with pytest.raises(ConnectionError):
             connection.sendall(bytes(64 << 20))
+
+
+KEY = b"authorization: Bearer right\r\n"
+CHUNKED = head(JSON, b"transfer-encoding: chunked", length=None)
+
+
+def in_chunks(*trailers: bytes) -> bytes:
+    return b"%x\r\n%b\r\n0\r\n" % (len(ASKED), ASKED) + b"".join(trailers) + b"\r\n"
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Running]:
+    with gateway(state_for(server=ServerSpec(port=0, keys=(hash_key("right"),)))) as running:
+        yield running
+
+
+@pytest.mark.parametrize("offer", [b"", b"connection: upgrade\r\nupgrade: h2c\r\n"])
+def test_a_key_behind_the_body_is_none(guarded: Running, offer: bytes) -> None:
+    """Trailers are no headers (RFC 9110, section 6.5.1); they were."""
+    chunked = CHUNKED[:-2] + offer
+    assert statuses(talk(guarded.port, chunked + b"\r\n" + in_chunks(KEY))) == [b"401"]
+    assert statuses(talk(guarded.port, chunked + KEY + b"\r\n" + in_chunks(b"host: evil\r\n"))) == [b"200"]
+
+
+def test_trailers_reach_nobody() -> None:
+    async def answer(asked: Asked, send: Any) -> None:
+        await reply(send, 200, b'{"choices":[{"message":{"content":"hi"}}]}')
+
+    upstream = ScriptedUpstream(answer)
+    with upstream.running() as url, gateway(state_for(f"{url}/v1")) as running:
+        got = talk(running.port, CHUNKED + in_chunks(b"x-request-id: behind\r\n", b"openai-beta: behind\r\n"))
+        again = talk(running.port, CHUNKED + in_chunks(b"connection: close\r\n") + head(JSON) + ASKED)
+    assert statuses(got) == [b"200"]
+    assert b"behind" not in got
+    assert statuses(again)[:1] == [b"200"]
+    assert not [seen for seen in upstream.asked if "behind" in str(seen.headers)]
+
+
+def test_trailers_are_counted(running: Running) -> None:
+    assert statuses(talk(running.port, CHUNKED + in_chunks(b"a:\r\n" * 256))) == [b"200"]
+    of_claude = head(JSON, b"anthropic-version: 1", b"transfer-encoding: chunked", path=b"/", length=None)
+    got = everything(running.port, of_claude + in_chunks(b"a:\r\n" * 257))
+    assert statuses(got) == [b"431"]
+    assert b"more than 256 trailers" in got
+    assert b'{"type":"error","error":{' in got, (
+        "in the format of the request, whose headers are not forgotten"
+    )
+
+
+@pytest.mark.parametrize("other", [b"host: localhost", b"Host: evil.example"])
+def test_two_hosts_are_refused(running: Running, other: bytes) -> None:
+    """Whoever stands in front may have looked at the other one (RFC 9112, section 3.2)."""
+    got = everything(running.port, head(JSON, other) + ASKED)
+    assert statuses(got) == [b"400"]
+    assert b"more than one Host header" in got
+    repeated = head(JSON, b"x-a: 1", b"x-a: 2", b"connection: close") + ASKED
+    assert statuses(everything(running.port, repeated)) == [b"200"]

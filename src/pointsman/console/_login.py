@@ -6,6 +6,7 @@ loopback alone, and one token, drawn at the start, guards the changes (docs/deci
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
 import time
@@ -14,11 +15,11 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from pointsman.access import grants
 from pointsman.config import Config
-from pointsman.errors import Forbidden, RoleForbids, TooLarge, Unauthorized
+from pointsman.errors import Forbidden, MalformedRequest, Overloaded, RoleForbids, TooLarge, Unauthorized
 from pointsman.remembering import Bounded
 from pointsman.upstreams.port import hash_key
 
@@ -93,17 +94,29 @@ def check_origin(request: Request) -> None:
         raise Unauthorized("this form comes from a page of another origin")
 
 
-async def read_form(request: Request) -> dict[str, str]:
+async def read_form(request: Request, most: int = MOST_BYTES) -> dict[str, str]:
     """Return the fields of a posted form; of a repeated one the last. Lines end as elsewhere.
+
+    Args:
+        request: Posts it.
+        most: Bytes that it may have.
 
     Raises:
         TooLarge: it has too many bytes or fields.
+        MalformedRequest: the connection ended before it did.
     """
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MOST_BYTES:
-            raise TooLarge(f"a form of the console has at most {MOST_BYTES} bytes")
+    body, declared = bytearray(), request.headers.get("content-length", "")
+    is_too_large = declared.isdecimal() and int(declared) > most
+    try:
+        if not is_too_large:
+            async for piece in request.stream():
+                body += piece
+                if is_too_large := len(body) > most:
+                    break
+    except ClientDisconnect:
+        raise MalformedRequest("the form did not arrive whole") from None
+    if is_too_large:
+        raise TooLarge(f"this form has at most {most} bytes")
     try:
         pairs = parse_qsl(
             body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MOST_FIELDS
@@ -112,6 +125,49 @@ async def read_form(request: Request) -> dict[str, str]:
         raise TooLarge(f"a form of the console has at most {_MOST_FIELDS} fields") from None
     # A browser ends the lines of a text area with "\r\n".
     return {name: value.replace("\r\n", "\n") for name, value in pairs}
+
+
+#: Bytes of a login, and seconds in which it must arrive: nothing is known of who sends it.
+_LOGIN_BYTES: Final = 4 << 10
+_LOGIN_SECONDS: Final = 10.0
+#: Logins that may be arriving. Beyond them the oldest ends, so that nobody keeps an operator out: the form of
+#: a browser comes with its head.
+_MOST_ARRIVING: Final = 32
+
+
+class LoginForms:
+    """Reads the forms of callers that are not known yet. For one event loop."""
+
+    def __init__(self) -> None:
+        self._arriving: Final[dict[asyncio.Timeout, None]] = {}  # the oldest first
+
+    async def read(self, request: Request) -> dict[str, str]:
+        """Return the fields of a login.
+
+        Raises:
+            TooLarge: it has too many bytes or fields.
+            MalformedRequest: it did not arrive, or not in time.
+            Overloaded: it had not arrived when too many others began.
+        """
+        if len(self._arriving) >= _MOST_ARRIVING:
+            self._end_oldest()
+        limit = asyncio.timeout(_LOGIN_SECONDS)
+        self._arriving[limit] = None
+        try:
+            async with limit:
+                return await read_form(request, _LOGIN_BYTES)
+        except TimeoutError:
+            if limit not in self._arriving:
+                raise Overloaded("too many logins are in progress", hint="sign in again") from None
+            raise MalformedRequest("the form did not arrive in time", hint="sign in again") from None
+        finally:
+            self._arriving.pop(limit, None)
+
+    def _end_oldest(self) -> None:
+        oldest = next(iter(self._arriving))
+        del self._arriving[oldest]
+        if not oldest.expired():
+            oldest.reschedule(0.0)  # has passed
 
 
 COOKIE: Final = "pointsman_console"

@@ -27,6 +27,7 @@ from pointsman.console._label import Labels
 from pointsman.console._login import (
     COOKIE,
     HEADERS,
+    LoginForms,
     Logins,
     Session,
     check_change,
@@ -85,6 +86,7 @@ class Console:
     def __init__(self, view: Callable[[], GatewayView]) -> None:
         self._view: Final = view
         self._logins: Final = Logins()
+        self._forms: Final = LoginForms()
         self._threads: Final = ThreadPoolExecutor(_THREADS, "console")
         self._places: Final = asyncio.Semaphore(_WAITING)
         self._live: Final = Live(view, self._in_thread)
@@ -228,7 +230,7 @@ class Console:
                 return RedirectResponse("/console", 303)
             if request.method == "GET":
                 return _html(render("login.html", {"to": onward, "error": None}))
-            form = await read_form(request)
+            form = await self._forms.read(request)
             onward = _onward(form.get("to", ""))
             address = request.client.host if request.client else ""
             session = self._logins.begin(form.get("key", ""), view.config, address)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any, Final
 
 from pointsman.errors import Overloaded
 
-__all__ = ["Admission", "RequestShares"]
+__all__ = ["Admission", "RequestShares", "Spare"]
 
 #: Connections beyond the limit, as a share of it and at least, that are kept open to read what they ask and
 #: to answer with 503 in its format. Those beyond them are aborted.
@@ -16,12 +17,22 @@ _SURPLUS_SHARE: Final = 8
 _LEAST_SURPLUS: Final = 16
 
 
+class Spare(IntEnum):
+    """Why a connection that has sent a head may be closed for another; the first of these goes first."""
+
+    IDLE = 0  # every request is answered, and the answers are taken
+    HALF_A_HEAD = 1  # every request is answered, and a part of another has come
+    UNREAD = 2  # every request is answered, and not all of the answers is taken
+    UNKNOWN_CALLER = 3  # the body of a request is arriving, and nothing is known of the caller before
+
+
 class Admission:
     """Limits the connections of all callers.
 
     Beyond the limit, the first request on a connection takes the place of the oldest connection that has not
-    sent the head of a request, else of the one that has been idle for the longest (as nginx reuses
-    connections). A connection with a request in progress is never closed for another.
+    sent the head of a request, else of a ``Spare`` one (as nginx reuses idle connections), of equal ones that
+    which has been so for the longest. A connection with any other request in progress is never closed for
+    another.
     """
 
     def __init__(self, most: Callable[[], int]) -> None:
@@ -51,10 +62,10 @@ class Admission:
         if self._without_head:
             longest, _ = self._without_head.popitem(last=False)
         else:
-            idle = [one for one in connections if one is not new and one.is_idle]
-            if not idle:
+            spare = [(why, one) for one in connections if one is not new and (why := one.spare) is not None]
+            if not spare:
                 return False
-            longest = max(idle, key=lambda one: one.looks)
+            _, longest = min(spare, key=lambda found: (found[0], -found[1].looks))
         _abort(longest, connections)
         return True
 

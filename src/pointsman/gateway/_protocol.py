@@ -12,7 +12,7 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from pointsman.gateway._admission import Admission
+from pointsman.gateway._admission import Admission, Spare
 from pointsman.gateway._refused import Refused, SampledLog, asked_format, unreadable
 from pointsman.gateway._response_cycle import ResponseCycle, joined
 from pointsman.remembering import remembered
@@ -51,6 +51,8 @@ _LINGER_BYTES: Final = 4 << 20
 #: Request targets that are remembered, and the bytes of the longest: an agent asks for the same few.
 _TARGETS: Final = 256
 _LONGEST_TARGET: Final = 128
+#: Where the body of a caller is read that has shown no key.
+_LOGIN: Final = "/console/login"
 #: What asks for another protocol on this connection (RFC 9110, section 7.8; RFC 7540, section 3.2.1).
 _UPGRADE: Final = frozenset({b"connection", b"upgrade", b"http2-settings"})
 
@@ -78,6 +80,16 @@ class _Unread(NamedTuple):
 
     size: int  # bytes that waited when it was last seen reading
     looks: int  # since then
+
+
+class _Trailers(list[tuple[bytes, bytes]]):
+    """Takes the headers behind a chunked body, which are none of the request's (RFC 9110, section 6.5.1)."""
+
+    def append(self, pair: tuple[bytes, bytes]) -> None:
+        """Count a trailer."""
+        if len(self) == _MOST_HEADERS:
+            raise Refused(431, "too_large", f"the request has more than {_MOST_HEADERS} trailers")
+        super().append(pair)
 
 
 _NOTHING: Final = _Arriving(0, b"")
@@ -118,11 +130,17 @@ class _Bounded(HttpToolsProtocol):
         super().connection_lost(exc)
 
     @property
-    def is_idle(self) -> bool:
-        """Whether every request of it has been answered, and the answers have been taken."""
+    def spare(self) -> Spare | None:
+        """Why the connection may be closed for another; None: a request is in progress, or none has come."""
         request: Any = self.cycle
-        over = request is not None and request.response_complete and not self._arriving.size
-        return over and not self.transport.get_write_buffer_size()
+        if request is None:
+            return None
+        if not request.response_complete:
+            is_form = request.more_body and request.scope["path"].rstrip("/") == _LOGIN
+            return Spare.UNKNOWN_CALLER if is_form else None
+        if self._arriving.size:
+            return Spare.HALF_A_HEAD
+        return Spare.UNREAD if self.transport.get_write_buffer_size() else Spare.IDLE
 
     def data_received(self, data: bytes) -> None:
         if self._to_discard is not None:
@@ -130,19 +148,20 @@ class _Bounded(HttpToolsProtocol):
             if self._to_discard < 0:
                 self.transport.abort()
             return
-        size = self._arriving.size + len(data)
+        length = len(data)
+        size = self._arriving.size + length
         if size > self.header_bytes and self._is_head_too_long(data):
             self._refuse(self._too_long(), data)
             return
         before: Any = self.cycle  # None until the first request's headers have ended
         self._is_body = False
-        self._size += len(data)
+        self._size += length
         try:
             self.parser.feed_data(data)
         except (httptools.HttpParserUpgrade, httptools.HttpParserError) as stopped:
             self._parse_on(data, stopped)
         if self._is_body or self.cycle is not before:
-            self._arriving, self._size = _NOTHING, len(data)
+            self._arriving, self._size = _NOTHING, length
             return
         if not self._arriving.size:
             self.looks = 0
@@ -185,22 +204,21 @@ class _Bounded(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Begin a request: uvicorn's method with our limits and ``ResponseCycle``."""
         headers, url, parser = self.headers, self.url, self.parser
-        if len(headers) > _MOST_HEADERS:
+        if (count := len(headers)) > _MOST_HEADERS:
             raise Refused(431, "too_large", f"the request has more than {_MOST_HEADERS} headers")
         if self._size > self.header_bytes < sum(map(len, chain.from_iterable(headers)), len(url)):
             raise self._too_long()
-        if self.pipeline and len(self.pipeline) >= _MOST_PIPELINED:
-            raise Refused(429, "too_large", "too many requests wait on this connection")
         before: Any = self.cycle
         if before is None and not self.admission.may_ask(self, self.connections):
             raise Refused(503, "overloaded", "too many connections are open", b"retry-after: 1")
-        self._is_offer = False
         method = parser.get_method().decode("ascii")
         if parser.should_upgrade():
             self._check_offer(method)
             self._is_offer = True
             return
         known, version = dict(headers), parser.get_http_version()
+        if len(known) < count and sum(name == b"host" for name, _ in headers) > 1:
+            raise Refused(400, "malformed_request", "the request has more than one Host header")
         self.expect_100_continue = b"expect" in known and known[b"expect"].lower() == b"100-continue"
         scope: Any = {
             **self._constant,
@@ -210,14 +228,15 @@ class _Bounded(HttpToolsProtocol):
             "headers": headers,
             "state": {},
         }
-        cycle = self.cycle = ResponseCycle(
-            self, scope, keep_alive=version != "1.0" and parser.should_keep_alive()
-        )
+        cycle = ResponseCycle(self, scope, keep_alive=version != "1.0" and parser.should_keep_alive())
         if before is None or before.response_complete:
             self._start_asgi_task(cycle, self.app)
         else:
+            if len(self.pipeline) >= _MOST_PIPELINED:
+                raise Refused(429, "too_large", "too many requests wait on this connection")
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))
+        self.cycle, self.headers = cycle, _Trailers()
 
     def on_body(self, body: bytes) -> None:
         self._is_body = True
@@ -269,6 +288,7 @@ class _Bounded(HttpToolsProtocol):
         Every Java program with the JDK's client offers HTTP/2 like this, and the parser drops the body of
         such a request (uvicorn issue 2722). A new parser reads it, and the data behind it after that.
         """
+        self._is_offer = False
         method = self.parser.get_method()
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
@@ -298,7 +318,8 @@ class _Bounded(HttpToolsProtocol):
                 return
             request.disconnected = True  # its body will not come
             request.set()
-        names = [name for name, _ in self.headers] if self.headers else []
+        headers = request.scope["headers"] if isinstance(self.headers, _Trailers) else self.headers
+        names = [name for name, _ in headers] if headers else []
         self.transport.write(why.answer(asked_format(names, self.url, data)))
         self.transport.write_eof()
         self.loop.call_later(_LINGER, self.transport.abort)
