@@ -151,7 +151,7 @@ def test_the_columns_are_those_of_the_reference() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "there is no ledger to replay"),
+        (["--demo", "--in", "a.parquet", "--out", "x"], "--demo does not go with --in"),
         (["a.sqlite", "--in", "a.parquet", "--out", "x"], "LEDGER does not go with --in"),
         (["--in", "a.parquet", "--out", "x", "--resume"], "--resume does not go with --in"),
         (["a.sqlite", "--workers", "2"], "--out, --engine and --workers go with --in"),

@@ -14,6 +14,7 @@ from pointsman.config import load
 from pointsman.console._label import CHOICES
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, demo_config
+from pointsman.stores.ledger import Outcome
 from support.consoles import Browser, console_gateway, console_state
 
 #: Near a boundary by the profile ``default``, and so worth a label.
@@ -87,6 +88,28 @@ def test_a_period_is_replayed_under_another_policy(browser: Browser) -> None:
     assert "demo-small → demo-large" in page
     assert browser.get(f"{place}.csv").body.splitlines()[1].startswith(decision.encode())
     assert place in browser.get("/console/policy").body.decode()
+
+
+def test_a_replay_says_whether_the_other_model_is_good_enough(browser: Browser) -> None:
+    """The page gives the answer of the page Quality about the models that change."""
+    decision = browser.chat("Hello!")
+    ledger = browser.gateway.state.runtime.ledger
+    for model, score in (("", 0.5), ("demo-large", 1.0)):
+        ledger.append(Outcome(decision=decision, model=model, score=score))
+    ledger.flush()
+    priced = "".join(
+        f'{name} = {{ upstream = "demo", id = "x", input_per_million = 1, output_per_million = {price} }}\n'
+        for name, price in (("demo-small", 2), ("demo-large", 9))
+    )
+    policy = f'[upstreams.demo]\nbase_url = "demo:"\n[models]\n{priced}[tiers]\nsimple = "demo-large"\n'
+    form = {"token": browser.token("/console/policy"), "last": "1h", "policy": policy}
+    place = browser.post("/console/policy/replay", form).headers["location"]
+    said = _finished(browser, place)["summary"]["models"][0]["quality"]
+    assert said.startswith("Not known yet: “demo-small” beside “demo-large” needs about ")
+    assert f"demo-small → demo-large, 1 turn. Good enough? {said}" in unescape(
+        browser.get(place).body.decode()
+    )
+    assert said in unescape(browser.get("/console/quality").body.decode())
 
 
 def _finished(browser: Browser, place: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
+from pointsman.config.shapes import demo_ledger
 from pointsman.decision.decision import Decision, without_content
 from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
@@ -23,7 +24,7 @@ from pointsman.factory import build_engine, default_policy
 from pointsman.model_choice.fitness import TOO_LONG
 from pointsman.reports.replay import Cache, Replay, Replayed, Source, Summary
 from pointsman.reports.replay_period import ReplayFile
-from pointsman.stores.ledger import Attempt, MemoryLedger, PromptText, Record, SqliteLedger
+from pointsman.stores.ledger import Attempt, MemoryLedger, Outcome, PromptText, Record, SqliteLedger
 from pointsman.stores.ledger._bodies import decision_in
 from pointsman.tiers import Verification
 from pointsman.vocabulary import ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
@@ -279,6 +280,54 @@ def test_the_command_prints_what_changed_and_a_summary(tmp_path: Path, policy_fi
     assert len(printed) == 10
     assert printed[-1]["summary"]["turns"] == 9
     assert [line["id"] for line in printed[:3]] == ["a-d0", "b-d0", "c-d0"]
+
+
+def test_a_change_of_model_says_whether_the_answers_are_good_enough(
+    tmp_path: Path, policy_file: Path
+) -> None:
+    path = in_ledger(tmp_path / "l.sqlite")
+    policy_file.write_text(POLICY_FILE.replace('reasoning = "large"', 'reasoning = "small"'))
+    shown = command(path, "--policy", policy_file).stdout.splitlines()
+    assert shown[shown.index("  large -> small: 6") + 1] == (
+        "    good enough? Not known: no request has answers of both, with prices, "
+        "that people or programs scored."
+    )
+    report = ["report", "quality", "--ledger", str(path), "--config", str(policy_file)]
+    assert "Not known yet: no request has scored answers" in CliRunner().invoke(app, report).stdout
+    ledger = SqliteLedger(path, text="full")
+    for session in ("a", "b", "c"):
+        for model, score in (("", 1.0), ("small", 0.5)):
+            ledger.append(Outcome(decision=f"{session}-d1", model=model, score=score))
+    ledger.close()
+    seen = "3 of the 30 that the first look takes"
+    said = f"Not known yet: “small” beside “large” needs about 477 more pairs ({seen})."
+    shown = command(path, "--policy", policy_file).stdout.splitlines()
+    assert shown[shown.index("  large -> small: 6") + 1] == f"    good enough? {said}"
+    last = command(path, "--policy", policy_file, "--json").stdout.splitlines()[-1]
+    assert json.loads(last)["summary"]["models"] == [
+        {"then": "large", "now": "small", "turns": 6, "quality": said}
+    ]
+    assert CliRunner().invoke(app, report).stdout.splitlines()[0] == said
+    [row] = json.loads(CliRunner().invoke(app, [*report, "--json"]).stdout)
+    assert (row["sentence"], row["cheap"], row["strong"], row["pairs"]) == (said, "small", "large", 3)
+    assert (
+        CliRunner().invoke(app, [*report, "--csv"]).stdout.splitlines()[0].startswith("answer,cheap,strong")
+    )
+
+
+def test_without_a_name_the_configured_ledger_or_the_demos_is_replayed(
+    tmp_path: Path, policy_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("POINTSMAN_CONFIG", raising=False)
+    (tmp_path / "pointsman.toml").write_text('[ledger]\npath = "l.sqlite"\n')
+    in_ledger(tmp_path / "l.sqlite")
+    assert "replayed 9 of 9 turns" in command("--policy", policy_file).stdout
+    assert "no decisions yet" in command("--policy", policy_file, "--demo").stderr
+    in_ledger(demo_ledger())
+    (tmp_path / "l.sqlite").unlink()
+    assert "replayed 9 of 9 turns" in command("--policy", policy_file, "--demo").stdout
 
 
 def test_a_tier_profile_is_a_policy_too(tmp_path: Path) -> None:

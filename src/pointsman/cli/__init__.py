@@ -81,7 +81,7 @@ HEADINGS: Final = {
             "Decide recorded requests again under another policy, oldest first, and report the changes."
         ),
         "report": (
-            "Report savings, change, roles, projects, kinds, escalation, drift, shadow, agreement and "
+            "Report savings, change, roles, projects, kinds, quality, escalation, drift, shadow, agreement and "
             "guidance."
         ),
     },

@@ -18,12 +18,13 @@ from pointsman.cli.classify import (
     say_unreadable,
     work_of,
 )
-from pointsman.cli.ledger import opened
-from pointsman.cli.output import JsonOption, echo, json_line
+from pointsman.cli.ledger import has_no_demo, opened
+from pointsman.cli.output import DemoOption, JsonOption, echo, json_line
 from pointsman.cli.terminal import progress
 from pointsman.decision.engine import Engine
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, default_policy, read_policy, read_policy_text
+from pointsman.reports.labels import ScoredAnswers
 from pointsman.reports.replay import Replay, Replayed, Summary, differences
 from pointsman.reports.replay_period import replayed_turns
 from pointsman.stores.ledger import Record, Search
@@ -31,7 +32,10 @@ from pointsman.stores.ledger import Record, Search
 
 def replay(
     ledger: Annotated[
-        str | None, typer.Argument(help="Ledger: SQLite file, or address of PostgreSQL; not with --in.")
+        str | None,
+        typer.Argument(
+            help="Ledger: SQLite file, or address of PostgreSQL; default: the configured one. Not with --in."
+        ),
     ] = None,
     *,
     policy: Annotated[
@@ -46,6 +50,7 @@ def replay(
             help="Write one JSON line per decision to this file; with --in: folder of Parquet files."
         ),
     ] = None,
+    demo: DemoOption = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted --out file.")] = False,
     as_json: JsonOption = False,
     pattern: InOption = "",
@@ -54,22 +59,25 @@ def replay(
 ) -> None:
     """Decide recorded requests again under another policy, oldest first, and report the changes.
 
-    No model is asked. Without --out, --json prints one line per decision and the summary last. With --in it
-    reads Parquet files with a column "record", a line of pointsman decisions export, and replays session by
-    session; the same command resumes an earlier run.
+    No model is asked. Where the model changes, the summary says whether the cheaper one's answers are good
+    enough, as "pointsman report quality" does. Without --out, --json prints one line per decision and the
+    summary last. With --in it reads Parquet files with a column "record", a line of pointsman decisions
+    export, and replays session by session; the same command resumes an earlier run.
     """
-    if pattern and (work := work_of(pattern, out, engine, workers, LEDGER=ledger, **{"--resume": resume})):
+    others = {"--resume": resume, "--demo": demo}
+    if pattern and (work := work_of(pattern, out, engine, workers, LEDGER=ledger, **others)):
         _replay_parquet(work, policy, as_json=as_json)
         return
     work_of("", None, engine, workers)
-    if ledger is None:
-        raise PointsmanError("there is no ledger to replay", hint="name one, or Parquet files with --in")
     if resume and out is None:
         raise PointsmanError("--resume continues a file", hint="name it with --out FILE")
-    with opened(ledger, None) as store:
+    if has_no_demo(ledger, demo=demo):
+        return
+    with opened(ledger, None, demo=demo) as store:
         decides = _engine(policy, store)
-        summary = Summary(decides.version)
-        records = _watched(store.records(), store.count())
+        answers = ScoredAnswers(decides.policy.models)
+        summary = Summary(decides.version, answers)
+        records = answers.noted(_watched(store.records(), store.count()))
         for line in replayed_turns(Replay(decides), records, out, resume=resume):
             summary.add(line)
             if out is None and (as_json or line.changed):

@@ -1,4 +1,4 @@
-"""``pointsman report``: savings, and what changed them; roles, projects, kinds, drift, agreement and more.
+"""``pointsman report``: savings, and what changed them; roles, projects, kinds, quality, drift and more.
 
 Each command is a function from a ledger to a report, with the options of that report alone. The common
 options are added once: the places of ledger and configuration, and the form of the output.
@@ -41,6 +41,7 @@ from pointsman.reports.change import Change, change_between
 from pointsman.reports.escalation import EscalationReport, escalation_report
 from pointsman.reports.guidance import GuidanceReport, compare, guidance_report
 from pointsman.reports.judge import Judges, judged_in
+from pointsman.reports.labels import QualityReport, quality_report
 from pointsman.reports.quality import Drift
 from pointsman.reports.quality import drift as drift_of
 from pointsman.reports.roles import Kinds, Roles, kinds_of
@@ -103,7 +104,8 @@ class _Source:
 report: Final = typer.Typer(
     cls=OpenGroup,
     no_args_is_help=True,
-    help="Report savings, change, roles, projects, kinds, escalation, drift, shadow, agreement and guidance.",
+    help="Report savings, change, roles, projects, kinds, quality, escalation, drift, shadow, agreement "
+    "and guidance.",
 )
 
 
@@ -268,6 +270,16 @@ def projects(source: _Source, *, target: TargetOption = 0.95, keep: KeepOption =
     tiers, records = tiers_of(source.settings), source.records
     found = fit_projects(list(outcomes_of(records)), tiers, target=target, keep=keep)
     return ProjectReport(found, clients_of(records), uses(records))
+
+
+@_command
+def quality(source: _Source) -> QualityReport:
+    """Report whether a cheap model is good enough: of every two models that answered the same requests.
+
+    Only scores of people and programs count, and of each session the first pair. The page Quality says the
+    same of its newest decisions. Prices of the configuration tell which model is the cheap one.
+    """
+    return quality_report(source.store.records(), source.settings.models)
 
 
 @_command

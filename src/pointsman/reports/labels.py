@@ -14,6 +14,7 @@ import msgspec
 from pointsman.decision.decision import Decision
 from pointsman.learning.datasets import LEAST_FOR_POLICY, LEAST_FOR_TIERS
 from pointsman.learning.intervals import margin_score, paired_interval
+from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.outcomes import IMPLICIT, JUDGE, Scored, kept_answers, prompts, scored, scores_of
 from pointsman.reports.usage import answer_costs, answered, root_session
 from pointsman.stores.ledger import DecisionFilter, Record, Search
@@ -28,11 +29,14 @@ __all__ = [
     "GoodEnough",
     "Labels",
     "Pairs",
+    "QualityReport",
     "Queued",
+    "ScoredAnswers",
     "count_pairs",
     "decided",
     "good_enough",
     "labels",
+    "quality_report",
     "queue",
 ]
 
@@ -229,33 +233,90 @@ class GoodEnough(msgspec.Struct, frozen=True):
         return f"Not known yet: {names} needs about {self.missing:,} more pairs ({seen})."
 
 
-def good_enough(records: Iterable[Record], models: Mapping[str, ModelSpec]) -> GoodEnough:
-    """Compare the two models that most requests have scored answers of.
+class ScoredAnswers:
+    """The scored answers of records, by which any two models can be compared.
 
     Only pairs count: models that serve different requests cannot be compared. They count in the order in
     which their second score was given, and only the first of each session: those of one session are alike.
     Both scores must be by people or programs: verdicts of judges and implicit signs are left out.
+    """
+
+    def __init__(self, models: Mapping[str, ModelSpec]) -> None:
+        self._costs: Final = answer_costs(models)
+        self._turns: Final[list[_Turn]] = []
+
+    def noted(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Pass records on; pairs scored at the same time count in their order."""
+        for record in records:
+            if len(record.outcomes) > 1:
+                self._turns.append(_Turn.of(record, self._costs))
+            yield record
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The pairs of models that requests have scored answers of, the most frequent first."""
+        seen = Counter(pair for turn in self._turns for pair in combinations(sorted(turn.said), 2))
+        return sorted(seen, key=lambda pair: (-seen[pair], pair))
+
+    def compare(self, *models: str) -> GoodEnough:
+        """Compare two models; without a pair of theirs, the answer names none."""
+        both = [turn for turn in self._turns if turn.said.keys() >= {*models}]
+        left_out = sum(turn.scored >= {*models} for turn in self._turns) - len(both)
+        if not both:
+            return GoodEnough("not known yet", left_out=left_out)
+        cheap, strong = sorted(models, key=lambda name: (self._costs[name], name))
+        first: dict[tuple[str, str], float] = {}
+        for turn in sorted(both, key=lambda turn: turn.at):
+            first.setdefault(turn.session, turn.said[cheap] - turn.said[strong])
+        return msgspec.structs.replace(
+            decided(cheap, strong, list(first.values())), left_out=left_out, repeated=len(both) - len(first)
+        )
+
+    def report(self) -> QualityReport:
+        """Compare every two models that can be; where none can, say so."""
+        none = GoodEnough("not known yet", left_out=sum(len(turn.scored) > 1 for turn in self._turns))
+        return QualityReport(tuple(self.compare(*pair) for pair in self.pairs()) or (none,))
+
+
+#: As the fields of ``GoodEnough``.
+_COLUMNS: Final = (
+    *map(Column, ("answer", "cheap", "strong")),
+    *(Column(name, right=True) for name in ("pairs", "looked")),
+    *(Column(name, right=True, show="{:+.2f}".format) for name in ("difference", "low", "high")),
+    *(Column(name, right=True) for name in ("missing", "left out", "repeated")),
+)
+
+
+class QualityReport(msgspec.Struct, frozen=True):
+    """Whether cheap models are good enough, each beside a stronger one."""
+
+    found: tuple[GoodEnough, ...]  # that with the most pairs first; never empty
+
+    def to_json(self) -> object:
+        """Plain values, with the answer in words."""
+        return [{"sentence": each.sentence(), **msgspec.structs.asdict(each)} for each in self.found]
+
+    def blocks(self) -> Iterator[Block]:
+        """The answers in words, then their figures."""
+        yield from (each.sentence() for each in self.found)
+        yield TextTable(_COLUMNS, [msgspec.structs.astuple(each) for each in self.found])
+
+
+def good_enough(records: Iterable[Record], models: Mapping[str, ModelSpec]) -> GoodEnough:
+    """Compare the two models that most requests have scored answers of.
 
     Args:
         records: Of which the outcomes are read; pairs scored at the same time in this order.
         models: With their prices.
     """
-    costs = answer_costs(models)
-    found = [_Turn.of(record, costs) for record in records if len(record.outcomes) > 1]
-    seen = Counter(pair for turn in found for pair in combinations(sorted(turn.said), 2))
-    if not seen:
-        return GoodEnough("not known yet", left_out=sum(len(turn.scored) > 1 for turn in found))
-    (pair, _), *_ = sorted(seen.items(), key=lambda each: (-each[1], each[0]))
-    cheap, strong = sorted(pair, key=lambda name: (costs[name], name))
-    both = [turn for turn in found if turn.said.keys() >= {cheap, strong}]
-    first: dict[tuple[str, str], float] = {}
-    for turn in sorted(both, key=lambda turn: turn.at):
-        first.setdefault(turn.session, turn.said[cheap] - turn.said[strong])
-    return msgspec.structs.replace(
-        decided(cheap, strong, list(first.values())),
-        left_out=sum(turn.scored >= {cheap, strong} for turn in found) - len(both),
-        repeated=len(both) - len(first),
-    )
+    return quality_report(records, models).found[0]
+
+
+def quality_report(records: Iterable[Record], models: Mapping[str, ModelSpec]) -> QualityReport:
+    """Compare every two models that requests have scored answers of, as ``ScoredAnswers`` does."""
+    answers = ScoredAnswers(models)
+    for _ in answers.noted(records):
+        pass
+    return answers.report()
 
 
 class _Turn(NamedTuple):

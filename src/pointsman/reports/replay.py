@@ -15,12 +15,13 @@ from typing import TypeVar
 import msgspec
 
 from pointsman.decision.decision import Decision
-from pointsman.decision.diff import PARTS, AsDecided, Verdict, changed, reasons, verdict
+from pointsman.decision.diff import PARTS, REFUSED, AsDecided, Verdict, changed, reasons, verdict
 from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
 from pointsman.drivers import drive
 from pointsman.errors import UnknownModel
 from pointsman.prices import dollars
+from pointsman.reports.labels import ScoredAnswers
 from pointsman.reports.usage import PRICED, Usage, answered, cost, kept_words, usage
 from pointsman.stores.ledger import Attempt, Record
 from pointsman.vocabulary import ModelSpec
@@ -217,6 +218,7 @@ def _refused(
 
 Key = TypeVar("Key")
 
+_NOT_KNOWN = "Not known: no request has answers of both, with prices, that people or programs scored."
 _HONEST = (
     "Signals that the other policy adds cannot be found where no words were kept; text the models would have",
     "written otherwise, and what people would have asked next, are taken as they were recorded.",
@@ -228,6 +230,7 @@ class Summary:
     """Counts over replayed turns. Its text and JSON are the same on every machine."""
 
     policy: str  # version of the policy replayed
+    answers: ScoredAnswers | None = None  # with the scores of the records; None: they were not read
     turns: int = 0
     refused: Counter[str] = field(default_factory=Counter)  # by reason
     sources: Counter[str] = field(default_factory=Counter)
@@ -291,7 +294,10 @@ class Summary:
             "up": self.up,
             "down": self.down,
             "tiers": [{"then": a, "now": b, "turns": n} for (a, b), n in _ordered(self.tiers)],
-            "models": [{"then": a, "now": b, "turns": n} for (a, b), n in _ordered(self.models)],
+            "models": [
+                {"then": a, "now": b, "turns": n, "quality": self._quality(a, b)}
+                for (a, b), n in _ordered(self.models)
+            ],
             "cache": dict(_ordered(self.caches)),
             "asks": dict(_ordered(self.asks)),
             "cost": {
@@ -319,12 +325,23 @@ class Summary:
         for part in PARTS:
             yield f"  {part:<13}{self._share(self.changed[part])}"
         yield f"tiers: up {self._share(self.up)}, down {self._share(self.down)}"
-        for (then, now), count in [*_ordered(self.tiers), *_ordered(self.models)]:
+        for (then, now), count in _ordered(self.tiers):
             yield f"  {then} -> {now}: {count:,}"
+        for (then, now), count in _ordered(self.models):
+            yield f"  {then} -> {now}: {count:,}"
+            if said := self._quality(then, now):
+                yield f"    good enough? {said}"
         asked = self.asks.total()
         if asked:
             yield f"asks a model: {self._share(asked)}, answered from the record: {self.asks['record']:,}"
         yield from self._money()
+
+    def _quality(self, then: str, now: str) -> str | None:
+        """What the page Quality says of two models; None where a turn has no model, or no score was read."""
+        if self.answers is None or {then, now} & {REFUSED, "-"}:
+            return None
+        found = self.answers.compare(then, now)
+        return found.sentence() if found.pairs else _NOT_KNOWN
 
     def _money(self) -> Iterator[str]:
         lacking = self._share(self.replayed - self.priced)

@@ -17,6 +17,7 @@ import msgspec
 from pointsman.decision.engine import Engine
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import PointsmanError, UnknownDecision
+from pointsman.reports.labels import ScoredAnswers
 from pointsman.reports.replay import Replay, Replayed, SessionState, Summary
 from pointsman.stores.ledger import Record, Search
 from pointsman.stores.ledger.export import record
@@ -183,8 +184,9 @@ def replay_period(
         StoreUnavailable: the ledger cannot be read.
     """
     about = sum(turn.turns for turn in ledger.totals(since=since, until=until).turns)
-    records = _records(ledger, since, until)
-    summary, biggest = Summary(engine.version), _Biggest()
+    answers = ScoredAnswers(engine.policy.models)
+    records = answers.noted(_records(ledger, since, until))
+    summary, biggest = Summary(engine.version, answers), _Biggest()
     lines = replayed_turns(Replay(engine), records, file, resume=resume)
     is_complete = True
     with closing(lines):

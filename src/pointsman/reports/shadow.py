@@ -10,6 +10,7 @@ from statistics import median
 from pointsman.agreement import COUNTED, AgreementPolicy, Result, result_of, serves_first
 from pointsman.decision.diff import verdict
 from pointsman.prices import dollars
+from pointsman.reports.labels import ScoredAnswers
 from pointsman.reports.replay import Replayed, SessionState, Side, Source, Summary, costs, served
 from pointsman.reports.usage import PRICED, answered, cost, usage
 from pointsman.stores.ledger import Attempt, ComparedAnswers, Record, ShadowAnswer, ShadowDecision
@@ -155,7 +156,8 @@ def shadow_report(records: Iterable[Record], models: Mapping[str, ModelSpec]) ->
     """
     report = ShadowReport()
     states: dict[tuple[str, str], SessionState] = {}  # by (policy, session)
-    for record in records:
+    answers = ScoredAnswers(models)
+    for record in answers.noted(records):
         report.turns += 1
         answer = answered(record.attempts)
         for shadow in record.shadows:
@@ -167,7 +169,7 @@ def shadow_report(records: Iterable[Record], models: Mapping[str, ModelSpec]) ->
                 continue
             key = shadow.policy, record.decision.input.conversation
             line, states[key] = _turn(record, shadow, models, states.get(key, SessionState()))
-            report.policies.setdefault(shadow.policy, Summary(shadow.policy)).add(line)
+            report.policies.setdefault(shadow.policy, Summary(shadow.policy, answers)).add(line)
     return report
 
 
