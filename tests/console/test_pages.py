@@ -139,10 +139,10 @@ def test_what_callers_say_stays_text(browser: Browser) -> None:
     shown = browser.get("/console/sessions").body.decode()
     [session] = set(re.findall(r'href="(/console/sessions/[^"?]+)"', shown))
     for path in (f"/console/decisions/{decision}.json", f"{session}.json"):
-        page = browser.get(path)
-        assert page.status == 200
-        assert page.body.isascii(), path
-        assert "\u202e" in json.dumps(page.json(), ensure_ascii=False), path
+        found = browser.get(path)
+        assert found.status == 200
+        assert found.body.isascii(), path
+        assert "\u202e" in json.dumps(found.json(), ensure_ascii=False), path
     shown = browser.get(f"/console/decisions/{decision}").body.decode()
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown
 

@@ -81,8 +81,8 @@ HEADINGS: Final = {
             "Decide recorded requests again under another policy, oldest first, and report the changes."
         ),
         "report": (
-            "Report savings, change, roles, projects, kinds, quality, escalation, drift, shadow, agreement and "
-            "guidance."
+            "Report savings, change, roles, projects, kinds, quality, escalation, drift, shadow, agreement "
+            "and guidance."
         ),
     },
     "Patterns and descriptions": {
