@@ -8,7 +8,7 @@ import pytest
 
 from pointsman.console import _quality
 from pointsman.reports import labels
-from pointsman.stores.ledger import MemoryLedger, Outcome, PromptText, ShadowAnswer, _bodies, _reader
+from pointsman.stores.ledger import MemoryLedger, Outcome, PromptText, ShadowAnswer, _bodies
 from pointsman.testing import a_decision, an_attempt
 from support.consoles import Browser, console_gateway
 
@@ -28,7 +28,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(decision.id)
         return decision, attempts
 
-    monkeypatch.setattr(_reader, "read_decision", noted)
+    monkeypatch.setattr("pointsman.stores.ledger._reader.read_decision", noted)
     return found
 
 
