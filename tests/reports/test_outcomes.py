@@ -19,7 +19,7 @@ from pointsman.drivers import drive
 from pointsman.errors import StoreUnavailable
 from pointsman.factory import build_engine, read_profile
 from pointsman.learning.datasets import read_outcomes
-from pointsman.reports.outcomes import Scored, derive, fittable, prompts
+from pointsman.reports.outcomes import Scored, derive, fittable, prompts, scored
 from pointsman.stores import _sqlite_file as sqlite_file
 from pointsman.stores.ledger import Attempt, Outcome, PromptText, Record, SqliteLedger
 from pointsman.stores.ledger.port import MAX_OUTCOMES
@@ -207,6 +207,21 @@ def test_models_that_chance_chose_for_the_same_words_stay_apart() -> None:
     assert (both.scores, both.chances) == ({"small": 0.5, "large": 1.0}, {})
     (pair,) = prompts([*drawn, rare], ["small", "large"])
     assert (pair.scores, pair.chances) == ({"small": 1.0, "large": 0.0}, {})
+
+
+def test_a_prompt_of_one_session_is_exported_with_it() -> None:
+    judged = (Outcome(decision="d", score=1.0),)
+    records = [
+        a_request(1, 1, ASKED, outcomes=judged),
+        a_request(2, 2, "said in two sessions", outcomes=judged),
+    ]
+    first = scored(records[0])
+    assert first is not None
+    assert first.session, "whatever chose the model"
+    assert records[0].decision.input.session not in first.session
+    said = Scored("said in two sessions", {"small": 1.0}, "", {}, "another")
+    lines = {line.prompt: line.session for line in prompts([*filter(None, map(scored, records)), said])}
+    assert lines == {ASKED: first.session, "said in two sessions": ""}
 
 
 def test_a_prompt_is_exported_with_the_domain_it_was_decided_in() -> None:

@@ -185,7 +185,7 @@ class Fittable(msgspec.Struct, frozen=True, omit_defaults=True):
     scores: dict[str, float]
     domain: str = ""  # that the prompt was last decided in, where domains are found
     chances: dict[str, float] = {}  # with which chance was to choose each model; empty: a rule chose
-    session: str = ""  # digest of it, where chance chose: prompts of one session belong together
+    session: str = ""  # digest of it: prompts of one session belong together; empty where several said it
 
 
 class Scored(NamedTuple):
@@ -215,7 +215,8 @@ def scored(record: Record, *, callers: bool = True) -> Scored | None:
     seen = record.decision.domains
     domain = seen.effective.domains[0] if seen else ""
     chances = _chances(record)
-    session = blake2b(record.decision.input.session.encode(), digest_size=8).hexdigest() if chances else ""
+    name = record.decision.input.session
+    session = blake2b(name.encode(), digest_size=8).hexdigest() if name else ""
     return Scored(text, scores, domain, chances, session)
 
 
@@ -245,6 +246,7 @@ def prompts(found: Iterable[Scored], models: Sequence[str] = ()) -> Iterator[Fit
     """Yield what ``fittable`` does, from decisions that were scored already."""
     scores: dict[str, dict[str, list[float]]] = {}
     domains: dict[str, str] = {}
+    sessions: dict[str, set[str]] = {}
     for each in found:
         if each.chances and len(each.scores) == 1 and not models:
             yield Fittable(each.prompt, dict(each.scores), each.domain, dict(each.chances), each.session)
@@ -252,10 +254,13 @@ def prompts(found: Iterable[Scored], models: Sequence[str] = ()) -> Iterator[Fit
         for model, score in each.scores.items():
             scores.setdefault(each.prompt, {}).setdefault(model, []).append(score)
         domains[each.prompt] = each.domain
+        sessions.setdefault(each.prompt, set()).add(each.session)
     for prompt, by_model in scores.items():
         wanted = models or sorted(by_model)
         if all(model in by_model for model in wanted):
-            yield Fittable(prompt, {model: fmean(by_model[model]) for model in wanted}, domains[prompt])
+            means = {model: fmean(by_model[model]) for model in wanted}
+            session, *others = sessions[prompt]
+            yield Fittable(prompt, means, domains[prompt], session="" if others else session)
 
 
 def scores_of(record: Record, *, judged: bool = True) -> Iterator[tuple[str, float]]:
