@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 import pytest
 
 from pointsman.console import _login
+from pointsman.gateway import _protocol as protocol
 from pointsman.upstreams.port import Limits
 from support.consoles import KEY, console_gateway, with_keys
 from support.raw_http import ASKED, JSON, head, is_closed, statuses, talk
@@ -63,7 +64,7 @@ def all_have(running: Running, condition: Any) -> bool:
     return len(found) == MOST and all(condition(one) for one in found)
 
 
-WAYS = {
+WAYS: dict[str, tuple[tuple[bytes, ...], Callable[[Any], Any]]] = {
     "half a second head": ((LIVE, b"G"), lambda one: one._arriving.size),
     "an answer not taken": (
         (STATIC,),
@@ -109,6 +110,18 @@ def test_a_login_is_short() -> None:
         assert statuses(got) == [b"413"]
         got = talk(running.port, login(len(SIGNED_IN)) + SIGNED_IN, until=b"\r\n\r\n")
         assert statuses(got) == [b"303"]
+
+
+def test_a_body_that_nobody_reads_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "_SWEEP_EVERY", 0.01)
+    monkeypatch.setattr(protocol, "_WITHOUT_REQUEST", 1 << 40)
+    with guarded() as running, contextlib.ExitStack() as stack:
+        refused = connected(stack, running, head(JSON, length=60_000) + b"x" * 50_000)
+        assert statuses(refused.recv(1 << 16)) == [b"401"]
+        [connection] = running.server.server_state.connections
+        until(lambda: not connection.cycle.body)  # type: ignore[attr-defined]
+        refused.sendall(b"x" * 10_000 + LIVE)
+        assert statuses(refused.recv(1 << 16)) == [b"200"]
 
 
 def test_a_login_arrives_soon_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -335,6 +335,8 @@ class _Bounded(HttpToolsProtocol):
             self.looks = 0
             return
         self.looks += 1
+        if request is not None and over:
+            request.body = b""  # of one that was refused; nobody reads it
         if not over:
             self._end_if(_WITHOUT_BODY, "the body of the request did not arrive in time")
         elif request is None or self._arriving.size:
