@@ -200,7 +200,7 @@ class StoredLedger(QueuedLedger):
     def records_of(self, decisions: Sequence[str], *, with_text: bool = False) -> dict[str, Record]:
         """Return decisions with all that belongs to them, by their ids; those that are there."""
         if with_text:
-            belonging = self._belonging(decisions, ())
+            belonging = self._belonging(decisions, (TEXT,))
             decisions = [each for each in decisions if belonging[each][TEXT]]
         rows = self._query(self._statements.decisions, self._several(map(self._clean, decisions)))
         found = [read_decision(*row) for row in rows]
