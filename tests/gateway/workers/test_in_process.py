@@ -35,6 +35,8 @@ from support.servers import Asked, Running, ScriptedUpstream, reply, state_for
 
 pytestmark = pytest.mark.integration
 
+_JSON = "content-type: application/json"
+
 
 class Link(WorkerLink):
     def __init__(self) -> None:
@@ -172,17 +174,41 @@ def test_what_is_refused_unread_is_not_passed_on(tmp_path: Path) -> None:
     assert upstream.asked == []
 
 
-def refused(port: int, key: str) -> bytes:
-    """Send a large body without a key for as long as it is taken, and return the status."""
-    head = f"POST {PATHS[WireFormat.CHAT]} HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
-    head += f"idempotency-key: {key}\r\ncontent-length: {1 << 30}\r\n\r\n"
+@pytest.mark.parametrize(
+    ("path", "lines", "status"),
+    [
+        (PATHS[WireFormat.CHAT], "host: localhost\r\ncontent-type: text/plain", b"415"),
+        (PATHS[WireFormat.CHAT], f"host: localhost\r\n{_JSON}\r\ncontent-encoding: gzip", b"415"),
+        ("/v1/unknown", f"host: localhost\r\n{_JSON}", b"404"),
+    ],
+)
+def test_what_another_worker_refuses_unread_gets_its_answer(
+    tmp_path: Path, path: str, lines: str, status: bytes
+) -> None:
+    """Once it was a 503 that SDKs retry, or no answer: the sending failed before the answer was read."""
+    with two(tmp_path) as (servers, _, upstream):
+        statuses = [refused(server.port, key, path, lines, 8 << 20) for server in servers for key in "abcdef"]
+    assert statuses == [status] * 12
+    assert upstream.asked == []
+
+
+def refused(
+    port: int,
+    key: str,
+    path: str = PATHS[WireFormat.CHAT],
+    lines: str = f"host: a\r\n{_JSON}",
+    size: int = 1 << 30,
+) -> bytes:
+    """Send a large body for as long as it is taken, and return the status."""
+    head = f"POST {path} HTTP/1.1\r\n{lines}\r\n"
+    head += f"idempotency-key: {key}\r\ncontent-length: {size}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", port), 60) as caller:
         caller.sendall(head.encode())
         answer = threading.Thread(target=lambda: got.append(caller.recv(12)))
         got: list[bytes] = []
         answer.start()
         with contextlib.suppress(OSError):
-            for _ in range(400):
+            for _ in range(min(400, size >> 16)):
                 if got:
                     break
                 caller.sendall(b" " * (1 << 16))

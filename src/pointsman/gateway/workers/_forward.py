@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import socket
 from collections.abc import Sequence
@@ -95,28 +96,31 @@ async def forward(path: Path, head: Head, body: bytes | Receive, send: Send) -> 
         WorkerGone: nothing was sent to the caller yet.
         ConnectionError: the answer broke off.
     """
-    try:
-        async with asyncio.timeout(_CONNECT):
-            reader, writer = await asyncio.open_unix_connection(path, limit=_PART)
-    except (OSError, TimeoutError) as error:
-        raise WorkerGone(str(error)) from error
-    watch = None if isinstance(body, bytes) else DisconnectWatch(body)
-    try:
-        await _send_request(writer, head, body)
-        if watch is not None:
-            watch.start()
-        return await _relay(reader, send, has_body=head.method != "HEAD")
-    except asyncio.CancelledError:
-        if watch is None or not watch.caller_left:
-            raise
-        return 0
-    finally:
-        if watch is not None:
-            watch.stop()
-        writer.close()
+    # No stream: one that fails while it sends drops what it has received.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as worker:
+        worker.settimeout(0)
+        try:
+            async with asyncio.timeout(_CONNECT):
+                await asyncio.get_running_loop().sock_connect(worker, str(path))
+        except OSError as error:
+            raise WorkerGone(str(error)) from error
+        watch = None if isinstance(body, bytes) else DisconnectWatch(body)
+        try:
+            await _send_request(worker, head, body)
+            if watch is not None:
+                watch.start()
+            return await _relay(worker, send, has_body=head.method != "HEAD")
+        except asyncio.CancelledError:
+            if watch is None or not watch.caller_left:
+                raise
+            return 0
+        finally:
+            if watch is not None:
+                watch.stop()
 
 
-async def _send_request(writer: asyncio.StreamWriter, head: Head, body: bytes | Receive) -> None:
+async def _send_request(worker: socket.socket, head: Head, body: bytes | Receive) -> None:
+    """Send a request. A worker that takes no more of it may have answered: it refuses some unread."""
     given = dict(head.headers)
     headers = [pair for pair in head.headers if pair[0] not in _MADE_ANEW]
     headers += [(FORWARDED, b"1"), (b"connection", b"close")]
@@ -127,18 +131,17 @@ async def _send_request(writer: asyncio.StreamWriter, head: Head, body: bytes | 
     elif is_chunked:
         headers.append((b"transfer-encoding", b"chunked"))
     lines = b"".join(b"%b: %b\r\n" % pair for pair in headers)
-    try:
-        writer.write(b"%b %b HTTP/1.1\r\n%b\r\n" % (head.method.encode(), head.target, lines))
+    sent = b"%b %b HTTP/1.1\r\n%b\r\n" % (head.method.encode(), head.target, lines)
+    with contextlib.suppress(OSError):
+        await asyncio.get_running_loop().sock_sendall(worker, sent)
         if isinstance(body, bytes):
-            writer.write(body)
+            await asyncio.get_running_loop().sock_sendall(worker, body)
         else:
-            await _send_body(writer, body, is_chunked=is_chunked)
-        await writer.drain()
-    except OSError as error:
-        raise WorkerGone(str(error)) from error
+            await _send_body(worker, body, is_chunked=is_chunked)
 
 
-async def _send_body(writer: asyncio.StreamWriter, receive: Receive, *, is_chunked: bool) -> None:
+async def _send_body(worker: socket.socket, receive: Receive, *, is_chunked: bool) -> None:
+    loop = asyncio.get_running_loop()
     more = True
     while more:
         message = await receive()
@@ -146,18 +149,17 @@ async def _send_body(writer: asyncio.StreamWriter, receive: Receive, *, is_chunk
             raise WorkerGone("the caller left")
         part, more = message.get("body", b""), message.get("more_body", False)
         if part:
-            writer.write(b"%x\r\n%b\r\n" % (len(part), part) if is_chunked else part)
-            await writer.drain()
+            await loop.sock_sendall(worker, b"%x\r\n%b\r\n" % (len(part), part) if is_chunked else part)
     if is_chunked:
-        writer.write(b"0\r\n\r\n")
+        await loop.sock_sendall(worker, b"0\r\n\r\n")
 
 
-async def _relay(reader: asyncio.StreamReader, send: Send, *, has_body: bool) -> int:
-    answer, status = _Answer(), 0
+async def _relay(worker: socket.socket, send: Send, *, has_body: bool) -> int:
+    answer, status, loop = _Answer(), 0, asyncio.get_running_loop()
     parser: Any = httptools.HttpResponseParser(answer)
     while not answer.is_whole:
         try:
-            part = await reader.read(_PART)
+            part = await loop.sock_recv(worker, _PART)
         except OSError:
             part = b""
         if not part:
