@@ -17,7 +17,7 @@ import pytest
 from pointsman.errors import Overloaded
 from pointsman.gateway import _inbound as inbound
 from pointsman.gateway._inbound import BodyBudget, BodyReservation
-from pointsman.upstreams.port import Limits, ServerSpec
+from pointsman.upstreams.port import Limits, ServerSpec, hash_key
 from pointsman.vocabulary import LARGE, AgentRequest, WireFormat
 from pointsman.wire import Body, Format
 from pointsman.wire.request import read_request
@@ -31,7 +31,8 @@ PART = b'{"x":"' + b"x" * 499_994
 
 
 def held(running: Running) -> int:
-    text = httpx.get(f"{running.url}/metrics", trust_env=False).text
+    alice = {"authorization": "Bearer alice"}
+    text = httpx.get(f"{running.url}/metrics", headers=alice, trust_env=False).text
     found = re.search(r"pointsman_body_bytes_held (\d\S*)", text)
     assert found
     return int(float(found[1]))
@@ -45,13 +46,13 @@ def running() -> Iterator[Running]:
 
 
 @contextlib.contextmanager
-def unfinished(running: Running, count: int, part: bytes) -> Iterator[None]:
+def unfinished(running: Running, count: int, part: bytes, *more: bytes) -> Iterator[None]:
     """Keep some requests open whose body has not ended."""
     with contextlib.ExitStack() as open_ones:
         for _ in range(count):
             address = ("127.0.0.1", running.port)
             connection = open_ones.enter_context(socket.create_connection(address, timeout=60))
-            connection.sendall(head(JSON, length=900_000) + part)
+            connection.sendall(head(JSON, *more, length=900_000) + part)
         yield
 
 
@@ -70,6 +71,28 @@ def test_beyond_the_budget_a_large_body_is_refused_for_now(running: Running, wir
     until(lambda: held(running) == 0)
     got = post(running.url + PATHS[wire], content=large, headers={"content-type": "application/json"})
     assert got.status_code == 200
+
+
+@pytest.mark.integration
+def test_one_of_several_callers_leaves_room_for_the_bodies_of_others() -> None:
+    keys = (hash_key("alice"), hash_key("bob"))
+    limits = Limits(body_bytes=1_000_000, total_body_bytes=TOTAL)
+    large = json.dumps(request(WireFormat.CHAT, metadata={"x": "x" * 300_000})).encode()
+
+    def ask(caller: bytes) -> bytes:
+        asked = head(JSON, b"authorization: Bearer " + caller, length=len(large)) + large
+        return talk(running.port, asked)
+
+    with gateway(state_for(server=ServerSpec(port=0, keys=keys, limits=limits))) as running:
+        part = PART[: int(0.55 * TOTAL / 3)]
+        with unfinished(running, 3, part, b"authorization: Bearer alice"):
+            until(lambda: held(running) == 3 * len(part))
+            refused = ask(b"alice")
+            assert statuses(ask(b"bob")) == [b"200"]
+        until(lambda: held(running) == 0)
+        assert statuses(ask(b"alice")) == [b"200"]
+    assert statuses(refused) == [b"503"]
+    assert b"exceed its share" in refused
 
 
 @pytest.mark.integration

@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from pointsman.errors import Overloaded
+from pointsman.gateway._inbound import BodyReservation
 
 __all__ = ["Admission", "RequestShares", "Spare"]
 
@@ -84,13 +85,13 @@ class RequestShares:
 
     def __init__(self) -> None:
         self._active: Counter[str] = Counter()
-        self._callers: dict[object, str] = {}  # by request
+        self._callers: dict[BodyReservation, str] = {}  # by request
 
-    def enter(self, request: object, caller: str, limit: int) -> None:
+    def enter(self, request: BodyReservation, caller: str, limit: int) -> None:
         """Count a request until it leaves.
 
         Args:
-            request: Any object that identifies it.
+            request: Its reservation.
             caller: Name of the key.
             limit: Requests in progress of all callers together.
 
@@ -103,8 +104,22 @@ class RequestShares:
             )
         self._active[caller] += 1
         self._callers[request] = caller
+        request.check_share = self._check_bodies
 
-    def leave(self, request: object) -> None:
+    def _check_bodies(self, request: BodyReservation, most: int) -> None:
+        """Refuse a request if the bodies of its caller hold more than some bytes.
+
+        Raises:
+            Overloaded: they do.
+        """
+        name = self._callers.get(request)
+        if sum(each.held for each, caller in self._callers.items() if caller == name) > most:
+            raise Overloaded(
+                "the bodies of this caller's requests in progress exceed its share of the limit",
+                hint="send the request again later",
+            )
+
+    def leave(self, request: BodyReservation) -> None:
         """A request is over."""
         if (caller := self._callers.pop(request, None)) is not None:
             self._active[caller] -= 1

@@ -51,6 +51,8 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 #: Of the budget, what bodies above ``LARGE`` may fill: the rest is left to the others, whoever sends what.
 _OF_LARGE: Final = 3 / 4
+#: Of the budget, what one of several callers may hold with bodies above ``LARGE``: two of the largest.
+OF_ONE: Final = 2 / 3
 
 
 #: What browsers alone send, and the latter for what a person typed and for pages of the gateway.
@@ -330,8 +332,10 @@ class BodyBudget:
 class BodyReservation:
     """The bytes of one request's body. An announced length is not counted."""
 
-    _held = 0
+    held = 0
     _answer = 0  # bytes of a large whole answer
+    #: Refuses what is beyond its caller's share of bytes, where there are several callers.
+    check_share: Callable[[BodyReservation, int], None] | None = None
 
     def __init__(self, budget: BodyBudget, total: int) -> None:
         """Count in a budget; all bodies together hold at most ``total`` bytes."""
@@ -342,17 +346,19 @@ class BodyReservation:
         """Count some bytes more.
 
         Raises:
-            Overloaded: the bodies of all requests together are too large.
+            Overloaded: the bodies of all requests together, or of its caller, are too large.
         """
         budget = self._budget
-        self._held += count
+        self.held += count
         budget.held += count
-        if budget.held <= self._total * _OF_LARGE:
+        if budget.held <= self._total * OF_ONE:
             return
-        if self._held > LARGE or budget.held > self._total:
+        if budget.held > self._total * (_OF_LARGE if self.held > LARGE else 1):
             raise Overloaded(
                 "the bodies of all requests in progress exceed the limit", hint="send the request again later"
             )
+        if self.held > LARGE and self.check_share is not None:
+            self.check_share(self, int(self._total * OF_ONE))
 
     async def take_answer(self, size: int) -> None:
         """Wait until a large answer of this size may be read; see ``AnswerBudget``."""
@@ -376,8 +382,8 @@ class BodyReservation:
 
     def release(self) -> None:
         """The request is over."""
-        self._budget.held -= self._held
-        self._held = 0
+        self._budget.held -= self.held
+        self.held = 0
         if self._answer:
             self.give_answer()
 

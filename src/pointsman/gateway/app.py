@@ -217,7 +217,7 @@ class Gateway:
                 self._watches.end(watch)
 
     def _admit(
-        self, state: LiveState, request: object, headers: Mapping[bytes, bytes] | None, name: str
+        self, state: LiveState, request: BodyReservation, headers: Mapping[bytes, bytes] | None, name: str
     ) -> str:
         """Return the name of the caller, by headers if it is not known; refuse what there is no room for."""
         if self.active > state.server.limits.requests:
