@@ -52,9 +52,8 @@ class Hold:
         """Settle the attempt; return its cost, in US dollars.
 
         Usage that the upstream reports counts. Without it, a failure for which nothing is charged gives all
-        back; another failure has used the input; a success, or a caller that left, has used all that was
-        reserved, or what was sent if that is more: the upstream may continue without a reader, and may have
-        written what it does not show.
+        back; another failure has used the input; a success, or a caller that left, has used the larger of the
+        reservation and the tokens sent: the upstream may continue without a reader, and may hide reasoning.
 
         Args:
             error: Class of failure as the ledger names it; empty for a success.

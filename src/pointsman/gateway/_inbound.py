@@ -52,7 +52,7 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 #: Of the budget, what bodies above ``LARGE`` may fill: the rest is left to the others, whoever sends what.
 _OF_LARGE: Final = 3 / 4
 #: Of the budget, what one of several callers may hold with bodies above ``LARGE``: two of the largest.
-OF_ONE: Final = 2 / 3
+_OF_ONE: Final = 2 / 3
 
 
 #: What browsers alone send, and the latter for what a person typed and for pages of the gateway.
@@ -351,14 +351,14 @@ class BodyReservation:
         budget = self._budget
         self.held += count
         budget.held += count
-        if budget.held <= self._total * OF_ONE:
+        if budget.held <= self._total * _OF_ONE:
             return
         if budget.held > self._total * (_OF_LARGE if self.held > LARGE else 1):
             raise Overloaded(
                 "the bodies of all requests in progress exceed the limit", hint="send the request again later"
             )
         if self.held > LARGE and self.check_share is not None:
-            self.check_share(self, int(self._total * OF_ONE))
+            self.check_share(self, int(self._total * _OF_ONE))
 
     async def take_answer(self, size: int) -> None:
         """Wait until a large answer of this size may be read; see ``AnswerBudget``."""

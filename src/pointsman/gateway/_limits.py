@@ -220,7 +220,7 @@ def seen_by(access: Access | None, caller: str) -> str:
 
 
 async def settled(request: DecidedRequest, answering: Awaitable[int], spending: Spending) -> int:
-    """Answer a request whose usage is to be reported; settle at its end the reservations still open.
+    """Answer a request, with a report of its usage; settle at its end the reservations still open.
 
     Raises:
         Overloaded: its limits cannot be read, and requests are then refused.
