@@ -113,7 +113,7 @@ def test_a_shadow_model_of_the_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             "ANTHROPIC_API_KEY",
             "gpt-5",
             '"gpt-5" cannot be asked in the background: OPENAI_API_KEY is not',
-            "",
+            "set OPENAI_API_KEY",
         ),
         (
             "ANTHROPIC_API_KEY",
@@ -138,8 +138,13 @@ def test_a_shadow_model_that_cannot_be_asked(
 
 def test_the_draft_for_keys_takes_a_shadow_model_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
-    done("config", "init", "--shadow", "haiku")
-    assert load(tmp_path / "pointsman.toml").shadow.model == "haiku"
+    said = done("config", "init", "--shadow", "haiku")
+    assert '[ledger] text and [shadow] text are "redacted"' in said
+    config = load(tmp_path / "pointsman.toml")
+    assert (config.shadow.model, config.shadow.text, config.ledger.text) == ("haiku", "redacted", "redacted")
+    done("config", "init", "--force")
+    config = load(tmp_path / "pointsman.toml")
+    assert (config.shadow.model, config.shadow.text, config.ledger.text) == (None, "off", "off")
 
 
 def test_logs_that_are_exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,6 +163,8 @@ def test_one_cheaper_model_is_one_change() -> None:
     both, other = changes(found(stakes=stakes), [of("codex")])
     assert "would do the work of dear and dearer" in both.what
     assert both.worth == "unknown, $6.00 at stake"
+    [named] = changes(found(stakes=(STAKE._replace(cheap="gpt-5"),)), [of("codex")])
+    assert named.what.endswith("ask it in the background, which needs OPENAI_API_KEY")
     assert other.command.endswith("--shadow other && pointsman serve")
 
 

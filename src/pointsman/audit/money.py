@@ -25,6 +25,7 @@ __all__ = [
     "maker_of",
     "price_order",
     "spread",
+    "variable_of",
 ]
 
 #: Who makes a model, by the beginning of its id: the list price of the maker is taken where a log names a
@@ -269,6 +270,13 @@ def _model(provider: str, model: str, cost: float, pricing: Pricing) -> _Model |
     if upstream is None:
         return f"no address of {provider or 'its provider'} is known; add [upstreams.NAME]"
     return _Model(model, upstream, prices, cost)
+
+
+def variable_of(model: str) -> str:
+    """The variable of the key with which a model of logs is asked; empty where no address is known."""
+    maker = maker_of(model)
+    upstream = _UPSTREAMS.get(_OTHER_NAMES.get(maker, maker))
+    return upstream.variable if upstream else ""
 
 
 def _with_credential(

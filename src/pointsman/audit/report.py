@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pointsman.audit.figures import SessionFigures, Spent
-from pointsman.audit.money import Money, Pricing
+from pointsman.audit.money import Money, Pricing, variable_of
 from pointsman.audit.policies import PolicyVerdict, policy_blocks
 from pointsman.audit.savings import HOUSEKEEPING_CHANGE, MOVES_CHANGE, STUCK_CHANGE, TOOLS_CHANGE
 from pointsman.audit.tables import (
@@ -145,8 +145,9 @@ def _unknown(found: Verdict, arguments: str) -> Iterator[Change]:
         stakes.setdefault(each.cheap, []).append(each)
     for cheap, own in stakes.items():
         dear = " and ".join(each.dear for each in own)
+        needs = f", which needs {variable}" if (variable := variable_of(cheap)) else ""
         yield Change(
-            f"learn whether {cheap} would do the work of {dear}: ask it in the background",
+            f"learn whether {cheap} would do the work of {dear}: ask it in the background{needs}",
             f"unknown, {amount(sum(each.dollars for each in own), sum(each.worth for each in own))} at stake",
             _gateway(f"{arguments} --shadow {shlex.quote(cheap)}"),
         )

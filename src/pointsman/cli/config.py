@@ -168,7 +168,7 @@ def init(
         typer.Option(help="With --from-audit: export to read, or a ledger; may be repeated."),
     ] = None,
     shadow: Annotated[
-        str, typer.Option(help="Model to ask in the background, for 5 % of the requests ([shadow]).")
+        str, typer.Option(help="Model to ask in the background, for 5 % of the sessions ([shadow]).")
     ] = "",
 ) -> None:
     """Write a commented configuration for the API keys in the environment, or for a local model server.
@@ -199,7 +199,7 @@ def init(
         trust(output, text)
     except ConfigError as error:  # the file is there; reading it will say what to do
         echo(f"pointsman: {error}", err=True)
-    for line in _written(output, found, unused_keys(os.environ)):
+    for line in _written(output, found, unused_keys(os.environ), shadow):
         echo(line)
     for model, why in left_out.items():
         echo(f"left out: {model}, {why}")
@@ -246,7 +246,10 @@ def _check_shadow(name: str, found: Sequence[Found], left_out: Mapping[str, str]
     """
     where = {model.name: each for each in found for model in each.models}
     if name in left_out:
-        raise ConfigError(f'"{name}" cannot be asked in the background: {left_out[name]}')
+        why = left_out[name]
+        variable = why.removesuffix(" is not set")
+        hint = f"set {variable}" if variable != why else f"models: {', '.join(where) or 'none'}"
+        raise ConfigError(f'"{name}" cannot be asked in the background: {why}', hint=hint)
     if name not in where:
         known = ", ".join(where) or "none"
         raise ConfigError(f'--shadow names an unknown model "{name}"', hint=f"models: {known}")
@@ -258,7 +261,7 @@ def _check_shadow(name: str, found: Sequence[Found], left_out: Mapping[str, str]
         )
 
 
-def _written(file: Path, found: list[Found], unused: list[str]) -> Iterator[str]:
+def _written(file: Path, found: list[Found], unused: list[str], shadow: str) -> Iterator[str]:
     """Describe a draft: active parts, written files, and unused keys."""
     nothing = f"the built-in demo; no {'usable ' if unused else ''}API key and no model server was found"
     yield f"wrote {file}: {', '.join(upstream.name for upstream in found) or nothing}"
@@ -270,6 +273,8 @@ def _written(file: Path, found: list[Found], unused: list[str]) -> Iterator[str]
     again = ", then pointsman trust" if file == Path(FILE_NAME) else ""
     yield f'to switch one on: mode = "on" in {file}{again}'
     yield f"ledger: {state_file('ledger.sqlite')}, for all projects; [ledger] path names another"
+    if shadow:
+        yield 'kept to be labelled: prompts and both answers; [ledger] text and [shadow] text are "redacted"'
     named = "" if file == Path(FILE_NAME) else f" --config {file}"
     yield f"next: pointsman config check{named} && pointsman serve{named}"
 

@@ -159,6 +159,8 @@ def draft(found: Sequence[Found], *, tiers: Sequence[str] = (), shadow: str = ""
         models="\n".join(_model(model, each.name) for each in upstreams for model in _named(each)),
         tiers=served,
         verify=_VERIFY.format(verifiers[0].name) if verifiers else _NO_VERIFIER,
+        kept=_TEXT if shadow else _NO_TEXT,
+        text='"redacted"' if shadow else '"off"',
         shadow=_SHADOW.format(shadow) if shadow else _NO_SHADOW.format(small[0].name),
     )
 
@@ -286,12 +288,15 @@ host = "127.0.0.1"
 port = 4747
 # keys = ["${{POINTSMAN_KEY}}"]
 
-# What is written down about decisions. Of prompts nothing, unless you say so.
+# What is written down about decisions. {kept}
 [ledger]
-text = "off"       # off | hash | redacted (no keys, no e-mail addresses) | full
+text = {text:<11} # off | hash | redacted (no keys, no e-mail addresses) | full
 
 # Test another policy or model in the background; see "pointsman report shadow":
 {shadow}"""
+
+_NO_TEXT: Final = "Of prompts nothing, unless you say so."
+_TEXT: Final = "Of prompts the redacted text: [shadow] needs it to label, export and fit."
 
 _NO_SHADOW: Final = """\
 # [shadow]
@@ -303,5 +308,6 @@ _NO_SHADOW: Final = """\
 _SHADOW: Final = """\
 [shadow]
 model = "{}"
-share = 0.05       # of requests: each of them is paid for twice
+share = 0.05       # of sessions: their requests are paid for twice, but those that it served itself
+text  = "redacted" # of both answers, to label them; with "off" they are paid for and not kept
 """
