@@ -11,7 +11,15 @@ from typer.testing import CliRunner, Result
 from pointsman.cli import app
 from pointsman.decision.diff import Verdict
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
-from pointsman.stores.ledger import Outcome, PromptText, Retention, ShadowAnswer, ShadowDecision, SqliteLedger
+from pointsman.stores.ledger import (
+    Attempt,
+    Outcome,
+    PromptText,
+    Retention,
+    ShadowAnswer,
+    ShadowDecision,
+    SqliteLedger,
+)
 from pointsman.testing import a_decision, an_attempt
 from pointsman.vocabulary import AgentRole, Tier
 from pointsman.wire.format import CompletionSummary
@@ -202,6 +210,28 @@ def test_the_demos_ledger_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert other.hint == f"that of pointsman serve --demo is {demo}: pointsman decisions list --demo"
     assert "of-the-demo" in runner.invoke(app, ["decisions", "list", "--demo"]).output
     assert "of-the-demo" in runner.invoke(app, ["decisions", "show", "of-the-demo", "--demo"]).output
+
+
+def test_a_demo_decision_is_priced_by_the_demo_and_hinted_at_without_it(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("POINTSMAN_CONFIG", "")
+    monkeypatch.chdir(tmp_path)
+    Path("pointsman.toml").write_text(f"[ledger]\npath = '{path}'\n")
+    demo = tmp_path / "pointsman" / "demo.sqlite"
+    demo.parent.mkdir()
+    ledger = SqliteLedger(demo)
+    ledger.append(a_decision("of-the-demo"))
+    asked = {"decision": "of-the-demo", "number": 1, "model": "demo-large", "upstream": "demo", "status": 200}
+    used = {"started_at": 0.0, "total_ms": 1.0, "input_tokens": 1_000_000, "output_tokens": 0}
+    ledger.append(msgspec.convert(asked | used, Attempt))
+    ledger.close()
+    shown = CliRunner().invoke(app, ["decisions", "show", "of-the-demo", "--demo"])
+    assert "cost $3.00" in shown.stdout
+    missing = CliRunner().invoke(app, ["decisions", "show", "of-the-demo"]).exception
+    assert isinstance(missing, PointsmanError)
+    assert "--demo looks in the ledger of pointsman serve --demo" in (missing.hint or "")
 
 
 def test_a_demo_that_ran_since_is_named(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

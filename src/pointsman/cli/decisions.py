@@ -117,18 +117,22 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Explain one decision (signals, reasons, attempts and outcomes), or the run of an agent."""
+    models = {} if as_json else _models(config, demo=demo)
     with opened(ledger, config, demo=demo) as store:
         if run := run_record(store, decision_id):
-            _show_run(run, config, as_json=as_json)
+            _show_run(run, models, as_json=as_json)
             return
         decision = store.get(decision_id)
         if decision is None:
-            raise PointsmanError(f'there is no decision "{decision_id}"', hint="pointsman decisions list")
+            more = "" if demo or ledger else "; --demo looks in the ledger of pointsman serve --demo"
+            raise PointsmanError(
+                f'there is no decision "{decision_id}"', hint=f"pointsman decisions list{more}"
+            )
         found = record(store, decision)
     if as_json:
         print_json(found)
     else:
-        for line in _explained(found, _models(config)):
+        for line in _explained(found, models):
             echo(printable(line))
 
 
@@ -141,11 +145,11 @@ def _newest(store: Search, session: str, limit: int) -> Iterator[Decision | tupl
     return (found for _, found in islice(both, limit))
 
 
-def _show_run(run: RunRecord, config: Path | None, *, as_json: bool) -> None:
+def _show_run(run: RunRecord, models: Mapping[str, ModelSpec], *, as_json: bool) -> None:
     if as_json:
         print_json(run)
         return
-    for line in explained_run(run, _models(config)):
+    for line in explained_run(run, models):
         echo(printable(line))
 
 
@@ -225,12 +229,18 @@ def _answered_by(decision: Decision, last: Attempt | None) -> tuple[str, str]:
     return last.model if not last.error else "none", str(last.status or last.error)
 
 
-def _models(config: Path | None) -> Mapping[str, ModelSpec]:
-    """The configured models, for their prices; none without a configuration, or with a wrong one of no name.
+def _models(config: Path | None, *, demo: bool) -> Mapping[str, ModelSpec]:
+    """The configured models, or the demo's, for their prices.
+
+    There are none without a configuration, or with a wrong one of no name.
 
     Raises:
         ConfigError: the file that is named is wrong.
     """
+    if demo:
+        from pointsman.gateway.build import demo_config  # loads the gateway
+
+        return demo_config().models
     try:
         return read_config(config).models
     except ConfigError as error:
