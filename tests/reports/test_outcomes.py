@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from pointsman.drivers import drive
 from pointsman.errors import StoreUnavailable
 from pointsman.factory import build_engine, read_profile
 from pointsman.learning.datasets import read_outcomes
-from pointsman.reports.outcomes import Scored, derive, fittable, prompts, scored
+from pointsman.reports.outcomes import Fittable, Scored, derive, prompts, scored
 from pointsman.stores import _sqlite_file as sqlite_file
 from pointsman.stores.ledger import Attempt, Outcome, PromptText, Record, SqliteLedger
 from pointsman.stores.ledger.port import MAX_OUTCOMES
@@ -28,6 +29,12 @@ from pointsman.trajectory import Step
 from pointsman.trajectory.step import CallOutcome
 from pointsman.vocabulary import AgentRole, ModelReply, Reason, Stage, Tier, WireFormat
 from pointsman.wire.request import request_from_text
+
+
+def fittable(records: list[Record], models: Sequence[str] = ()) -> list[Fittable]:
+    """What ``outcomes export`` writes."""
+    return list(prompts(filter(None, map(scored, records)), models))
+
 
 ASKED = "why does the parser fail on nested lists?"
 
@@ -233,10 +240,8 @@ def test_a_prompt_is_exported_with_the_domain_it_was_decided_in() -> None:
     ).decision.domains
     assert found is not None
     judged = (Outcome(decision="d", score=1.0),)
-    lines = list(
-        fittable(
-            [a_request(1, 1, ASKED, outcomes=judged, domains=found), a_request(2, 2, "p", outcomes=judged)]
-        )
+    lines = fittable(
+        [a_request(1, 1, ASKED, outcomes=judged, domains=found), a_request(2, 2, "p", outcomes=judged)]
     )
     assert [line.domain for line in lines] == [found.effective.domains[0], ""]
     assert b"domain" not in msgspec.json.encode(lines[1])
@@ -350,7 +355,23 @@ def test_what_is_exported_can_be_fitted(ledger: Path, tmp_path: Path) -> None:
     [row] = read_outcomes(data, weak="small", strong="large")
     assert (row.prompt, row.weak, row.strong) == (ASKED, 0.0, 1.0)
     assert json.loads(result.stdout)["scores"] == {"small": 0.0, "large": 1.0}
-    assert "wrote 1 prompts" in result.stderr
+    assert result.stderr == "wrote 1 prompts\n"
+
+
+def test_an_export_says_what_it_left_out_and_why(ledger: Path, tmp_path: Path) -> None:
+    wordless = a_request(4, 4, None, session="other")
+    with closing(SqliteLedger(ledger, text="full")) as store:
+        store.append(wordless.decision)
+        store.append(wordless.attempts[0])
+    said = tmp_path / "said.jsonl"
+    said.write_text("\n".join(f'{{"decision": "d{number}", "score": 1}}' for number in (3, 4)))
+    assert run(ledger, "import", said).exit_code == 0
+    result = run(ledger, "export", "--weak", "small", "--strong", "large")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == (
+        "wrote 0 prompts\nleft out: 1 decisions without stored words ([ledger] text), "
+        "1 prompts without a score of each of these models\n"
+    )
 
 
 CONFIG = """

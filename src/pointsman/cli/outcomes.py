@@ -38,7 +38,7 @@ from pointsman.reports.judge import (
     tries_in,
 )
 from pointsman.reports.labels import queue
-from pointsman.reports.outcomes import derive, fittable, new_outcomes
+from pointsman.reports.outcomes import Scored, derive, new_outcomes, prompts, scored, scores_of
 from pointsman.stores.ledger import Ledger, Outcome
 from pointsman.stores.ledger.outcome_reports import read_line
 
@@ -218,11 +218,22 @@ def export_outcomes(
     drew the model, "chances" gives the probability with which each model was drawn.
     """
     models = [name for name in (weak, strong) if name]
-    written = 0
+    found: list[Scored] = []
+    wordless = written = 0
     with opened(ledger, config) as store:
-        for written, line in enumerate(fittable(store.records(), models), start=1):  # noqa: B007 - counts
-            echo(json_line(line))
+        for record in store.records():
+            if (known := scored(record)) is not None:
+                found.append(known)
+            elif any(scores_of(record)):
+                wordless += 1
+    for written, line in enumerate(prompts(found, models), start=1):  # noqa: B007 - counts
+        echo(json_line(line))
     echo(f"wrote {written:,} prompts", err=True)
+    alone = len({each.prompt for each in found}) - written if models else 0
+    left_out = [f"{wordless:,} decisions without stored words ([ledger] text)"] if wordless else []
+    left_out += [f"{alone:,} prompts without a score of each of these models"] if alone else []
+    if left_out:
+        echo(f"left out: {', '.join(left_out)}", err=True)
 
 
 def _append(store: Ledger, outcomes: Iterable[Outcome]) -> int:

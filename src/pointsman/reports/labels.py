@@ -175,7 +175,7 @@ def _noted(records: Iterable[Record], into: dict[str, Scored | None]) -> Iterato
 
 
 def count_pairs(found: Iterable[Scored]) -> Pairs:
-    """Count what ``fittable`` yields for the two models that most prompts have scores of."""
+    """Count what ``prompts`` yields for the two models that most prompts have scores of."""
     rows = list(prompts(found))
     counts = Counter(pair for row in rows for pair in combinations(sorted(row.scores), 2))
     if not counts:

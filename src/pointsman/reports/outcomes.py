@@ -26,7 +26,6 @@ __all__ = [
     "KeptAnswer",
     "Scored",
     "derive",
-    "fittable",
     "kept_answers",
     "new_outcomes",
     "prompts",
@@ -228,22 +227,17 @@ def _chances(record: Record) -> dict[str, float]:
     return chances_of(record.decision.reasons)
 
 
-def fittable(records: Iterable[Record], models: Sequence[str] = ()) -> Iterator[Fittable]:
+def prompts(found: Iterable[Scored], models: Sequence[str] = ()) -> Iterator[Fittable]:
     """Yield prompts with stored text, with the mean score of each model that answered them.
 
     A shadow's answer counts if it was scored. Outcomes by people and programs count;
     implicit signs only without any other outcome.
 
     Args:
-        records: Any order. The same words are one prompt. Where chance chose the model and no ``models`` are
+        found: Any order. The same words are one prompt. Where chance chose the model and no ``models`` are
             named, each decision is a line, because its chance weighs its model against the others.
         models: Only prompts with a score of each of these, and only these; empty: whatever there is.
     """
-    return prompts(filter(None, map(scored, records)), models)
-
-
-def prompts(found: Iterable[Scored], models: Sequence[str] = ()) -> Iterator[Fittable]:
-    """Yield what ``fittable`` does, from decisions that were scored already."""
     scores: dict[str, dict[str, list[float]]] = {}
     domains: dict[str, str] = {}
     sessions: dict[str, set[str]] = {}
