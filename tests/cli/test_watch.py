@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
+from pointsman.errors import PointsmanError
 from support.servers import Asked, ScriptedUpstream, reply
 
 SHARED = Path(os.environ.get("POINTSMAN_SHARED", Path(__file__).parents[3] / "shared"))
@@ -51,6 +52,15 @@ def test_one_line_a_firing_with_the_fields_of_the_contract() -> None:
         ("reason", "3 consecutive errors"),
         ("delivered", True),
     ]
+
+
+def test_an_agents_own_log_is_named_once(tmp_path: Path) -> None:
+    file = tmp_path / "session.jsonl"
+    file.write_text('{"type": "user", "sessionId": "s", "uuid": "u"}\n' * 3)
+    found = watch(str(file))
+    assert isinstance(found.exception, PointsmanError)
+    assert (found.stdout, found.exception.hint) == ("", f"pointsman audit {file}")
+    assert found.exception.message == f"{file} is a log of claude-code, not runs"
 
 
 def failing(wire: str, number: int) -> list[dict[str, Any]]:

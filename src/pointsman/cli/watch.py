@@ -14,7 +14,7 @@ import typer
 from pointsman.cli.output import FAILED, echo, json_line, print_either, read_lines
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.drivers import no_model
-from pointsman.errors import CallerError, MalformedRequest
+from pointsman.errors import CallerError, MalformedRequest, PointsmanError
 from pointsman.guidance import Guide, Mode
 from pointsman.learning.guidance import GuidanceRow, Replayed, Run, Summary, replay
 from pointsman.printable import Block, Column, TextTable
@@ -78,6 +78,8 @@ def _watch(
             run = read_run(raw)
             replayed = replay(run, guide, ask)
         except CallerError as error:
+            if good and file is not None:
+                _check_kind(file)
             good = False
             line = {"error": {"line": number, "message": str(error)}}
             echo(json_line(line), err=counts is not None)
@@ -89,6 +91,18 @@ def _watch(
     if not number:
         echo(f"pointsman: no runs in {file or 'standard input'}: nothing to replay", err=True)
     return good
+
+
+def _check_kind(file: Path) -> None:
+    """Refuse an agent's own log, no line of which is a run.
+
+    Raises:
+        PointsmanError: it is one.
+    """
+    from pointsman.audit.sources import session_file  # only for an error
+
+    if (source := session_file(file)) is not None:
+        raise PointsmanError(f"{file} is a log of {source.name}, not runs", hint=f"pointsman audit {file}")
 
 
 def _asking(config: Path | None) -> AbstractContextManager[Callable[[ModelQuery], ModelReply]]:

@@ -16,7 +16,7 @@ from pointsman.audit.sources.opencode import OpenCode
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.plugins import load_all
 
-__all__ = ["Home", "Lines", "Log", "Source", "seconds", "source_of", "sources"]
+__all__ = ["Home", "Lines", "Log", "Source", "seconds", "session_file", "source_of", "sources"]
 
 #: How an SQLite database begins.
 _SQLITE: Final = b"SQLite format 3\0"
@@ -53,7 +53,7 @@ def source_of(file: Path) -> Source:
     try:
         if file.name == Aider.FILE:
             return Aider()
-        if (client := _session_file(file)) is not None:
+        if (client := session_file(file)) is not None:
             return client
         with file.open("rb") as opened:
             is_database = opened.read(len(_SQLITE)) == _SQLITE
@@ -66,7 +66,7 @@ def source_of(file: Path) -> Source:
         raise PointsmanError(f"cannot read {file}: {error.strerror or error}") from error
 
 
-def _session_file(file: Path) -> Source | None:
+def session_file(file: Path) -> Source | None:
     """The client of this session file, by the members of its first lines; None: it is an export."""
     if file.suffix != ".jsonl":
         return None
