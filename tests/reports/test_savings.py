@@ -155,6 +155,10 @@ def test_a_baseline_without_a_price_of_cached_input_is_named() -> None:
     found = SavingsCalculator(MODELS, "free").total(totals([a_try("small", (M, 0, 0))]))
     assert found.to_json()["baseline_caches"] is False
     assert 'unknown: "free" has no cached_input_per_million' in "\n".join(plain_lines(found.blocks()))
+    later = totals([a_try("small", (M, None, 0))], [a_try("small", (2 * M, None, 0))])
+    found = SavingsCalculator(MODELS, "free").total(later)
+    assert found.assumed == 1  # in JSON; but no cache counts, so that nothing is taken to be in one
+    assert "assumed:" not in "\n".join(plain_lines(found.blocks()))
     assert "unknown" not in "\n".join(plain_lines(total([]).blocks()))
 
 
