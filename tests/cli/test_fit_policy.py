@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from typer.testing import CliRunner, Result
 from pointsman.cli import app
 from pointsman.errors import PointsmanError
 from pointsman.factory import default_policy, read_policy
-from pointsman.learning.datasets import Features
+from pointsman.learning.datasets import Features, PromptOutcome
 from pointsman.learning.fit import fit_tiers
 from pointsman.learning.intervals import Interval
+from pointsman.learning.rankers import SKETCH, has_seen, prompt_digest, sketch_of, unseen
 from pointsman.reports.quality import PolicySavings, read_curve
+from pointsman.tiers.learned_router import read_learned_router
 from support.outcomes import made_up
 
 pytestmark = pytest.mark.slow
@@ -211,8 +214,17 @@ def test_the_saving_beyond_a_coin_of_equal_success_is_stated(tmp_path: Path) -> 
     ("saved", "missing", "told"),
     [
         ((0.02, 0.01, 0.03), 0, "shown"),
-        # The lower half of the interval is .03 wide and may be .02: (.03 / .02) ** 2 = 2.25 times as many.
-        ((0.02, -0.01, 0.05), 500, "not shown, about 500 more outcomes would show it"),
+        # A standard error is .06 / 3.92 = .0153 and may be .02 / 2.80: (.0153 * 2.80 / .02) ** 2 = 4.59.
+        (
+            (0.02, -0.01, 0.05),
+            1437,
+            "not shown; if the saving is as large as seen, about 1,437 more outcomes show it in 4 of 5 cases",
+        ),
+        (
+            (0.01, -0.02, 0.04),
+            None,
+            "not shown, and within its error: no number of outcomes is known to show it",
+        ),
         ((0.0, -0.01, 0.01), None, "a coin saves as much"),
         ((-0.02, -0.03, 0.01), None, "a coin saves as much"),
     ],
@@ -301,6 +313,8 @@ def test_the_curve_as_json_and_as_pictures(data: Path) -> None:
         ([*PRICES, "--quality", "0.9", "--budget", "3"], "one target"),
         (["--quality", "0.9"], "needs prices"),
         (["--quality", "0.9", "--price-weak", "2", "--price-strong", "1"], "not more expensive"),
+        ([*PRICES, "--quality", "0.9", "--show", "0.95"], "above the quality that is aimed at"),
+        ([*PRICES, "--budget", "3", "--show", "2"], "below the money that is aimed at"),
         ([*PRICES, "--quality", "0.9", "--tiers", "3"], "3 tiers"),
         (["--quality", "0.9", "--tiers", "4", *["--model", "a=x"] * 4], '"a=x" is not a model and a price'),
         ([*PRICES, "--quality", "0.9", "--model", "a=1"], "for two tiers use --weak"),
@@ -339,3 +353,164 @@ def test_a_policy_beside_which_its_paths_are_missing_is_taken_back(data: Path) -
     error = run(data, "--quality", "0.9", "--config", str(config)).exception
     assert "could not be read back" in str(error)
     assert not (data.parent / "policy.toml").exists()
+
+
+def test_prompts_without_a_difference_do_not_prove_that_there_is_none(tmp_path: Path) -> None:
+    file = tmp_path / "data.jsonl"
+    lines = [{"prompt": row.prompt, "weak": True, "strong": True} for row in made_up(100)]
+    file.write_text("\n".join(map(json.dumps, lines)))
+    report = said(file, "--quality", "0.98", *PRICES)["held_out"]
+    assert report["kept"]["value"] == 1
+    assert 0.95 < report["kept"]["low"] < 0.97, "3.7 % of failures are compatible with none among 100"
+    for name in ("success", "success_minus_strong"):
+        assert report["savings"][name]["low"] < report["savings"][name]["value"]
+    assert not report["supported"]
+    assert "not shown: the interval reaches below 98.0%" in run(file, "--quality", "0.98", *PRICES).stdout
+    assert "shown: held out, at least 96.3% is kept" in run(file, "--quality", "0.95", *PRICES).stdout
+
+
+def noise(count: int, seed: int) -> list[PromptOutcome]:
+    """Random words and random outcomes: a router can only remember them."""
+    draw = random.Random(seed)
+    ends = ("lar", "mox", "nif", "pud")
+    words = [begin + end for begin in ("ba", "ko", "li", "mu", "re") for end in ends]
+    return [
+        PromptOutcome(
+            " ".join(draw.choices(words, k=20)), float(draw.random() < 0.5), float(draw.random() < 0.7)
+        )
+        for _ in range(count)
+    ]
+
+
+def outcomes(folder: Path, rows: list[PromptOutcome]) -> Path:
+    file = folder / "noise.jsonl"
+    lines = [{"prompt": row.prompt, "weak": row.weak, "strong": row.strong} for row in rows]
+    file.write_text("\n".join(map(json.dumps, lines)))
+    return file
+
+
+@pytest.fixture(scope="module")
+def of_noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("of_noise") / "mine.json"
+    file.write_bytes(msgspec.json.encode(fit_tiers(noise(300, 1)).learned_router))
+    return file
+
+
+@pytest.mark.parametrize("kept", [290, 300])
+def test_nothing_is_shown_where_the_router_remembers_most_prompts(
+    tmp_path: Path, of_noise: Path, kept: int
+) -> None:
+    data = outcomes(tmp_path, [*noise(300, 1)[:kept], *noise(1, 2)])
+    result = run(data, "--learned-router", str(of_noise), "--quality", "0.95", *PRICES)
+    assert "the router was fitted on these prompts: routers fitted on their other parts" in result.stdout
+    assert "saved beyond a coin" in result.stdout
+    assert ": shown" not in result.stdout.replace("not shown", "")
+    options = ["--learned-router", str(of_noise), *PRICES, "--labels", "100", "--margin", "0.1"]
+    saved = CliRunner().invoke(app, ["eval", "savings", "--data", str(data), *options])
+    assert "its figures flatter" in saved.stderr
+    (row,) = [line for line in saved.stdout.splitlines() if line.startswith("mine.json")]
+    assert row.split("[")[-1].startswith("+0."), "by what it remembers it looks good"
+    assert "no router is shown to save more than a coin of equal success" in saved.stdout
+
+
+def test_prompts_that_the_router_remembers_are_left_out(tmp_path: Path, of_noise: Path) -> None:
+    data = outcomes(tmp_path, [*noise(300, 1), *noise(120, 2)])
+    report = said(data, "--learned-router", str(of_noise), "--quality", "0.95", *PRICES)["held_out"]
+    assert (report["prompts"], report["left_out"], report["cross_fitted_router"]) == (120, 300, False)
+    result = run(data, "--learned-router", str(of_noise), "--quality", "0.95", *PRICES)
+    assert "the router was fitted on 300 further prompts, which are left out" in result.stdout
+
+
+def test_a_router_of_more_prompts_is_not_judged_by_routers_of_few(tmp_path: Path, of_noise: Path) -> None:
+    data = outcomes(tmp_path, noise(150, 1))
+    result = run(data, "--learned-router", str(of_noise), "--quality", "0.8", *PRICES)
+    assert "not shown: the router was fitted on some of these prompts, and on more or fewer" in result.stdout
+    assert "saved beyond a coin" not in result.stdout
+
+
+def test_a_file_without_digests_of_prompts_is_read_and_keeps_its_own_digest(
+    tmp_path: Path, learned_router: Path, data: Path
+) -> None:
+    made = read_learned_router(learned_router.read_bytes(), "mine.json")
+    assert isinstance(made.sketch, bytes)
+    assert 0 < len(made.sketch) <= 8 * SKETCH
+    members = json.loads(learned_router.read_bytes())
+    del members["sketch"]
+    old = tmp_path / "old.json"
+    old.write_text(json.dumps(members))
+    found = read_learned_router(old.read_bytes(), "old.json")
+    assert found.sketch is msgspec.UNSET
+    assert b"sketch" not in msgspec.json.encode(found)
+    report = said(data, "--learned-router", str(old), "--quality", "0.9", *PRICES)["held_out"]
+    assert report["cross_fitted_router"], "known by number and length of the prompts"
+
+
+def test_a_sketch_names_a_part_of_many_prompts_and_nothing_of_short_ones() -> None:
+    prompts = [row.prompt for row in noise(SKETCH + 500, 3)]
+    router = msgspec.structs.replace(fit_tiers(noise(50, 4)).learned_router, sketch=sketch_of(prompts))
+    others = [row.prompt for row in noise(300, 5)]
+    known = {int(place) for place in unseen(router, [*prompts, *others])}
+    assert min(known) >= len(prompts), "no prompt of the training is among them"
+    assert 150 < len(known) < 250, "two thirds of the others are known to be others"
+    assert has_seen(router, [prompt_digest(each) for each in prompts[:20]], [1])
+    assert not has_seen(router, [prompt_digest(each) for each in others], [1])
+    assert sketch_of(["go on", "yes"]) == b""
+
+
+def test_advice_to_aim_higher_ends(tmp_path: Path) -> None:
+    draw = random.Random(0)
+    rows = [PromptOutcome(row.prompt, float(draw.random() < 0.8), 1.0) for row in made_up(200, seed=3)]
+    file = outcomes(tmp_path, rows)
+    options = ["--quality", "0.9"]
+    for _ in range(5):
+        printed = run(file, *options, *PRICES).stdout
+        if "shown: held out, at least" in printed:
+            break
+        (advice,) = re.findall(r"not shown: the interval reaches below 90.0%; (.*) is safer", printed)
+        options = advice.split()
+        assert options[2:] == ["--show", "0.9"]
+    assert len(options) == 4, "the first target is not shown"
+    assert "shown: held out, at least 9" in printed
+    told = said(file, *options, *PRICES)["held_out"]["target"]
+    assert told["level"] == 0.9 < told["quality"]
+
+
+def test_advice_to_spend_less_ends(tmp_path: Path) -> None:
+    file = outcomes(tmp_path, [PromptOutcome(row.prompt, row.weak, row.strong) for row in made_up(200)])
+    options = ["--budget", "5"]
+    for _ in range(5):
+        printed = run(file, *options, *PRICES).stdout
+        if "shown: held out, at most" in printed:
+            break
+        (advice,) = re.findall(r"not shown: the interval reaches above 5; (.*) is safer", printed)
+        options = advice.split()
+    assert options[2:] == ["--show", "5"]
+    assert "shown: held out, at most" in printed
+
+
+def test_prompts_of_one_session_are_drawn_as_one(tmp_path: Path) -> None:
+    """Sessions that fail as a whole are worth one prompt each, whatever number of prompts they have."""
+    draw = random.Random(1)
+    failed = [draw.random() < 0.1 for _ in range(50)]
+    rows = made_up(600, seed=7)
+    lines = [
+        {"prompt": row.prompt, "weak": not failed[at // 12], "strong": True, "session": f"s{at // 12}"}
+        for at, row in enumerate(rows)
+    ]
+    file = tmp_path / "data.jsonl"
+
+    def kept(written: list[dict[str, Any]], command: str) -> Any:
+        file.write_text("\n".join(map(json.dumps, written)))
+        if command == "policy":
+            return said(file, "--quality", "0.85", *PRICES)["held_out"]["kept"]
+        more = ["--data", str(file), *PRICES, "--labels", "200", "--margin", "0.5", "--json"]
+        found = json.loads(CliRunner().invoke(app, ["eval", "savings", *more]).stdout)["sources"][0]["rows"]
+        return next(row for row in found if row["router"] == "always weak")["success_minus_strong"]
+
+    alone = [{name: value for name, value in line.items() if name != "session"} for line in lines]
+    for command in ("policy", "savings"):
+        one, whole = kept(alone, command), kept(lines, command)
+        assert whole["high"] - whole["low"] > 2 * (one["high"] - one["low"])
+    file.write_text("\n".join(json.dumps({**line, "session": f"s{at % 9}"}) for at, line in enumerate(lines)))
+    error = run(file, "--quality", "0.9", *PRICES).exception
+    assert "prompts of 9 different sessions are too few" in str(error)

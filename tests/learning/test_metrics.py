@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pointsman.learning.intervals import paired_interval
 from pointsman.learning.metrics import (
     apgr_interval,
     bootstrap,
@@ -15,6 +16,8 @@ from pointsman.learning.metrics import (
     curve_intervals,
     difference_interval,
     gap_curve,
+    independent_count,
+    paired_bounds,
 )
 
 WEAK = [0, 0, 1, 1]
@@ -198,3 +201,24 @@ def test_a_prompt_that_counts_twice_is_a_prompt_that_is_there_twice() -> None:
     weighted = gap_curve(scores, weak, strong, weights=np.array([2.0, 1.0, 1.0]))
     repeated = gap_curve([3.0, *scores], [0, *weak], [1, *strong])
     assert weighted.apgr == pytest.approx(repeated.apgr)
+
+
+def test_pairs_that_do_not_differ_still_have_an_interval_with_a_width() -> None:
+    none = np.zeros(100)
+    assert paired_bounds(none) == pytest.approx(paired_interval(0, 0, 100))
+    assert -0.04 < paired_bounds(none)[0] < -0.03
+    sessions = np.repeat(np.arange(10), 10)
+    assert paired_bounds(none, together=sessions) == pytest.approx(paired_interval(0, 0, 10))
+    half = np.arange(100) < 50
+    low, _ = paired_interval(0, 0, 50)
+    assert paired_bounds(none, moved=half)[0] == pytest.approx(low / 2), "the others cannot differ"
+    assert paired_bounds(none, moved=~half & half) == (0, 0), "two that are one and the same"
+
+
+def test_rows_of_a_session_count_as_many_as_they_are_unlike() -> None:
+    sessions = np.repeat(np.arange(100), 20)
+    whole = np.repeat(np.arange(100) % 10 == 0, 20).astype(np.float64)
+    single = (np.random.default_rng(0).random(2_000) < 0.1).astype(np.float64)
+    assert independent_count(whole, sessions) == pytest.approx(100, rel=0.01)
+    assert 400 < independent_count(single, sessions) < 2_000
+    assert independent_count(single, np.arange(2_000)) == 2_000

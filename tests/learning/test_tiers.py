@@ -100,6 +100,11 @@ def test_a_head_has_a_calibration_error_and_is_known_by_what_it_was_fitted_on(tm
         assert 0 <= error["low"] <= error["high"] < 0.3
     assert "fitted on these very prompts" in result.stderr
     learned_router.write_bytes(msgspec.json.encode(fit_tiers(ROWS[:200]).learned_router))
+    assert (
+        "fitted on these very prompts, or on some of them"
+        in run(tmp_path, "--learned-router", str(learned_router)).stderr
+    )
+    learned_router.write_bytes(msgspec.json.encode(fit_tiers(made_up(200, seed=5)).learned_router))
     fresh = run(tmp_path, "--learned-router", str(learned_router))
     assert "fitted on" not in fresh.stderr
     assert "calibration error of the learned_router: weak" in fresh.stdout

@@ -1,14 +1,21 @@
 """Means of labels with intervals, and costs, by model."""
 
+from itertools import count
+
 import pytest
 
 from pointsman.reports.quality import observed
 from pointsman.stores.ledger.reading import DecisionRow
 
+_NUMBERS = count()
 
-def _row(model: str, score: float | None, cost: float | None = None, result: str = "counted") -> DecisionRow:
+
+def _row(
+    model: str, score: float | None, cost: float | None = None, result: str = "counted", session: str = ""
+) -> DecisionRow:
     return DecisionRow(
-        id="d", at=0.0, session="", caller="", role="", tier="", model=model, result=result, status=200,  # type: ignore[arg-type]
+        id=f"d{next(_NUMBERS)}", at=0.0, session=session, caller="", role="", tier="", model=model,
+        result=result, status=200,  # type: ignore[arg-type]
         attempts=1, domains=(), signals=(), stuck=False, downgraded=False, abstained=False, label="",
         score=score, labelled=True, cost=cost,
     )  # fmt: skip
@@ -41,3 +48,22 @@ def test_the_interval_has_the_width_that_labels_allow(scores: list[float], low: 
     assert point is not None
     assert [point.low, point.high] == pytest.approx([low, high], abs=0.01)
     assert point.enough is (len(scores) >= 30)
+
+
+def test_labels_of_a_session_that_are_alike_count_as_one() -> None:
+    whole = observed(
+        [_row("a", float(at % 2), session=f"s{at}") for at in range(10) for _ in range(20)]
+    ).point
+    ten = observed([_row("a", float(at % 2)) for at in range(10)]).point
+    assert whole is not None
+    assert ten is not None
+    assert (whole.low, whole.high) == pytest.approx((ten.low, ten.high))
+    equal = observed([_row("a", 1.0, session=f"s{at}") for at in range(10) for _ in range(20)]).point
+    none = observed([_row("a", 1.0) for _ in range(10)]).point
+    assert equal is not None
+    assert none is not None
+    assert equal.low < 0.85
+    assert equal.low == pytest.approx(none.low), "as much as ten labels without a failure"
+    mixed = [_row("a", float(label % 2), session=f"s{at}") for at in range(10) for label in range(20)]
+    assert (found := observed(mixed).point) is not None
+    assert whole.high - whole.low > found.high - found.low, "labels that are not alike say more"

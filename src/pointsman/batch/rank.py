@@ -18,11 +18,19 @@ from pointsman.batch.row_jobs import Finished
 from pointsman.encoders.learned_routers import load_kinds, load_scorer, open_kinds
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import PromptOutcome
-from pointsman.learning.rankers import RULES, by_kinds, by_learned_router, by_rules, first_alike, persons_text
+from pointsman.learning.rankers import (
+    DIGEST,
+    RULES,
+    by_kinds,
+    by_learned_router,
+    by_rules,
+    first_alike,
+    persons_text,
+    prompt_digest,
+)
 from pointsman.learning.tiers import LEARNED, ScoredPrompts
 from pointsman.tiers.kinds import Kinds
 from pointsman.tiers.learned_router import LearnedScorer
-from pointsman.tiers.ngrams import ngram_key
 
 __all__ = ["BASE", "ERRORS", "P_STRONG", "P_WEAK", "BatchRanker", "scored_in"]
 
@@ -33,7 +41,6 @@ _BENCH: Final = "bench"
 P_WEAK: Final = "p_weak"
 P_STRONG: Final = "p_strong"
 ERRORS: Final = ("weak_error", "strong_error")
-_ALIKE: Final = 16  # bytes of a digest: two of 10⁹ prompts collide once in 10²⁰ runs
 
 #: Columns of the output before those of the rankers (docs/reference/batch.md).
 BASE: Final = pa.schema(
@@ -42,7 +49,7 @@ BASE: Final = pa.schema(
         ("strong", pa.float64()),
         ("group", pa.string()),
         ("bench", pa.string()),
-        ("alike", pa.binary(_ALIKE)),
+        ("alike", pa.binary(DIGEST)),
         ("characters", pa.int64()),
         ("error", pa.string()),
     ]
@@ -131,7 +138,7 @@ class BatchRanker:
             [row.strong for row in rows],
             [row.group for row in rows],
             [row.bench for row in rows],
-            [hashlib.blake2b(ngram_key(row.prompt), digest_size=_ALIKE).digest() for row in rows],
+            [prompt_digest(row.prompt) for row in rows],
             [len(persons_text(row.prompt)) for row in rows],
         ]
 
@@ -182,8 +189,8 @@ def _scorer(file: Path) -> LearnedScorer:
 # Results of the parts of ``BatchRanker``, as arrays: some 300 bytes a row.
 
 
-def scored_in(job: BatchRanker, done: Finished) -> tuple[ScoredPrompts, NDArray[np.int64]]:
-    """Return every prompt that could be read with its scores, and the characters of the person's words.
+def scored_in(job: BatchRanker, done: Finished) -> tuple[ScoredPrompts, list[bytes], NDArray[np.int64]]:
+    """Return every prompt that could be read with its scores, its digest, and characters of a person's words.
 
     Raises:
         PointsmanError: none could be read.
@@ -205,8 +212,9 @@ def scored_in(job: BatchRanker, done: Finished) -> tuple[ScoredPrompts, NDArray[
     probabilities = {name: of_rankers[column] for name, column in said.items() if column in of_rankers}
     models = zip(said, ERRORS, strict=True)
     errors = {name: of_rankers[column] for name, column in models if column in of_rankers}
-    copies = first_alike(table["alike"].to_pylist())
-    return ScoredPrompts(outcomes, rankings, copies, probabilities, errors), table["characters"].to_numpy()
+    digests: list[bytes] = table["alike"].to_pylist()
+    scored = ScoredPrompts(outcomes, rankings, first_alike(digests), probabilities, errors)
+    return scored, digests, table["characters"].to_numpy()
 
 
 def _outcomes(table: pa.Table) -> list[PromptOutcome]:

@@ -374,12 +374,12 @@ def _scored_parquet(
 ) -> tuple[ScoredPrompts, Finished]:
     from pointsman.batch.rank import BatchRanker, scored_in
     from pointsman.encoders.learned_routers import load_learned_router
-    from pointsman.learning.rankers import has_fitted_lengths
+    from pointsman.learning.rankers import has_seen
 
     job = BatchRanker(weak=weak, strong=strong, kinds=kinds, learned_router=learned_router)
     done = run_rows(job, work)
-    scored, characters = scored_in(job, done)
-    if learned_router and has_fitted_lengths(load_learned_router(learned_router), characters):
+    scored, *prompts = scored_in(job, done)
+    if learned_router and has_seen(load_learned_router(learned_router), *prompts):
         echo(f"{FLATTERS}; pointsman fit tiers measured it on held-out ones", err=True)
     return scored, done
 

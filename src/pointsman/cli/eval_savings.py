@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 _BESIDE: Final = "prices.json"
 #: Tokens of instructions that go with a question, where nothing else is said.
 INSTRUCTIONS: Final = 250
-FLATTERS: Final = "pointsman: the learned router was fitted on these very prompts: its figures flatter"
+FLATTERS: Final = (
+    "pointsman: the learned router was fitted on these very prompts, or on some of them: its figures flatter"
+)
 #: Decimals of a printed fraction.
 DECIMALS: Final = 4
 
@@ -135,8 +137,9 @@ def savings(
         rows = _graded(data, settings, named, answer_tokens, features, learned_router)
     rule = Rule(labels=labels, margin=margin, certainty=certainty)
     found, too_few = _by_source(rows, rule, splits, seed)
-    shown = {"rule": rule, "sources": found, "too_few": too_few}
-    print_either(shown, *_blocks(rule, splits, found, too_few), as_json=as_json)
+    shown = {"rule": rule, "sources": found, "too_few": too_few, "flattered": rows.flattered}
+    blocks = _blocks(rule, splits, found)
+    print_either(shown, *blocks, *_verdict(found[0], too_few, rule, rows.flattered), as_json=as_json)
 
 
 def _by_source(
@@ -168,9 +171,7 @@ def _by_source(
     return found, too_few
 
 
-def _blocks(
-    rule: Rule, splits: int | None, found: Sequence[SourceSavings], too_few: dict[str, int]
-) -> Iterator[Block]:
+def _blocks(rule: Rule, splits: int | None, found: Sequence[SourceSavings]) -> Iterator[Block]:
     yield _told(rule, splits)
     for each in found:
         yield f"\n{each.source or 'all rows'}: {each.labels:,} labels, {each.served:,} served"
@@ -179,7 +180,6 @@ def _blocks(
         yield f"\nmean of {len(sources)} sources, worst source in brackets"
         yield TextTable(_MEANS, list(_mean_cells(sources)))
     yield ""
-    yield from _verdict(found[0], too_few, rule)
 
 
 def _told(rule: Rule, splits: int | None) -> str:
@@ -243,7 +243,9 @@ def _worst(values: Mapping[str, float], worst: str, plus: str) -> str:
     return f"{fmean(values.values()):{plus}z.4f} ({worst} {values[worst]:{plus}z.4f})"
 
 
-def _verdict(whole: SourceSavings, too_few: dict[str, int], rule: Rule) -> Iterable[str]:
+def _verdict(
+    whole: SourceSavings, too_few: dict[str, int], rule: Rule, flattered: Sequence[str]
+) -> Iterable[str]:
     if too_few:
         names = ", ".join(f"{name} ({count:,})" for name, count in too_few.items())
         yield f"too few rows for a cut of their own: {names}"
@@ -252,7 +254,7 @@ def _verdict(whole: SourceSavings, too_few: dict[str, int], rule: Rule) -> Itera
             f"{rule.labels:,} labels fix no cut within {rule.margin:g}: every router is always strong;"
             " more --labels, a larger --margin or a lower --certainty may"
         )
-    shown = [row.router for row in whole.rows if row.shown]
+    shown = [row.router for row in whole.rows if row.shown and row.router not in flattered]
     yield (
         f"shown to save more than a coin of equal success: {', '.join(shown)}"
         if shown
@@ -269,6 +271,7 @@ class _Rows(NamedTuple):
     groups: list[str]
     scores: Mapping[str, NDArray[np.float64]]  # by router
     agreement: Agreement | None = None
+    flattered: Sequence[str] = ()  # routers that were fitted on some of the rows
 
 
 def _graded(
@@ -285,14 +288,16 @@ def _graded(
 
     models = served_models(settings, 2, named).names if settings else (named.weak, named.strong)
     rows = read_graded(file, models)
-    outcomes = [PromptOutcome(row.prompt, row.scores[0], row.scores[1], row.group) for row in rows]
+    outcomes = [row.outcome for row in rows]
     name_of = attrgetter("bench" if len({row.bench for row in rows}) > 1 else "group")
+    scores, flattered = _scores(outcomes, learned_router)
     return _Rows(
         Corpus.of(outcomes, *read_with(features, None)),
         _costs(rows, settings, named, answer),
         list(map(name_of, rows)),
         [row.group for row in rows],
-        _scores(outcomes, learned_router),
+        scores,
+        flattered=flattered,
     )
 
 
@@ -349,16 +354,19 @@ def _sources(names: Sequence[str]) -> dict[str, NDArray[np.intp]]:
     return whole | {name: np.array(parts[name], dtype=np.intp) for name in sorted(parts) if name}
 
 
-def _scores(outcomes: Sequence[PromptOutcome], learned_router: Path | None) -> dict[str, NDArray[np.float64]]:
-    """Score the rows with the learned router of a file."""
+def _scores(
+    outcomes: Sequence[PromptOutcome], learned_router: Path | None
+) -> tuple[dict[str, NDArray[np.float64]], Sequence[str]]:
+    """Score the rows with the learned router of a file; its name where it was fitted on some of them."""
     import numpy as np
 
     from pointsman.learning.rankers import by_learned_router, was_fitted_on
 
     if learned_router is None:
-        return {}
+        return {}, ()
     scorer = load_scorer(learned_router)
-    if was_fitted_on(scorer.learned_router, outcomes):
+    flattered = [learned_router.name] if was_fitted_on(scorer.learned_router, outcomes) else []
+    if flattered:
         echo(FLATTERS, err=True)
     found = [each.score for each in by_learned_router(outcomes, scorer)]
-    return {learned_router.name: np.array(found)}
+    return {learned_router.name: np.array(found)}, flattered

@@ -67,6 +67,10 @@ def policy(
     budget: Annotated[
         float | None, typer.Option(min=0, help="Cost target: spend at most this on 1,000 prompts.")
     ] = None,
+    show: Annotated[
+        float | None,
+        typer.Option(min=0, help="Level to show, held out, where the target aims beyond it; default: it."),
+    ] = None,
     weak: WeakOption = "",
     strong: StrongOption = "",
     price_weak: Annotated[
@@ -97,7 +101,7 @@ def policy(
 
     for file in filter(None, (out, curve, picture)):
         writable(file)
-    target = _target(quality, budget)
+    target = _target(quality, budget, show)
     settings = load(config, AnyKey()) if config else None
     learned_router = learned_router or _configured_router(settings)
     named = NamedModels(weak, strong, price_weak, price_strong, tuple(model or ()))
@@ -120,13 +124,17 @@ def policy(
         raise typer.Exit(FAILED)
 
 
-def _target(quality: float | None, budget: float | None) -> Target:
+def _target(quality: float | None, budget: float | None, show: float | None) -> Target:
     from pointsman.learning.boundaries import Budget, Kept
 
     if quality is not None and budget is None:
-        return Kept(quality)
+        if show is not None and show > quality:
+            raise PointsmanError(f"--show {show:g} is above the quality that is aimed at, {quality:g}")
+        return Kept(quality, show)
     if budget is not None and quality is None:
-        return Budget(budget)
+        if show is not None and show < budget:
+            raise PointsmanError(f"--show {show:g} is below the money that is aimed at, {budget:g}")
+        return Budget(budget, show)
     raise PointsmanError("name one target", hint="--quality 0.95, or --budget COST of 1,000 prompts")
 
 

@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, permutations
 from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pointsman.learning.metrics import RESAMPLES, Floats, Interval, Rows, bootstrap
+from pointsman.learning.metrics import (
+    RESAMPLES,
+    Floats,
+    Interval,
+    Rows,
+    bootstrap,
+    paired_bounds,
+    widened,
+)
 from pointsman.vocabulary import Tier
 
 __all__ = [
@@ -21,6 +30,7 @@ __all__ = [
     "Budget",
     "Choice",
     "Kept",
+    "Mixed",
     "Point",
     "Prompts",
     "Served",
@@ -72,16 +82,37 @@ class Served:
     ranks: Rows  # (n,)
 
     def kept(
-        self, best: Floats, *, together: Rows | None = None, seed: int, resamples: int = RESAMPLES
+        self,
+        best: Floats,
+        *,
+        together: Rows | None = None,
+        moved: NDArray[np.bool_] | None = None,
+        seed: int,
+        resamples: int = RESAMPLES,
     ) -> Interval:
-        """Share of the quality of the best tier's model that they got. ``best`` is ``(n,)``."""
-        return bootstrap(
+        """Share of the quality of the best tier's model that they got, with the wider of two intervals.
+
+        A bootstrap has no width where no prompt differs; a score interval of the paired difference has.
+
+        Args:
+            best: Quality of the best tier's model. Shape ``(n,)``.
+            together: Prompts of one number are drawn as one. Shape ``(n,)``.
+            moved: Where another model served; None: anywhere. Shape ``(n,)``.
+            seed: of the resamples.
+            resamples: how many.
+        """
+        drawn = bootstrap(
             lambda rows: float(self.quality[rows].sum() / best[rows].sum()),
             len(best),
             together=together,
             seed=seed,
             resamples=resamples,
         )
+        mean = float(best.mean())
+        if not mean:
+            return drawn
+        low, high = paired_bounds(self.quality - best, together=together, moved=moved)
+        return widened(drawn, 1 + low / mean, 1 + high / mean)
 
 
 @dataclass(frozen=True)
@@ -89,6 +120,12 @@ class Kept:
     """Target: retain a share of the quality that the best tier alone would give, at the least cost."""
 
     quality: float
+    level: float | None = None  # that held-out prompts are to show; None: the target
+
+    @property
+    def to_show(self) -> float:
+        """The share that is to be shown: at most the one that is aimed at."""
+        return self.quality if self.level is None else self.level
 
 
 @dataclass(frozen=True)
@@ -96,6 +133,12 @@ class Budget:
     """Target: the best quality for so much money on 1,000 prompts."""
 
     money: float
+    level: float | None = None  # that held-out prompts are to show; None: the target
+
+    @property
+    def to_show(self) -> float:
+        """The money that is to be shown: at least what is aimed at."""
+        return self.money if self.level is None else self.level
 
 
 Target = Kept | Budget
@@ -176,6 +219,31 @@ def curve(
         served = cross_fitted(prompts, Budget(float(budget)), tiers, best=best, first=first, seed=seed)
         kept = served.kept(best, together=first, seed=seed, resamples=CURVE_RESAMPLES)
         yield Point(float(budget), float(served.cost.mean()), kept)
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """What needs no router: one model for everything, or models drawn at random."""
+
+    quality: Floats  # (n, 4)
+    cost: Floats
+    places: Rows  # (4,) which of the models each tier has, cheapest first
+
+    def alone(self) -> tuple[tuple[float, float], ...]:
+        """Money on 1,000 prompts and share of the best tier's quality, for each different model."""
+        means = zip(self.cost.mean(axis=0), self.quality.mean(axis=0), strict=True)
+        best = float(self.quality[:, -1].mean())
+        return tuple(dict.fromkeys((float(cost), float(quality) / best) for cost, quality in means))
+
+    def at(self, money: float, rows: Rows) -> float:
+        """The best quality that a mixture of two of them gives for so much money on 1,000 prompts."""
+        quality, cost = self.quality[rows].mean(axis=0), self.cost[rows].mean(axis=0)
+        found = [float(each) for each, price in zip(quality, cost, strict=True) if price <= money]
+        for cheap, dear in permutations(range(len(cost)), 2):
+            if cost[cheap] <= money < cost[dear]:
+                part = (money - cost[cheap]) / (cost[dear] - cost[cheap])
+                found.append(float(quality[cheap] + part * (quality[dear] - quality[cheap])))
+        return max(found, default=float("nan"))
 
 
 def _sums(prompts: Prompts, tiers: Tiers) -> tuple[Rows, Floats, Floats]:

@@ -93,6 +93,14 @@ class Graded:
     group: str = ""
     bench: str = ""
     costs: tuple[float, ...] = ()  # money for its call of each model, where the line says
+    session: str = ""  # its prompts are resampled as one cluster
+
+    @property
+    def outcome(self) -> PromptOutcome:
+        """The outcomes of the cheapest and of the best model."""
+        return PromptOutcome(
+            self.prompt, self.scores[0], self.scores[-1], self.group, self.bench, session=self.session
+        )
 
 
 def read_outcomes(path: Path, *, weak: str = "", strong: str = "") -> list[PromptOutcome]:
@@ -103,8 +111,7 @@ def read_outcomes(path: Path, *, weak: str = "", strong: str = "") -> list[Promp
         ConfigError: a line is not of the shape ``{"prompt", "weak", "strong"}`` or ``{"prompt", "scores"}``,
             a model is not among the scores, a score is outside 0..1, or two lines of one ``id`` differ.
     """
-    rows = read_graded(path, (weak, strong))
-    return [PromptOutcome(row.prompt, row.scores[0], row.scores[1], row.group, row.bench) for row in rows]
+    return [row.outcome for row in read_graded(path, (weak, strong))]
 
 
 def read_served(path: Path, *, weak: str = "", strong: str = "") -> list[PromptOutcome]:
@@ -119,11 +126,7 @@ def read_served(path: Path, *, weak: str = "", strong: str = "") -> list[PromptO
     for place, line in decoded(numbered_lines(path), _decode, path.name):
         scores = line.scores or {}
         if not (weak and strong and line.scores) or (weak in scores and strong in scores):
-            graded = _graded(place, line, (weak, strong))
-            of_weak, of_strong = graded.scores
-            row = PromptOutcome(
-                graded.prompt, of_weak, of_strong, graded.group, graded.bench, session=line.session
-            )
+            row = _graded(place, line, (weak, strong)).outcome
         elif weak in scores or strong in scores:
             row = _one_sided(place, line, weak, strong)
         else:
@@ -221,7 +224,7 @@ def _graded(place: str, row: _Line, models: Sequence[str]) -> Graded:
             hint="1 is correct; divide percentages by 100",
         )
     costs = _costs(place, row.costs, models) if row.costs else ()
-    return Graded(row.prompt, values, row.domain or row.task or "", row.bench, costs)
+    return Graded(row.prompt, values, row.domain or row.task or "", row.bench, costs, row.session)
 
 
 def _costs(place: str, found: dict[str, float], models: Sequence[str]) -> tuple[float, ...]:

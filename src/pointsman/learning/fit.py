@@ -16,6 +16,7 @@ from pointsman.encoders import StaticEncoder, load_encoder
 from pointsman.encoders.learned_routers import load_kinds, table_hash
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import LEAST_FOR_TIERS, Features, PromptOutcome
+from pointsman.learning.intervals import POWER, Z
 from pointsman.learning.kinds_prior import PriorWeights, fitter
 from pointsman.learning.learning import (
     FOLDS,
@@ -40,7 +41,7 @@ from pointsman.learning.metrics import (
     difference_interval,
 )
 from pointsman.learning.one_sided import Observed, Sides, check_enough, refused, sides_of
-from pointsman.learning.rankers import alike, baselines
+from pointsman.learning.rankers import alike, baselines, sketch_of
 from pointsman.learning.tiers import TierRow, measure
 from pointsman.tiers.kinds import Kinds, PromptKinds
 from pointsman.tiers.learned_router import Calibration, Centre, Claim, Dense, LearnedRouter
@@ -169,11 +170,6 @@ RIVALS: Final = ("random", "length", "seed", "default")
 DECILES: Final = tuple(step / 10 for step in range(11))
 
 
-#: Standard errors of a two-sided test at 95 % with 80 % power: 1.96 + 0.84. Source: Cohen, "Statistical Power
-#: Analysis for the Behavioral Sciences" (1988), chapter 2.
-_POWER: Final = 2.80
-
-
 class Power(msgspec.Struct, frozen=True):
     """What these labels could have shown against length, whatever they did show. Differences are of APGR."""
 
@@ -189,7 +185,7 @@ def power_of(shown: Claim) -> Power:
     a learned router that gets better with more labels needs fewer.
     """
     difference, low, high = shown.against["length"]
-    smallest = _POWER * (high - low) / (2 * 1.96)
+    smallest = POWER * (high - low) / (2 * Z)
     if not difference > 0:
         return Power(difference, smallest, None)
     return Power(difference, smallest, math.ceil(shown.rows * (smallest / difference) ** 2))
@@ -262,6 +258,7 @@ def fit_tiers(
         strong_model=strong_model,
         offsets=group_offsets(corpus, unseen, [row.group for row in outcomes]),
         dense=_dense(weights, encoder, features) if isinstance(weights, Weights) else None,
+        sketch=sketch_of(row.prompt for row in outcomes),
     )
     rows = tuple(measure(outcomes, rankings, copies=corpus.first, seed=seed))
     return Fit(learned_router, rows, (weak_error, strong_error), given.sides)

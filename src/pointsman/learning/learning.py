@@ -36,6 +36,7 @@ __all__ = [
     "HeldOut",
     "Predicted",
     "Weights",
+    "clusters",
     "fit_weights",
     "group_offsets",
     "held_out",
@@ -172,7 +173,7 @@ class Corpus:
             rules=by_rules(rows, RULES),
             ngrams=_presence(texts),
             vectors=np.asarray(encoder.encode(texts), dtype=np.float64) if encoder else None,
-            first=_together(alike(texts), rows),
+            first=clusters(alike(texts), [row.session for row in rows]),
             shifts=np.array([kinds.shift(text) for text in texts]) if kinds else None,
         )
 
@@ -188,16 +189,15 @@ class Corpus:
         return Corpus(*numbers, self.ngrams[rows], vectors, first[group], shifts)
 
 
-def _together(alike: Rows, rows: Sequence[PromptOutcome]) -> Rows:
-    """The first row of each cluster. Shape ``(n,)``.
+def clusters(alike: Rows, names: Sequence[str]) -> Rows:
+    """The first row of each cluster, of prompts alike in sessions with these names. Shape ``(n,)``.
 
     A prompt that several sessions share is a cluster with its duplicates; the other prompts of a session are
     one cluster. Sessions that share a prompt stay apart: joined by words such as "continue", all sessions
     would become one cluster.
     """
-    sessions = dict.fromkeys(row.session for row in rows)
-    numbers = {name: len(rows) + at for at, name in enumerate(sessions) if name}
-    own = np.array([numbers.get(row.session, 0) for row in rows])  # 0: of no session
+    numbers = {name: len(names) + at for at, name in enumerate(dict.fromkeys(names)) if name}
+    own = np.array([numbers.get(name, 0) for name in names])  # 0: of no session
     lowest, highest = own.copy(), own.copy()
     np.minimum.at(lowest, alike, own)
     np.maximum.at(highest, alike, own)

@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pointsman.learning.intervals import Interval
+from pointsman.learning.intervals import Interval, paired_interval
 
 __all__ = [
     "RESAMPLES",
@@ -39,9 +39,12 @@ __all__ = [
     "curve_intervals",
     "difference_interval",
     "gap_curve",
+    "independent_count",
     "interval_of",
+    "paired_bounds",
     "ratio_interval",
     "resampled_sums",
+    "widened",
 ]
 
 #: Resamples of a bootstrap: the 2.5 % quantile then has 25 samples beyond it, its own error is about 1/100
@@ -290,6 +293,52 @@ def bootstrap(
         for weights in _resamples(count, together, seed, resamples)
     ]
     return interval_of(figure(every), samples)
+
+
+def independent_count(values: Floats, together: Rows) -> float:
+    """How many independent rows so many rows in clusters are worth, by their design effect (Kish 1965).
+
+    One more cluster of the mean size that differs as a whole is counted in: where no row differs, nothing
+    tells how alike the rows of a cluster are, and each cluster counts as one row.
+
+    Args:
+        values: What is compared on each row. Shape ``(n,)``.
+        together: Rows of one number are of one cluster. Shape ``(n,)``.
+    """
+    _, cluster, counts = np.unique(together, return_inverse=True, return_counts=True)
+    sizes = counts.astype(np.float64)
+    size = float((sizes**2).sum() / sizes.sum())
+    left = values - values.mean()
+    of_clusters = float((np.bincount(cluster, left) ** 2).sum())
+    effect = (of_clusters + size**2) / (float((left**2).sum()) + size)
+    return len(values) / max(effect, 1.0)
+
+
+def paired_bounds(
+    differences: Floats, *, together: Rows | None = None, moved: NDArray[np.bool_] | None = None
+) -> tuple[float, float]:
+    """The score interval of a mean of paired differences, which has a width where no pair differs.
+
+    Args:
+        differences: Of each pair, -1 to 1. Shape ``(n,)``.
+        together: Rows of one number are of one cluster. Shape ``(n,)``.
+        moved: Where the two of a pair are not the same answer; the others do not differ by definition.
+            Shape ``(n,)``.
+    """
+    count = len(differences)
+    rows = np.arange(count) if moved is None else np.flatnonzero(moved)
+    if not len(rows):
+        return 0.0, 0.0
+    part = differences[rows]
+    worth = independent_count(part, rows if together is None else together[rows])
+    better, worse = (worth / len(part) * float(np.maximum(each, 0.0).sum()) for each in (part, -part))
+    low, high = paired_interval(better, worse, worth)
+    return low * len(part) / count, high * len(part) / count
+
+
+def widened(found: Interval, low: float, high: float) -> Interval:
+    """An interval that also holds all between two bounds; NaN is no bound."""
+    return Interval(found.value, float(np.fmin(found.low, low)), float(np.fmax(found.high, high)))
 
 
 def ratio_interval(

@@ -26,7 +26,15 @@ from pointsman.learning.kinds_prior import LEAST_LABELS
 from pointsman.learning.learning import FOLDS, Corpus, Fitted
 from pointsman.learning.metrics import Floats, Rows
 
-__all__ = ["Observed", "Sides", "check_enough", "refused", "share_needed", "sides_of"]
+__all__ = [
+    "LEAST_SESSIONS",
+    "Observed",
+    "Sides",
+    "check_enough",
+    "refused",
+    "share_needed",
+    "sides_of",
+]
 
 #: Different sessions that each model needs outcomes in: two for each fold of the cross-validation.
 LEAST_SESSIONS: Final = 2 * FOLDS

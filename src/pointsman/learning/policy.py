@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import permutations
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +24,7 @@ from pointsman.learning.boundaries import (
     Boundaries,
     Choice,
     Kept,
+    Mixed,
     Point,
     Prompts,
     Served,
@@ -34,11 +34,12 @@ from pointsman.learning.boundaries import (
     cross_fitted,
     curve,
 )
-from pointsman.learning.datasets import LEAST_FOR_POLICY, Graded, PromptOutcome
+from pointsman.learning.datasets import LEAST_FOR_POLICY, Graded
 from pointsman.learning.kinds_prior import fitter, kinds_of
-from pointsman.learning.learning import Corpus, held_out, trust
+from pointsman.learning.learning import Corpus, clusters, held_out, trust
 from pointsman.learning.metrics import Floats, Interval, Rows, bootstrap
-from pointsman.learning.rankers import alike, decided, was_fitted_on
+from pointsman.learning.one_sided import LEAST_SESSIONS
+from pointsman.learning.rankers import alike, decided, unseen, was_fitted_on
 from pointsman.learning.savings import RouterSavings, served_savings
 from pointsman.tiers import LearnedRouter, LearnedRouterPolicy, TierProfile
 from pointsman.vocabulary import Stage, Tier
@@ -59,18 +60,19 @@ class PolicyReport(msgspec.Struct, frozen=True, kw_only=True):
     prompts: int
     target: Target
     reached: bool  # on the prompts the boundaries were chosen on
-    supported: bool  # the whole interval of held-out prompts reaches the target
+    supported: bool  # the whole interval of held-out prompts reaches the level to show
     kept: Interval  # share of the best tier's quality
     cost: Interval  # money on 1,000 prompts
     cost_of_best: float  # money on 1,000 prompts when the best tier serves everything
     over_mixing: Interval  # quality above that of drawing models at random for the same money, 0..1
-    savings: RouterSavings | None  # against always the best tier, and beyond a coin of equal success
+    savings: RouterSavings | None  # against always the best tier, and a coin of equal success; None: no claim
     models: tuple[tuple[float, float], ...]  # money and quality kept when one model serves everything
     shares: dict[str, float]  # of prompts by tier
     fixed: float  # share of prompts whose tier no boundary moves: overrides, and prompts unlike training
-    cross_fitted_router: (
-        bool  # the learned router was fitted on these prompts: scores are of learned routers that were not
-    )
+    #: The learned router was fitted on some of these prompts: scores are of learned routers that were not.
+    cross_fitted_router: bool
+    left_out: int = 0  # further prompts, on which the learned router was fitted
+    stands: bool = True  # the routers that were measured had about as many prompts as the one that is cut
 
 
 @dataclass(frozen=True)
@@ -115,14 +117,19 @@ def fit_policy(
     Raises:
         PointsmanError: too few prompts.
     """
-    first = alike(_prompts(rows))
-    different = len(np.unique(first))
+    rows, costs, left_out = _fresh(rows, costs, learned_router)
+    copies = alike(_prompts(rows))
+    different = len(np.unique(copies))
     if different < LEAST_ROWS:
         other = "different " if different < len(rows) else ""
         raise PointsmanError(
             f"{different} {other}prompts are too few to choose boundaries; at least {LEAST_ROWS} are needed"
         )
-    seen = learned_router is not None and was_fitted_on(learned_router, [_outcome(row) for row in rows])
+    first = clusters(copies, [row.session for row in rows])
+    if (sessions := len(np.unique(first))) < LEAST_SESSIONS:
+        too_few = f"prompts of {sessions} different sessions are too few to choose boundaries"
+        raise PointsmanError(f"{too_few}; at least {LEAST_SESSIONS} are needed")
+    seen = _is_seen(rows, learned_router)
     scored = _scored(rows, profile, learned_router, seen=seen, seed=seed)
     # With two tiers, SIMPLE and MEDIUM are served by the weak model, COMPLEX and REASONING by the strong one.
     places = np.repeat(np.arange(tiers), len(_EVERY) // tiers)
@@ -139,14 +146,38 @@ def fit_policy(
             target,
             served,
             best,
-            _Mixed(quality, spent, places),
+            Mixed(quality, spent, places),
             scored,
             first=first,
-            seen=seen,
+            seen=learned_router if seen else None,
+            left_out=left_out,
             seed=seed,
         ),
         tuple(curve(prompts, tiers, best=best, first=first, seed=seed)),
     )
+
+
+def _is_seen(rows: Sequence[Graded], learned_router: LearnedRouter | None) -> bool:
+    return learned_router is not None and was_fitted_on(learned_router, [row.outcome for row in rows])
+
+
+def _fresh(
+    rows: Sequence[Graded], costs: Floats, learned_router: LearnedRouter | None
+) -> tuple[Sequence[Graded], Floats, int]:
+    """The prompts a router was not fitted on, with their costs, and how many others are left out.
+
+    All of them where the router has seen none, or where the others are too few to measure anything.
+    """
+    if learned_router is None or not _is_seen(rows, learned_router):
+        return rows, costs, 0
+    at = unseen(learned_router, _prompts(rows))
+    if len(np.unique(alike(_prompts(rows))[at])) < LEAST_ROWS:
+        return rows, costs, 0
+    return [rows[place] for place in at], costs[at], len(rows) - len(at)
+
+
+#: A router stands for another one that was fitted on as many prompts, more or less.
+_AS_MANY: Final = 0.2
 
 
 def _scored(
@@ -198,7 +229,7 @@ def _by_unseen_routers(
     """The router knows these prompts too well; routers fitted on the other folds stand in for it."""
     encoder = encoder_of(learned_router)
     kinds = kinds_of(learned_router, encoder)
-    corpus = Corpus.of([_outcome(row) for row in rows], encoder, kinds)
+    corpus = Corpus.of([row.outcome for row in rows], encoder, kinds)
     unseen = held_out(corpus, seed=seed, fit=fitter(corpus))
     found = decided(_prompts(rows), Policy(profile=profile))
     unfamiliar = trust(unseen.similarity, unseen.bounds) == 0
@@ -214,10 +245,6 @@ def _prompts(rows: Sequence[Graded]) -> list[str]:
     return [row.prompt for row in rows]
 
 
-def _outcome(row: Graded) -> PromptOutcome:
-    return PromptOutcome(row.prompt, row.scores[0], row.scores[-1])
-
-
 def _settled(values: Floats, scored: _Scored) -> Floats:
     """Values by rank as each prompt would really get them. Shape ``(n, 4)``."""
     every = np.arange(len(values))[:, None]
@@ -225,57 +252,35 @@ def _settled(values: Floats, scored: _Scored) -> Floats:
     return np.asarray(values[every, np.where(scored.fixed[:, None] >= 0, scored.fixed[:, None], ranks)])
 
 
-@dataclass(frozen=True)
-class _Mixed:
-    """What needs no router: one model for everything, or models drawn at random."""
-
-    quality: Floats  # (n, 4)
-    cost: Floats
-    places: Rows  # (4,) which of the models each tier has, cheapest first
-
-    def alone(self) -> tuple[tuple[float, float], ...]:
-        """Money on 1,000 prompts and share of the best tier's quality, for each different model."""
-        means = zip(self.cost.mean(axis=0), self.quality.mean(axis=0), strict=True)
-        best = float(self.quality[:, -1].mean())
-        return tuple(dict.fromkeys((float(cost), float(quality) / best) for cost, quality in means))
-
-    def at(self, money: float, rows: Rows) -> float:
-        """The best quality that a mixture of two of them gives for so much money on 1,000 prompts."""
-        quality, cost = self.quality[rows].mean(axis=0), self.cost[rows].mean(axis=0)
-        found = [float(each) for each, price in zip(quality, cost, strict=True) if price <= money]
-        for cheap, dear in permutations(range(len(cost)), 2):
-            if cost[cheap] <= money < cost[dear]:
-                part = (money - cost[cheap]) / (cost[dear] - cost[cheap])
-                found.append(float(quality[cheap] + part * (quality[dear] - quality[cheap])))
-        return max(found, default=float("nan"))
-
-
 def _report(
     chosen: Choice,
     target: Target,
     served: Served,
     best: Floats,
-    mixed: _Mixed,
+    mixed: Mixed,
     scored: _Scored,
     *,
     first: Rows,
-    seen: bool,
+    seen: LearnedRouter | None,
+    left_out: int,
     seed: int,
 ) -> PolicyReport:
     count = len(best)
+    stands = seen is None or abs(seen.rows - count) <= _AS_MANY * seen.rows
 
     def over_mixing(rows: Rows) -> float:
         return float(served.quality[rows].mean()) - mixed.at(float(served.cost[rows].mean()), rows)
 
-    kept = served.kept(best, together=first, seed=seed)
-    cost = bootstrap(lambda rows: float(served.cost[rows].mean()), count, together=first, seed=seed)
-    enough = kept.low >= target.quality if isinstance(target, Kept) else cost.high <= target.money
     ranks = _ranks(served, scored)
+    moved = mixed.places[ranks] < mixed.places[-1]
+    kept = served.kept(best, together=first, moved=moved, seed=seed)
+    cost = bootstrap(lambda rows: float(served.cost[rows].mean()), count, together=first, seed=seed)
+    enough = kept.low >= target.to_show if isinstance(target, Kept) else cost.high <= target.to_show
     return PolicyReport(
         prompts=count,
         target=target,
         reached=chosen.reached,
-        supported=chosen.reached and enough,
+        supported=chosen.reached and enough and stands,
         kept=kept,
         cost=cost,
         cost_of_best=float(mixed.cost[:, -1].mean()),
@@ -286,13 +291,18 @@ def _report(
             mixed.quality[:, [0, -1]],
             mixed.cost[:, [0, -1]],
             to_weak=float(np.mean(mixed.places[ranks] == 0)),
+            moved=moved.astype(np.float64),
             together=first,
             seed=seed,
-        ),
+        )
+        if stands
+        else None,
         models=mixed.alone(),
         shares={str(tier): float(np.mean(ranks == tier.rank)) for tier in _EVERY},
         fixed=float(np.mean(scored.fixed >= 0)),
-        cross_fitted_router=seen,
+        cross_fitted_router=seen is not None,
+        left_out=left_out,
+        stands=stands,
     )
 
 
@@ -377,6 +387,8 @@ def policy_lines(fitted: Fitted) -> list[str]:
     ]
     if report.fixed:
         lines.append(f"{report.fixed:.1%} of prompts keep the tier of the rules, whatever the boundaries are")
+    if report.left_out:
+        lines.append(f"the router was fitted on {report.left_out:,} further prompts, which are left out")
     if report.cross_fitted_router:
         lines.append(
             "the router was fitted on these prompts: routers fitted on their other parts were used to choose"
@@ -384,6 +396,7 @@ def policy_lines(fitted: Fitted) -> list[str]:
     return [*lines, _verdict(report), *([] if mixing.low > 0 else [_NO_BETTER])]
 
 
+_MORE: Final = "only more outcomes can show it"
 _NO_BETTER = "not shown to be better than drawing models at random for the same money"
 
 
@@ -399,19 +412,29 @@ def _curve(points: Sequence[Point], report: PolicyReport) -> list[str]:
 
 def _verdict(report: PolicyReport) -> str:
     target, kept = report.target, report.kept
+    if report.reached and not report.stands:
+        return (
+            "not shown: the router was fitted on some of these prompts, and on more or fewer; measure it on"
+            f" {LEAST_ROWS} or more that it was not fitted on"
+        )
     if isinstance(target, Kept):
         if not report.reached:
             return f"the target cannot be reached: {kept.value:.1%} is the most; no policy is written"
         if report.supported:
             return f"shown: held out, at least {kept.low:.1%} is kept"
-        safer = min(target.quality + target.quality - kept.low, 1.0)
-        return f"not shown: the interval reaches below {target.quality:.1%}; --quality {safer:.3f} is safer"
+        level = target.to_show
+        aim = max(target.quality, kept.value) + level - kept.low
+        safer = min(math.ceil(1000 * aim) / 1000, 1.0)
+        advice = f"--quality {safer:.3f} --show {level:g} is safer" if safer > target.quality else _MORE
+        return f"not shown: the interval reaches below {level:.1%}; {advice}"
     if not report.reached:
         return f"the target cannot be reached: {report.cost.value:.4g} is the least; no policy is written"
     if report.supported:
         return f"shown: held out, at most {report.cost.high:.4g} is spent on 1,000 prompts"
-    safer = max(2 * target.money - report.cost.high, 0.0)
-    return f"not shown: the interval reaches above {target.money:.4g}; --budget {safer:.4g} is safer"
+    level = target.to_show
+    safer = min(target.money, report.cost.value) - (report.cost.high - level)
+    advice = f"--budget {safer:.4g} --show {level:g} is safer" if safer > 0 else _MORE
+    return f"not shown: the interval reaches above {level:.4g}; {advice}"
 
 
 def _shares(found: Interval) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Final
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from pointsman.decision.engine import Engine
@@ -21,8 +23,8 @@ from pointsman.learning.metrics import Floats, Rows
 from pointsman.text.extract import persons_words
 from pointsman.tiers import TierDecision
 from pointsman.tiers.kinds import Kinds
-from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer
-from pointsman.tiers.ngrams import ngram_key
+from pointsman.tiers.learned_router import EVIDENCE, LearnedRouter, LearnedScore, LearnedScorer
+from pointsman.tiers.ngrams import ngram_key, ngrams
 from pointsman.wire.request import request_from_text
 
 __all__ = [
@@ -35,10 +37,19 @@ __all__ = [
     "by_rules",
     "decided",
     "first_alike",
-    "has_fitted_lengths",
+    "has_seen",
     "persons_text",
+    "prompt_digest",
+    "sketch_of",
+    "unseen",
     "was_fitted_on",
 ]
+
+#: Bytes of a digest of a prompt: two of 10⁹ prompts collide once in 10²⁰ runs.
+DIGEST: Final = 16
+#: Bytes of it that a router's file keeps, and of how many prompts.
+_KEPT: Final = 8
+SKETCH: Final = 1_024
 
 #: The profiles that are measured beside everything else.
 RULES: Final = ("seed", "default")
@@ -126,17 +137,59 @@ def baselines(rows: Sequence[PromptOutcome]) -> dict[str, Floats]:
     }
 
 
-def was_fitted_on(learned_router: LearnedRouter, rows: Sequence[PromptOutcome]) -> bool:
-    """Whether a learned router was fitted on exactly these prompts: as many, and of the same mean length.
+def prompt_digest(prompt: str) -> bytes:
+    """A digest that is equal for prompts that a router cannot tell apart."""
+    return blake2b(ngram_key(prompt), digest_size=DIGEST).digest()
 
-    A learned router stores no prompts, so one fitted on some of them is not recognised.
+
+def sketch_of(prompts: Iterable[str]) -> bytes:
+    """The smallest digests of different prompts, ascending: by them a router knows what it was fitted on.
+
+    Texts with too few n-grams to be evidence ("go on") are left out: nothing is learned from them. Source of
+    such sketches: Broder, "On the resemblance and containment of documents" (1997).
     """
-    return has_fitted_lengths(learned_router, [len(persons_text(row.prompt)) for row in rows])
+    kept = {prompt_digest(each)[:_KEPT] for each in prompts if len(ngrams(each)) >= EVIDENCE}
+    return b"".join(sorted(kept)[:SKETCH])
 
 
-def has_fitted_lengths(learned_router: LearnedRouter, characters: Sequence[int] | NDArray[np.int64]) -> bool:
-    """Whether the prompts a learned router was fitted on are as many, with the person's words as long."""
+def was_fitted_on(learned_router: LearnedRouter, rows: Sequence[PromptOutcome]) -> bool:
+    """Whether a learned router was fitted on any of these prompts, as ``has_seen`` tells."""
+    characters = [len(persons_text(row.prompt)) for row in rows]
+    return has_seen(learned_router, [prompt_digest(row.prompt) for row in rows], characters)
+
+
+def has_seen(
+    learned_router: LearnedRouter, digests: Sequence[bytes], characters: Sequence[int] | NDArray[np.int64]
+) -> bool:
+    """Whether a learned router was fitted on any of these prompts.
+
+    Of more than ``SKETCH`` prompts the file names a part, so that few in common may be overlooked. A file
+    without digests is known by exactly the same prompts: as many, with words of the same mean length.
+
+    Args:
+        learned_router: The router.
+        digests: Of the prompts, by ``prompt_digest``.
+        characters: Of the person's words of each prompt.
+    """
+    if learned_router.sketch is not UNSET:
+        return not _named(learned_router).isdisjoint(each[:_KEPT] for each in digests)
     lengths = np.log(np.maximum(characters, 1))
     return learned_router.rows == len(lengths) and math.isclose(
         learned_router.log_length, float(lengths.mean()), rel_tol=1e-12
     )
+
+
+def unseen(learned_router: LearnedRouter, prompts: Sequence[str]) -> Rows:
+    """Places of the prompts that a learned router is known not to have been fitted on."""
+    if learned_router.sketch is UNSET:
+        return np.array([], dtype=np.intp)
+    named = _named(learned_router)
+    last = max(named) if len(named) == SKETCH else b"\xff" * _KEPT
+    found = (prompt_digest(each)[:_KEPT] for each in prompts)
+    places = [at for at, each in enumerate(found) if each <= last and each not in named]
+    return np.array(places, dtype=np.intp)
+
+
+def _named(learned_router: LearnedRouter) -> set[bytes]:
+    sketch = b"" if learned_router.sketch is UNSET else learned_router.sketch
+    return {sketch[at : at + _KEPT] for at in range(0, len(sketch), _KEPT)}

@@ -26,10 +26,20 @@ import numpy as np
 
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import LEAST_FOR_TIERS
-from pointsman.learning.intervals import margin_score, paired_interval
+from pointsman.learning.intervals import margin_score, paired_interval, wilson
 from pointsman.learning.kinds_prior import fitter
 from pointsman.learning.learning import FOLDS, Corpus, held_out, trust
-from pointsman.learning.metrics import RESAMPLES, Floats, Interval, Rows, interval_of, resampled_sums
+from pointsman.learning.metrics import (
+    RESAMPLES,
+    Floats,
+    Interval,
+    Rows,
+    independent_count,
+    interval_of,
+    paired_bounds,
+    resampled_sums,
+    widened,
+)
 
 __all__ = [
     "LABELS",
@@ -154,7 +164,7 @@ def evaluate_savings(
                 seed=seed + number,
                 resamples=-(-resamples // len(draws)),
             )
-            found = _Served(float(way[0].mean()), _figures(sums.sum(axis=0)[None])[0], _figures(drawn))
+            found = _served(sums, drawn, way[0], together=corpus.first[rest])
             measured.setdefault(name, []).append(found)
     return SourceSavings(
         source=source,
@@ -207,7 +217,15 @@ def _ways(
 
 
 def served_savings(
-    served: Floats, paid: Floats, success: Floats, costs: Floats, *, to_weak: float, together: Rows, seed: int
+    served: Floats,
+    paid: Floats,
+    success: Floats,
+    costs: Floats,
+    *,
+    to_weak: float,
+    moved: Floats,
+    together: Rows,
+    seed: int,
 ) -> RouterSavings | None:
     """The row of a policy that serves each prompt in a known way; None where the strong model costs nothing.
 
@@ -217,6 +235,7 @@ def served_savings(
         success: of the weak and of the strong model. Shape ``(n, 2)``.
         costs: money for a call of both. Shape ``(n, 2)``.
         to_weak: share of the prompts that the weak model served.
+        moved: 1 for each prompt that another model than the strong one served, else 0. Shape ``(n,)``.
         together: the first of each group of duplicate prompts. Shape ``(n,)``.
         seed: of the resamples.
     """
@@ -224,8 +243,8 @@ def served_savings(
         return None
     columns = [np.ones(len(served)), success[:, 0], success[:, 1], served, costs[:, 0], costs[:, 1], paid]
     sums = np.stack(columns, axis=1)
-    samples = _figures(resampled_sums(sums, together=together, seed=seed))
-    return _row("policy", [_Served(to_weak, _figures(sums.sum(axis=0)[None])[0], samples)])
+    drawn = resampled_sums(sums, together=together, seed=seed)
+    return _row("policy", [replace(_served(sums, drawn, moved, together=together), weak_share=to_weak)])
 
 
 def _first(corpus: Corpus, rule: Rule) -> tuple[Rows, Rows]:
@@ -323,7 +342,7 @@ def coin_share(lost: Floats, copies: Rows, rule: Rule) -> float:
         copies: As ``Corpus.first``. Shape ``(n,)``.
         rule: Margin and certainty.
     """
-    count = _different(copies)
+    count = independent_count(lost, copies)
     part = count / len(lost)
     worse, better = (part * float(np.maximum(each, 0.0).sum()) for each in (lost, -lost))
     most = paired_interval(worse, better, count, NormalDist().inv_cdf(rule.certainty))[1]
@@ -336,11 +355,12 @@ def _cut(scores: Floats, corpus: Corpus, labels: Rows, rule: Rule, saved: Floats
     Of the cuts that are shown it is the last; with ``saved``, money by label, the one that saves the most.
     """
     order = np.argsort(scores, kind="stable")
-    ranked, lost = scores[order], (corpus.strong - corpus.weak)[labels][order]
+    gains = (corpus.strong - corpus.weak)[labels]
+    ranked, lost = scores[order], gains[order]
     worse, better = np.cumsum(np.maximum(lost, 0.0)), np.cumsum(np.maximum(-lost, 0.0))
     ends = np.r_[np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1]  # never between equal scores
     wanted = np.searchsorted(ends + 1, np.linspace(0, len(ranked), STEPS + 1)[1:])
-    count = _different(corpus.first[labels])
+    count = independent_count(gains, corpus.first[labels])
     part = count / len(scores)
     found, most = -math.inf, 0.0
     money = None if saved is None else np.cumsum(saved[order])
@@ -356,17 +376,34 @@ def _cut(scores: Floats, corpus: Corpus, labels: Rows, rule: Rule, saved: Floats
     return float(found)
 
 
-def _different(copies: Rows) -> float:
-    """How many rows so many copies are worth (Kish 1965): duplicates say the same thing twice."""
-    sizes = np.unique(copies, return_counts=True)[1].astype(np.float64)
-    return float(sizes.sum() ** 2 / (sizes**2).sum())
-
-
 @dataclass(frozen=True)
 class _Served:
     weak_share: float
     values: Floats  # (4,) success, its difference to strong's, cost, saved beyond a coin
     samples: Floats  # (resamples, 4)
+    bounds: Floats  # (2, 4) least and most by score intervals; NaN where there is none
+
+
+def _served(sums: Floats, drawn: Floats, share: Floats, *, together: Rows) -> _Served:
+    """Figures of one way to serve, with resamples and bounds by score intervals.
+
+    Args:
+        sums: As ``_columns`` returns. Shape ``(n, 7)``.
+        drawn: Their sums by resample. Shape ``(resamples, 7)``.
+        share: Of each row that is not the strong model's. Shape ``(n,)``.
+        together: Rows of one number are of one cluster. Shape ``(n,)``.
+    """
+    whole, (_, weak, strong, served) = sums.sum(axis=0), sums.T[:4]
+    less = paired_bounds(served - strong, together=together, moved=share > 0)
+    ends = np.tile(whole, (2, 1))
+    ends[:, 3] = whole[2] + np.array(less) * whole[0]
+    bounds = _figures(ends)
+    worth = independent_count(served, together)
+    bounds[:, 0] = wilson(float(served.mean()) * worth, worth)
+    bounds[:, 2] = np.nan  # what was paid is known
+    if np.ptp(share) == 0 and np.allclose(served, strong + share * (weak - strong)):
+        bounds[:, 3] = np.nan  # a coin saves nothing beyond itself
+    return _Served(float(share.mean()), _figures(whole[None])[0], _figures(drawn), bounds)
 
 
 def _columns(
@@ -397,8 +434,10 @@ def _figures(sums: Floats) -> Floats:
 def _row(name: str, found: Sequence[_Served]) -> RouterSavings:
     values = np.mean([each.values for each in found], axis=0)
     samples = np.concatenate([each.samples for each in found])
+    bounds = np.mean([each.bounds for each in found], axis=0)
     success, less, cost, saved = (
-        interval_of(float(value), column) for value, column in zip(values, samples.T, strict=True)
+        widened(interval_of(float(value), column), low, high)
+        for value, column, low, high in zip(values, samples.T, *bounds, strict=True)
     )
     return RouterSavings(
         router=name,

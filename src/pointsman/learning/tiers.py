@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from pointsman.learning.datasets import PromptOutcome
+from pointsman.learning.learning import clusters
 from pointsman.learning.metrics import Curve, Floats, Interval, Rows, calibration_interval, curve_intervals
 from pointsman.learning.rankers import alike, baselines, by_kinds, by_learned_router
 from pointsman.tiers.kinds import Kinds
@@ -75,7 +76,7 @@ class ScoredPrompts:
 
     outcomes: Sequence[PromptOutcome]  # their prompts are not read
     rankings: Mapping[str, Floats]
-    copies: Rows  # of ``rankers.alike``
+    copies: Rows  # the first row of each cluster of duplicate prompts, or of a session
     probabilities: Mapping[str, Floats]  # of ``weak`` and ``strong``, by a learned router
     errors: Mapping[str, Floats]  # that it states of them
 
@@ -102,8 +103,13 @@ def score_prompts(
         probabilities["strong"] = np.array([each.p_strong for each in said])
         errors["weak"] = np.array([each.weak_error for each in said])
         errors["strong"] = np.array([each.strong_error for each in said])
-    copies = alike([row.prompt for row in outcomes])
+    copies = _copies(outcomes)
     return ScoredPrompts(outcomes, rankings, copies, probabilities, errors)
+
+
+def _copies(outcomes: Sequence[PromptOutcome]) -> Rows:
+    """The first row of each cluster: duplicate prompts, and the prompts of one session."""
+    return clusters(alike([row.prompt for row in outcomes]), [row.session for row in outcomes])
 
 
 def evaluate_scored(
@@ -139,7 +145,7 @@ def measure(
 ) -> list[TierRow]:
     """One row per ranking, in the order given; with a row per bench inside where rows name several.
 
-    Duplicate prompts (``copies``, by default those alike) count each, and are resampled as one cluster for
+    Duplicate prompts and those of one session (``copies``) count each, and are resampled as one cluster for
     the intervals.
     """
     # A bench, or where all are of one, a task: as long as each has a line of its own.
@@ -151,7 +157,7 @@ def measure(
     parts = {name: np.flatnonzero([name_of(row) == name for row in outcomes]) for name in benches}
     weak = np.array([row.weak for row in outcomes])
     strong = np.array([row.strong for row in outcomes])
-    together = alike([row.prompt for row in outcomes]) if copies is None else copies
+    together = _copies(outcomes) if copies is None else copies
 
     def row(name: str, at: Rows) -> TierRow:
         return _row(

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import ceil, sqrt
 from pathlib import Path
 from typing import Final
@@ -15,9 +16,10 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import PointsmanError
-from pointsman.learning.intervals import Interval, Z
+from pointsman.learning.intervals import POWER, Interval, Z
 from pointsman.prices import dollars
 from pointsman.printable import Block, Column, TextTable
+from pointsman.reports.usage import root_session
 from pointsman.stores.ledger import Record
 from pointsman.stores.ledger.reading import DecisionRow
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, ScoreSource
@@ -51,16 +53,18 @@ class PolicySavings(msgspec.Struct, frozen=True):
 
     @property
     def missing(self) -> int | None:
-        """About how many more outcomes would show the saving; 0 where it is shown, None if none is seen.
+        """About how many more outcomes would show such a saving in 4 of 5 cases; 0 where it is shown.
 
-        The width of an interval falls with the root of the number of prompts.
+        None if the saving seen is within one standard error: then chance alone shows as much in one of six
+        cases. The width of an interval falls with the root of the number of prompts.
         """
         saved = self.saved_beyond_coin
         if saved.low > 0:
             return 0
-        if not saved.value > 0:
+        error = (saved.high - saved.low) / (2 * Z)
+        if not saved.value > error:
             return None
-        return max(ceil(self.prompts * (((saved.value - saved.low) / saved.value) ** 2 - 1)), 1)
+        return max(ceil(self.prompts * ((POWER * error / saved.value) ** 2 - 1)), 1)
 
     def sentence(self) -> str:
         """The row of the table of savings in words."""
@@ -78,9 +82,14 @@ class PolicySavings(msgspec.Struct, frozen=True):
         )
         if self.missing == 0:
             return f"{found}: shown"
-        if self.missing is None:
+        if not self.saved_beyond_coin.value > 0:
             return f"{found}: a coin saves as much"
-        return f"{found}: not shown, about {self.missing:,} more outcomes would show it"
+        if self.missing is None:
+            return f"{found}: not shown, and within its error: no number of outcomes is known to show it"
+        return (
+            f"{found}: not shown; if the saving is as large as seen, about {self.missing:,} more outcomes"
+            " show it in 4 of 5 cases"
+        )
 
 
 class CurvePoint(msgspec.Struct, frozen=True):
@@ -198,9 +207,14 @@ def observed(rows: Iterable[DecisionRow]) -> Observed:
 
 
 def _point(name: str, rows: list[DecisionRow]) -> Point:
-    scores = [row.score for row in rows if row.score is not None]
+    sessions: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        if row.score is not None:
+            session = row.caller, root_session(row.session, row.role) or row.id
+            sessions.setdefault(session, []).append(row.score)
+    scores = list(chain.from_iterable(sessions.values()))
     costs = [row.cost for row in rows if row.cost is not None]
-    mean, half = sum(scores) / len(scores), _half(scores)
+    mean, half = sum(scores) / len(scores), _half(list(sessions.values()))
     return Point(
         name,
         len(scores),
@@ -212,18 +226,22 @@ def _point(name: str, rows: list[DecisionRow]) -> Point:
     )
 
 
-def _half(scores: list[float]) -> float:
-    """Half of the 95 % interval of a mean of values from 0 to 1; with one value everything is possible.
+def _half(sessions: list[list[float]]) -> float:
+    """Half of the 95 % interval of a mean of values from 0 to 1; with one session everything is possible.
 
-    One invented value of each extreme keeps the interval of equal labels from having no width (as Agresti and
-    Coull (1998) do for shares).
+    Values of one session are alike: sessions are compared whole (Liang and Zeger 1986). One invented session
+    of each extreme keeps the interval of equal labels from having no width (as Agresti and Coull (1998) do
+    for shares).
     """
-    if len(scores) < 2:
+    if len(sessions) < 2:
         return 1.0
-    values = [*scores, 0.0, 1.0]
-    mean = sum(values) / len(values)
-    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return Z * sqrt(variance / len(values))
+    count = sum(map(len, sessions))
+    size = round(sum(len(each) ** 2 for each in sessions) / count)
+    every = [*sessions, [0.0] * size, [1.0] * size]
+    count += 2 * size
+    mean = sum(map(sum, every)) / count
+    strays = sum((sum(each) - mean * len(each)) ** 2 for each in every)
+    return Z * sqrt(strays * len(every) / (len(every) - 1)) / count
 
 
 #: Population stability index from which a distribution has shifted somewhat, and from which what was fitted

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "EVIDENCE",
     "Calibration",
     "Centre",
     "Claim",
@@ -152,7 +153,7 @@ class FixedPoint:
 _NOTHING: Final = (0.0, 0.0, 0.0)
 
 #: N-grams from which a text is evidence: three words and their two pairs. "yes" and "go on" are none.
-_EVIDENCE: Final = 5
+EVIDENCE: Final = 5
 
 #: Level of the one-sided test of the signal: as of a two-sided interval of 95 %.
 _SIGNAL: Final = 0.025
@@ -272,6 +273,9 @@ class LearnedRouter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     claim: Claim
     lengths: tuple[float, ...]  # deciles of the logarithm of training lengths, for the drift check
     similarities: tuple[float, ...]  # deciles of held-out similarity, for the drift check
+    #: Smallest digests of the training prompts (``rankers.sketch_of``); absent in files of earlier versions,
+    #: whose digest stays as it was.
+    sketch: bytes | msgspec.UnsetType = msgspec.UNSET
 
     def digest(self) -> str:
         """Twelve hex digits over everything in the learned router: recorded with its decisions."""
@@ -355,7 +359,7 @@ class LearnedScorer:
     def _evidence(self, text: str) -> tuple[float, float, float]:
         """What n-grams and vector say of the weak and the strong model, and the similarity."""
         buckets = ngrams(text)
-        if len(buckets) < _EVIDENCE:
+        if len(buckets) < EVIDENCE:
             return _NOTHING
         if self._kinds:
             weak, strong, similarity = self._kinds.evidence(text)
