@@ -378,8 +378,8 @@ def _scored_parquet(
 
     job = BatchRanker(weak=weak, strong=strong, kinds=kinds, learned_router=learned_router)
     done = run_rows(job, work)
-    scored, *prompts = scored_in(job, done)
-    if learned_router and has_seen(load_learned_router(learned_router), *prompts):
+    scored, digests, characters = scored_in(job, done)
+    if learned_router and has_seen(load_learned_router(learned_router), digests, characters):
         echo(f"{FLATTERS}; pointsman fit tiers measured it on held-out ones", err=True)
     return scored, done
 
