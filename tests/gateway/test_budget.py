@@ -81,15 +81,15 @@ def test_one_of_several_callers_leaves_room_for_the_bodies_of_others() -> None:
 
     def ask(caller: bytes) -> bytes:
         asked = head(JSON, b"authorization: Bearer " + caller, length=len(large)) + large
-        return talk(running.port, asked)
+        return talk(served.port, asked)
 
-    with gateway(state_for(server=ServerSpec(port=0, keys=keys, limits=limits))) as running:
+    with gateway(state_for(server=ServerSpec(port=0, keys=keys, limits=limits))) as served:
         part = PART[: int(0.55 * TOTAL / 3)]
-        with unfinished(running, 3, part, b"authorization: Bearer alice"):
-            until(lambda: held(running) == 3 * len(part))
+        with unfinished(served, 3, part, b"authorization: Bearer alice"):
+            until(lambda: held(served) == 3 * len(part))
             refused = ask(b"alice")
             assert statuses(ask(b"bob")) == [b"200"]
-        until(lambda: held(running) == 0)
+        until(lambda: held(served) == 0)
         assert statuses(ask(b"alice")) == [b"200"]
     assert statuses(refused) == [b"503"]
     assert b"exceed its share" in refused

@@ -119,7 +119,7 @@ def test_a_body_that_nobody_reads_is_not_kept(monkeypatch: pytest.MonkeyPatch) -
         refused = connected(stack, running, head(JSON, length=60_000) + b"x" * 50_000)
         assert statuses(refused.recv(1 << 16)) == [b"401"]
         [connection] = running.server.server_state.connections
-        until(lambda: not connection.cycle.body)  # type: ignore[attr-defined]
+        until(lambda: not connection.cycle.body)  # type: ignore[union-attr]
         refused.sendall(b"x" * 10_000 + LIVE)
         assert statuses(refused.recv(1 << 16)) == [b"200"]
 
