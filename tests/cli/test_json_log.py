@@ -186,7 +186,7 @@ def test_a_request_that_cannot_be_told_does_not_end_the_lines(caplog: pytest.Log
     feed.put(ServedRequest("GET", b"/2"))
     feed.close(60)
     assert [served.path for served in told] == [b"/1", b"/2"]
-    assert caplog.records[0].getMessage() == "lines: 1 requests are not told of"
+    assert caplog.records[0].getMessage() == "lines: 1 requests are not reported"
 
 
 def test_of_many_requests_at_most_512_are_handed_over_at_once() -> None:

@@ -357,7 +357,7 @@ def _sources(names: Sequence[str]) -> dict[str, NDArray[np.intp]]:
 def _scores(
     outcomes: Sequence[PromptOutcome], learned_router: Path | None
 ) -> tuple[dict[str, NDArray[np.float64]], Sequence[str]]:
-    """Score the rows with the learned router of a file; its name where it was fitted on some of them."""
+    """Score the rows with the learned router of a file; its name if it was fitted on some of them."""
     import numpy as np
 
     from pointsman.learning.rankers import by_learned_router, was_fitted_on

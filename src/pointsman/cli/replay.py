@@ -59,7 +59,7 @@ def replay(
 ) -> None:
     """Decide recorded requests again under another policy, oldest first, and report the changes.
 
-    No model is asked. Where the model changes, the summary says whether the cheaper one's answers are good
+    No model is asked. Where the model changes, the summary states whether the cheaper one's answers are good
     enough, as "pointsman report quality" does. Without --out, --json prints one line per decision and the
     summary last. With --in it reads Parquet files with a column "record", a line of pointsman decisions
     export, and replays session by session; the same command resumes an earlier run.

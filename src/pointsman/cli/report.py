@@ -276,7 +276,7 @@ def projects(source: _Source, *, target: TargetOption = 0.95, keep: KeepOption =
 def quality(source: _Source) -> QualityReport:
     """Report whether a cheap model is good enough: of every two models that answered the same requests.
 
-    Only scores of people and programs count, and of each session the first pair. The page Quality says the
+    Only scores of people and programs count, and of each session the first pair. The page Quality states the
     same of its newest decisions. Prices of the configuration tell which model is the cheap one.
     """
     return quality_report(source.store.records(), source.settings.models)

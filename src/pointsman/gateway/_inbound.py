@@ -1,8 +1,7 @@
-"""The caller's side of a request: authentication, limits, the body as it arrives, and the disconnect."""
+"""The caller's side of a request: authentication, limits, and the body as it arrives."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from functools import lru_cache, partial
@@ -30,8 +29,6 @@ __all__ = [
     "BodyBudget",
     "BodyReservation",
     "CallerLeft",
-    "DisconnectWatch",
-    "DisconnectWatches",
     "InboundRequest",
     "Receive",
     "Scope",
@@ -53,7 +50,6 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 _OF_LARGE: Final = 3 / 4
 #: Of the budget, what one of several callers may hold with bodies above ``LARGE``: two of the largest.
 _OF_ONE: Final = 2 / 3
-
 
 #: What browsers alone send, and the latter for what a person typed and for pages of the gateway.
 _OF_BROWSERS: Final = frozenset({b"origin", b"sec-fetch-site"})
@@ -119,14 +115,14 @@ def authorise(
     if those hold a credential for an upstream. If no key is required, web pages are refused: a
     browser lets a page reach this machine once the page's host name resolves to it. It sends that name in
     ``Host``, and the page's origin in ``Origin``, which a GET of the same origin does not have
-    (docs/decisions/0072, 0144), nor what a page opens, embeds or loads: there ``Sec-Fetch-Site`` says whose
-    page it is.
+    (docs/decisions/0072, 0144), nor a navigation or an embedded page: ``Sec-Fetch-Site`` names the site of
+    those.
 
     Args:
         headers: The caller's, by name.
         server: Names the keys.
         callers: The names of the keys, by digest (``named_keys``), if they are at hand.
-        is_open: Pages of other sites may link to it: the gateway alone says what is there.
+        is_open: Pages of other sites may link to it: all of its content is the gateway's own.
 
     Returns:
         The name of the key presented; empty if no key is required.
@@ -391,69 +387,3 @@ class BodyReservation:
         """A large answer, or a large event, is held no longer."""
         self._budget.answers.give(self._answer)
         self._answer = 0
-
-
-class DisconnectWatch:
-    """Cancels the task it was made in when the caller goes away."""
-
-    is_due = False  # at the next look
-    caller_left = False
-    _watching: asyncio.Task[None] | None = None
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._task = asyncio.current_task()
-
-    def start(self) -> None:
-        """Begin to look."""
-        if self._watching is None:
-            self._watching = asyncio.get_running_loop().create_task(self._look())
-
-    def stop(self) -> None:
-        """Stop looking."""
-        if self._watching is not None:
-            self._watching.cancel()
-
-    async def _look(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        self.caller_left = True
-        if self._task is not None:
-            self._task.cancel()
-
-
-class DisconnectWatches:
-    """Watches the connections of all callers that have waited for a while.
-
-    Most other requests are answered before a caller could disconnect, and a task or a timer for each request
-    costs each of them.
-    """
-
-    _EVERY: Final = 0.25  # seconds; a caller is watched after one to two of them, and must be missed within 1
-
-    def __init__(self) -> None:
-        self._active: set[DisconnectWatch] = set()
-        self._loop: asyncio.AbstractEventLoop | None = None  # where a look is planned
-
-    def begin(self, watch: DisconnectWatch) -> None:
-        """Watch over the caller from now on; its body has arrived."""
-        self._active.add(watch)
-        if self._loop is not (loop := asyncio.get_running_loop()):
-            self._loop = loop
-            loop.call_later(self._EVERY, self._look, loop)
-
-    def end(self, watch: DisconnectWatch) -> None:
-        """The caller has been answered."""
-        self._active.discard(watch)
-        if watch.is_due:
-            watch.stop()
-
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = None
-        for watch in self._active:
-            if watch.is_due:
-                watch.start()
-            watch.is_due = True
-        if self._active:
-            self._loop = loop
-            loop.call_later(self._EVERY, self._look, loop)

@@ -226,7 +226,7 @@ async def settled(request: DecidedRequest, answering: Awaitable[int], spending: 
         Overloaded: its limits cannot be read, and requests are then refused.
     """
     try:
-        request.report_usage()
+        request.hides_usage = request.report_usage()
         return await answering
     except StoreUnavailable:
         raise _unavailable() from None

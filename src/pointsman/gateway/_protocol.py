@@ -83,7 +83,7 @@ class _Unread(NamedTuple):
 
 
 class _Trailers(list[tuple[bytes, bytes]]):
-    """Takes the headers behind a chunked body, which are none of the request's (RFC 9110, section 6.5.1)."""
+    """Takes the trailers of a chunked body: they are not headers of the request (RFC 9110, section 6.5.1)."""
 
     def append(self, pair: tuple[bytes, bytes]) -> None:
         """Count a trailer."""

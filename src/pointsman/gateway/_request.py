@@ -169,24 +169,26 @@ class DecidedRequest:
         if selected is not None and selected.tools is not None:
             self._edits = [*self._edits, *kept_tools(body, selected.tools)]
 
-    def report_usage(self) -> None:
+    def report_usage(self) -> bool:
         """Let a chat stream report its usage, by which a limit on money or tokens is settled.
 
         A caller could leave it out otherwise: reasoning that the upstream does not show would not count.
+
+        Returns:
+            Whether the caller did not ask for it (``hides_usage``).
         """
         limits = self.spending.grant.limits if self.spending is not None else ()
         if self.wire.format != "chat" or all(limit.kind == "requests" for limit in limits):
-            return
+            return False
         body, stream = self.body, self.body.member("stream")
         if stream is None or bytes(stream) in {b"false", b"null"}:  # other values than true stream at some
-            return
+            return False
         option = body.member("stream_options")
         try:
             options = None if option is None else _decode_options(option)
         except UNREADABLE:
-            return  # for the upstream to refuse
+            return False  # for the upstream to refuse
         asked = {**(options or {}), "include_usage": True}
-        self.hides_usage = asked != options
         place = body.span("stream_options")
         if place is None:
             start = body.raw.index(b"{") + 1  # not empty: it has "stream"
@@ -194,6 +196,7 @@ class DecidedRequest:
             self._edits = [*self._edits, ((start, start), new)]
         else:
             self._edits = [*self._edits, (place, msgspec.json.encode(asked))]
+        return asked != options
 
     @property
     def client_is_retrying(self) -> bool:

@@ -51,5 +51,5 @@ class RequestFeed(BatchWriter[ServedRequest]):
                 self._take(part, self.lost)
             except Exception:
                 # One request that cannot be formatted must not end the thread: those after it are still told.
-                log.exception("%s: %d requests are not told of", self._name, len(part))
+                log.exception("%s: %d requests are not reported", self._name, len(part))
         return 0

@@ -124,7 +124,7 @@ class Kept:
 
     @property
     def to_show(self) -> float:
-        """The share that is to be shown: at most the one that is aimed at."""
+        """The share to be shown, at most the target."""
         return self.quality if self.level is None else self.level
 
 
@@ -137,7 +137,7 @@ class Budget:
 
     @property
     def to_show(self) -> float:
-        """The money that is to be shown: at least what is aimed at."""
+        """The amount to be shown, at least the target."""
         return self.money if self.level is None else self.level
 
 

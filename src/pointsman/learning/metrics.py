@@ -302,7 +302,7 @@ def independent_count(values: Floats, together: Rows) -> float:
     tells how alike the rows of a cluster are, and each cluster counts as one row.
 
     Args:
-        values: What is compared on each row. Shape ``(n,)``.
+        values: The compared value of each row. Shape ``(n,)``.
         together: Rows of one number are of one cluster. Shape ``(n,)``.
     """
     _, cluster, counts = np.unique(together, return_inverse=True, return_counts=True)

@@ -143,7 +143,7 @@ def prompt_digest(prompt: str) -> bytes:
 
 
 def sketch_of(prompts: Iterable[str]) -> bytes:
-    """The smallest digests of different prompts, ascending: by them a router knows what it was fitted on.
+    """The smallest digests of different prompts, ascending: they identify the prompts of a fit.
 
     Texts with too few n-grams to be evidence ("go on") are left out: nothing is learned from them. Source of
     such sketches: Broder, "On the resemblance and containment of documents" (1997).
@@ -153,7 +153,7 @@ def sketch_of(prompts: Iterable[str]) -> bytes:
 
 
 def was_fitted_on(learned_router: LearnedRouter, rows: Sequence[PromptOutcome]) -> bool:
-    """Whether a learned router was fitted on any of these prompts, as ``has_seen`` tells."""
+    """Whether a learned router was fitted on any of these prompts, by ``has_seen``."""
     characters = [len(persons_text(row.prompt)) for row in rows]
     return has_seen(learned_router, [prompt_digest(row.prompt) for row in rows], characters)
 

@@ -258,7 +258,7 @@ class ScoredAnswers:
         return sorted(seen, key=lambda pair: (-seen[pair], pair))
 
     def compare(self, *models: str) -> GoodEnough:
-        """Compare two models; without a pair of theirs, the answer names none."""
+        """Compare two models; without a common pair, the answer names none."""
         both = [turn for turn in self._turns if turn.said.keys() >= {*models}]
         left_out = sum(turn.scored >= {*models} for turn in self._turns) - len(both)
         if not both:
@@ -272,7 +272,7 @@ class ScoredAnswers:
         )
 
     def report(self) -> QualityReport:
-        """Compare every two models that can be; where none can, say so."""
+        """Compare every pair of models that can be compared; without one, report that."""
         none = GoodEnough("not known yet", left_out=sum(len(turn.scored) > 1 for turn in self._turns))
         return QualityReport(tuple(self.compare(*pair) for pair in self.pairs()) or (none,))
 
@@ -287,7 +287,7 @@ _COLUMNS: Final = (
 
 
 class QualityReport(msgspec.Struct, frozen=True):
-    """Whether cheap models are good enough, each beside a stronger one."""
+    """Whether cheap models are good enough, each compared with a stronger one."""
 
     found: tuple[GoodEnough, ...]  # that with the most pairs first; never empty
 

@@ -288,7 +288,7 @@ def policies_used(decisions: Iterable[Decision]) -> PolicyUses:
 class GatheredUses:
     """Uses of policies before they are written: their row is a page that not each batch has to write.
 
-    Uses of another policy than before are due at once, so that a stored ledger tells which was the last. A
+    Uses of another policy than before are due at once, so that a stored ledger shows the latest. A
     killed process leaves those of its last ``seconds`` uncounted, and no entry.
     """
 

@@ -314,7 +314,7 @@ class SqliteLedger(StoredLedger):
         return len(batch) - len(kept)
 
     def _count_uses(self) -> None:
-        """Write the gathered uses in a transaction of their own."""
+        """Write the gathered uses in a separate transaction."""
         try:
             connection = self._file.writer()
             connection.execute("BEGIN IMMEDIATE")

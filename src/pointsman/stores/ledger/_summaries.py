@@ -137,7 +137,7 @@ def encoded(turn: TurnSummary) -> list[object]:
 
 
 def listed(turn: TurnSummary, encode_turn: Callable[[TurnSummary], T], error: Exception | None) -> T | None:
-    """The values of a turn whose summary failed: of its request alone, so that lists have it.
+    """The values of a failed summary, from the request alone, so that lists have the decision.
 
     A fault in a summary must not cost the entry. None if the request is at fault.
     """

@@ -299,10 +299,7 @@ class Search(Protocol):
     def decisions(
         self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
     ) -> Iterator[Decision]:
-        """Yield decisions by time of arrival; all when ``limit`` is None.
-
-        With a session: decisions of the session and of its sub-agents (``reading.belongs``).
-        """
+        """Yield decisions by time of arrival, of a session with its sub-agents'; all when ``limit`` is None."""
         ...
 
     def records(
@@ -313,10 +310,7 @@ class Search(Protocol):
         since: float | None = None,
         newest_first: bool = False,
     ) -> Iterator[Record]:
-        """Yield what ``decisions`` does with all that belongs to each.
-
-        ``since`` is the arrival of the first where the oldest come first, in seconds since the epoch.
-        """
+        """Yield ``decisions`` with their entries; oldest first from ``since``, seconds since the epoch."""
         ...
 
     def search(

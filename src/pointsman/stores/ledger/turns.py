@@ -213,7 +213,7 @@ class TurnSummary(msgspec.Struct):
         )  # fmt: skip
 
     def bare(self) -> TurnSummary:
-        """The turn with what was read of the request alone."""
+        """The turn with the figures of its request alone."""
         made = self.decision
         return TurnSummary(Decision(id=made.id, input=made.input, policy=made.policy, tier=None, chain=()))
 
