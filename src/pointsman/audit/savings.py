@@ -155,7 +155,7 @@ def _moves(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[_Sa
 
 
 def _staying(moved: Sequence[Call], pricing: Pricing) -> float:
-    """The surcharge of a session over its dearest model alone, below 0 if it costs less; 0 without a price."""
+    """The surcharge of a session over its dearest model alone, below 0 if it costs less; 0 if unpriced."""
     prices: list[Prices] = []
     for call in moved:
         found = pricing.prices(call.provider, call.model)

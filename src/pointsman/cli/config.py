@@ -274,7 +274,7 @@ def _written(file: Path, found: list[Found], unused: list[str], shadow: str) -> 
     yield f'to switch one on: mode = "on" in {file}{again}'
     yield f"ledger: {state_file('ledger.sqlite')}, for all projects; [ledger] path names another"
     if shadow:
-        yield 'stored to be labelled: prompts and both answers; [ledger] text and [shadow] text are "redacted"'
+        yield 'stored for labels: prompts and both answers; [ledger] text and [shadow] text are "redacted"'
     named = "" if file == Path(FILE_NAME) else f" --config {file}"
     yield f"next: pointsman config check{named} && pointsman serve{named}"
 

@@ -337,7 +337,7 @@ class Summary:
         yield from self._money()
 
     def _quality(self, then: str, now: str) -> str | None:
-        """The sentence of the page Quality on two models; None if a turn has no model, or no score was read."""
+        """The sentence of page Quality on two models; None if a turn has no model, or no score was read."""
         if self.answers is None or {then, now} & {REFUSED, "-"}:
             return None
         found = self.answers.compare(then, now)

@@ -299,7 +299,7 @@ class Search(Protocol):
     def decisions(
         self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
     ) -> Iterator[Decision]:
-        """Yield decisions by time of arrival, of a session with its sub-agents'; all when ``limit`` is None."""
+        """Yield decisions by arrival, of a session with its sub-agents'; all when ``limit`` is None."""
         ...
 
     def records(
