@@ -178,6 +178,13 @@ def test_what_cannot_be_measured_is_refused(
     assert message in result.exception.message
 
 
+@pytest.mark.parametrize(("rows", "missing"), [(46, 354), (146, 254), (320, 80)])
+def test_the_hint_names_the_rows_that_are_missing(tmp_path: Path, rows: int, missing: int) -> None:
+    result = run(written(tmp_path, by_length(rows)))
+    assert isinstance(result.exception, PointsmanError)
+    assert result.exception.hint == f"{missing} more different prompts, or fewer --labels"
+
+
 def test_a_learned_router_of_a_file_stands_beside_the_others(tmp_path: Path) -> None:
     rows = [{"prompt": r.prompt, "weak": r.weak, "strong": r.strong} for r in made_up(500)]
     file, router = written(tmp_path, rows), str(tmp_path / "mine.json")

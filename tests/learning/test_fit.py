@@ -198,6 +198,19 @@ def test_models_the_wrong_way_round_are_refused() -> None:
     assert "--weak" in caught.value.hint
 
 
+def test_equal_models_are_an_answer_with_their_scores() -> None:
+    rows = [PromptOutcome(row.prompt, row.weak, row.weak) for row in made_up(60)]
+    count = len({row.prompt for row in rows})
+    with pytest.raises(PointsmanError, match=f"not better on these {count} prompts") as refused:
+        fit_tiers(rows, weak_model="small", strong_model="large")
+    said = str(refused.value)
+    assert '"large" scores' in said
+    assert (
+        f"a difference of +0.000 [-{3.8415 / (count + 3.8415):.3f}," in said
+    )  # Tango's for no pair that differs
+    assert refused.value.hint.startswith("serve with the cheaper model")
+
+
 @pytest.mark.parametrize(
     ("against", "smallest", "labels"),
     [((0.05, 0.01, 0.09), 0.0571, 131), ((0.2, 0.16, 0.24), 0.0571, 9), ((-0.01, -0.05, 0.03), 0.0571, None)],

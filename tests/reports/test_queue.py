@@ -69,3 +69,9 @@ def test_a_message_that_was_judged_is_not_asked_about_again() -> None:
 def test_ordinary_traffic_is_offered_after_what_tells_more() -> None:
     found = queue([record("a", confidence=0.52), record("b"), record("c", code="escalation.long")])
     assert [(each.decision, len(each.why)) for each in found] == [("a", 1), ("c", 1), ("b", 0)]
+
+
+def test_decisions_without_words_come_last() -> None:
+    """No fit can use their labels, whatever speaks for them."""
+    wordless, worded = record("a", confidence=0.51), msgspec.structs.replace(record("b-1"), text="Hello!")
+    assert [each.decision for each in queue([wordless, worded])] == ["b-1", "a"]

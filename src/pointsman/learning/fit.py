@@ -16,7 +16,7 @@ from pointsman.encoders import StaticEncoder, load_encoder
 from pointsman.encoders.learned_routers import load_kinds, table_hash
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import LEAST_FOR_TIERS, Features, PromptOutcome
-from pointsman.learning.intervals import POWER, Z
+from pointsman.learning.intervals import POWER, Z, paired_interval
 from pointsman.learning.kinds_prior import PriorWeights, fitter
 from pointsman.learning.learning import (
     FOLDS,
@@ -233,10 +233,7 @@ def fit_tiers(
     given = _read(outcomes, encoder, prompt_kinds, names)
     corpus, outcomes = given.corpus, given.outcomes
     if corpus.strong.mean() <= corpus.weak.mean():
-        raise PointsmanError(
-            "the strong model is not better than the weak one on this data: there is nothing to route",
-            hint="swap --weak and --strong, or use one model",
-        )
+        raise _nothing_to_route(corpus, names)
     fit = fitter(corpus) if given.observed is None else given.observed.fitter(fitter(corpus))
     unseen = held_out(corpus, seed=seed, fit=fit)
     rankings = {**baselines(outcomes), "learned_router": unseen.raw[1] - unseen.raw[0]}
@@ -289,6 +286,21 @@ class _Given:
         seen = ~np.isnan(values)
         _, first, place = np.unique(groups[seen], return_index=True, return_inverse=True)
         return calibrate(raw[model, seen], values[seen], first=first[place], seed=seed)
+
+
+def _nothing_to_route(corpus: Corpus, names: tuple[str, str]) -> PointsmanError:
+    """State the scores of two models of which the strong one is not better; equal ones are good news."""
+    weak, strong = corpus.weak.mean(), corpus.strong.mean()
+    better, worse = (corpus.strong > corpus.weak).sum(), (corpus.strong < corpus.weak).sum()
+    low, high = paired_interval(better, worse, len(corpus))
+    return PointsmanError(
+        f"the strong model is not better on these {len(corpus):,} prompts, so there is nothing to route: "
+        f"{names[1]} scores {strong:.3f} and {names[0]} {weak:.3f}, a difference of {strong - weak:+.3f} "
+        f"[{low:+.3f}, {high:+.3f}]",
+        hint="swap --weak and --strong if the names are exchanged, else serve with the cheaper one"
+        if weak > strong
+        else "serve with the cheaper model, or label more prompts to narrow the interval",
+    )
 
 
 def _read(

@@ -192,7 +192,8 @@ def _draws(
         raise PointsmanError(
             f"{len(corpus):,} rows{of} are too few: {rule.labels:,} fix the cut, and at least {LEAST_SERVED}"
             " others are served under it",
-            hint=f"{LEAST_SERVED - served:,} more different prompts, or fewer --labels",
+            hint=f"{max(LEAST_SERVED - served, rule.labels + LEAST_SERVED - len(corpus)):,} more different "
+            "prompts, or fewer --labels",
         )
     return draws
 

@@ -16,7 +16,7 @@ from pointsman.learning.datasets import LEAST_FOR_POLICY, LEAST_FOR_TIERS
 from pointsman.learning.intervals import margin_score, paired_interval
 from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.outcomes import IMPLICIT, JUDGE, Scored, kept_answers, prompts, scored, scores_of
-from pointsman.reports.usage import answer_costs, answered, root_session
+from pointsman.reports.usage import answer_costs, answered, kept_words, root_session
 from pointsman.stores.ledger import DecisionFilter, Record, Search
 from pointsman.stores.ledger.runs import records_of
 from pointsman.tiers.ngrams import ngram_key
@@ -66,11 +66,13 @@ class Queued(NamedTuple):
 def queue(records: Iterable[Record]) -> list[Queued]:
     """Return the decisions without an outcome, the most reasons first, then the newest; ordinary ones last.
 
-    Records come newest first. Of one user message only the decision with the most reasons is returned, and
-    none where one of it has an outcome that was not derived.
+    Last come those without stored words: no fit can use their labels. Records come newest first. Of one user
+    message only the decision with the most reasons is returned, and none where one of it has an outcome that
+    was not derived.
     """
     best: dict[tuple[str, int | str], Queued] = {}
     judged: set[tuple[str, int | str]] = set()
+    wordless: set[str] = set()
     for each in records:
         asked = each.decision.input
         open_answers = [answer for answer in kept_answers(each) if not answer.is_labelled]
@@ -84,11 +86,13 @@ def queue(records: Iterable[Record]) -> list[Queued]:
             continue
         why = (*(_KEPT[len(open_answers)]), *_reasons(each.decision))
         found = Queued(each.decision.id, why, asked.project, asked.arrived_at)
+        if kept_words(each.text) is None:
+            wordless.add(found.decision)
         key = (asked.session, asked.user_message or found.decision)
         if key not in best or len(found.why) >= len(best[key].why):
             best[key] = found
     left = [each for key, each in best.items() if key not in judged]
-    return sorted(left, key=lambda each: (-len(each.why), -each.at, each.decision))
+    return sorted(left, key=lambda each: (each.decision in wordless, -len(each.why), -each.at, each.decision))
 
 
 def _reasons(decision: Decision) -> Iterator[str]:
