@@ -257,7 +257,7 @@ def test_a_demo_that_ran_since_is_named(path: Path, tmp_path: Path, monkeypatch:
         ("input_per_million = 1\noutput_per_million = 5\n", ", cost $0.00060"),
         (
             "input_per_million = 1\noutput_per_million = 5\ncache_write_per_million = 1.25\n",
-            ", cost $0.00060, $0.00062 if all was written to the cache",
+            ", cost $0.00060, $0.00070 if all was written to the cache for an hour",
         ),
     ],
 )

@@ -173,7 +173,7 @@ def test_what_the_policy_saves_beyond_a_coin_is_stated(tmp_path: Path, page: str
     with closing(Browser(console_gateway(config))) as browser:
         text = browser.get(f"/console/{page}").body.decode()
         assert "success -0.004 [-0.010, +0.000] against always strong, at 0.600 [0.550, 0.650] of its" in text
-        assert "not shown, about 500 more outcomes would show it" in text
+        assert "not shown; if the saving is as large as seen, about 1,437 more outcomes" in text
         file.write_text(CURVE)
         assert (
             "does not state what the policy saves beyond a coin"

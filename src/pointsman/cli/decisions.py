@@ -322,7 +322,7 @@ def _cost(attempt: Attempt, models: Mapping[str, ModelSpec]) -> str:
     if paid is None:
         return ", cost unknown: no price"
     written = writing(model, used)
-    at_most = f", {dollars(paid + written)} if all was written to the cache" if written else ""
+    at_most = f", {dollars(paid + written)} if all was written to the cache for an hour" if written else ""
     return f", cost {dollars(paid)}{at_most}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Final
@@ -101,7 +101,10 @@ def _check_kind(file: Path) -> None:
     """
     from pointsman.audit.sources import session_file  # only for an error
 
-    if (source := session_file(file)) is not None:
+    source = None
+    with suppress(PointsmanError):  # no JSON at all, which each line says of itself
+        source = session_file(file)
+    if source is not None:
         raise PointsmanError(f"{file} is a log of {source.name}, not runs", hint=f"pointsman audit {file}")
 
 

@@ -161,7 +161,7 @@ class Savings:
     def _unknown(self) -> Iterator[str]:
         """Unrecorded amounts, and the direction of their effect on the net."""
         if self.counted:
-            yield f'assumed: "{self.baseline}" would have read and written the same tokens'
+            yield f'taken as fact: "{self.baseline}" would have read and written the same tokens'
             yield "not counted: calls that ended before their usage came"
         if not self.baseline_caches:
             yield f'unknown: "{self.baseline}" has no cached_input_per_million, so no cache of it counts'

@@ -286,7 +286,7 @@ def _is_lines(file: Path) -> bool:
         first = opened.readline(_LARGEST)
     try:
         msgspec.json.decode(first)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return False
     return b'"resourceSpans"' in first or not any(f'"{name}":['.encode() in first for name in _LISTS)
 
@@ -298,8 +298,8 @@ def _document(file: Path) -> Iterator[Row]:
         )
     try:
         value = msgspec.json.decode(file.read_bytes())
-    except msgspec.DecodeError as error:
-        raise PointsmanError(f"{file}: not JSON: {error}") from error
+    except UNREADABLE as error:
+        raise PointsmanError(f"{file}: not JSON: {why_unreadable(error)}") from error
     if isinstance(value, dict):
         value = next((value[name] for name in _LISTS if isinstance(value.get(name), list)), [value])
     yield from (each for each in value if isinstance(each, dict))
