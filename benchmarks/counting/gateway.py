@@ -76,7 +76,7 @@ class Counts:
 #: charged to the rest: work of requests that was put off.
 TIMERS = (
     "pointsman/console/_now.py:Live",
-    "pointsman/gateway/_disconnect.py:DisconnectWatches._look",
+    "pointsman/gateway/_inbound.py:DisconnectWatches._look",
     "pointsman/gateway/_protocol.py:close_slow",
     "pointsman/gateway/_protocol.py:close_unread",
     "pointsman/gateway/reloading.py:Reloader._keep_current",

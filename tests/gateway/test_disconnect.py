@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pointsman.gateway._disconnect import DisconnectWatches
+from pointsman.gateway._inbound import DisconnectWatches
 from pointsman.gateway._streaming import usage_so_far
 from pointsman.testing import MemoryLedger, ScriptedDecider
 from pointsman.vocabulary import WireFormat

@@ -1,7 +1,8 @@
-"""The caller's side of a request: authentication, limits, and the body as it arrives."""
+"""The caller's side of a request: authentication, limits, the body as it arrives, and the disconnect."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from functools import lru_cache, partial
@@ -29,12 +30,13 @@ __all__ = [
     "BodyBudget",
     "BodyReservation",
     "CallerLeft",
+    "DisconnectWatch",
+    "DisconnectWatches",
     "InboundRequest",
     "Receive",
     "Scope",
     "Send",
     "authorise",
-    "caller_credentials",
     "check_no_query",
     "named_keys",
     "read_body",
@@ -64,8 +66,6 @@ _SET_KEYS: Final = 'set keys = ["${POINTSMAN_KEY}"] under [server]'
 _JSON: Final = b"application/json"
 #: A key of the gateway, beside a credential that goes to an upstream.
 _OWN_KEY: Final = b"x-pointsman-key"
-#: Where a caller's credential for a provider stands.
-_CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key"})
 
 
 class CallerLeft(Exception):
@@ -156,32 +156,6 @@ def authorise(
 def named_keys(server: ServerSpec) -> dict[bytes, str]:
     """Return the name of each key by its digest."""
     return {digest: server.caller(number) for number, digest in enumerate(server.keys)}
-
-
-def caller_credentials(sent: Headers, digests: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
-    """Return the caller's own credential for an upstream with ``forward_auth``, as it was sent.
-
-    Args:
-        sent: The caller's headers.
-        digests: Of the gateway's own keys, which go nowhere.
-
-    Raises:
-        Unauthorized: there is none.
-    """
-    found = [pair for pair in sent if pair[0] in _CREDENTIALS and not _holds_own_key(pair[1], digests)]
-    if not found:
-        raise Unauthorized(
-            "this upstream takes the caller's own credential, and the request has none",
-            hint="send it as 'authorization' or 'x-api-key', and a key of the gateway as 'x-pointsman-key'",
-        )
-    return found
-
-
-def _holds_own_key(value: bytes, digests: Sequence[bytes]) -> bool:
-    """Whether a header's value is, or names behind a scheme, a key of the gateway."""
-    return any(
-        hash_key(word.decode("utf-8", "replace")) in digests for word in (value.strip(), *value.split())
-    )
 
 
 def _is_of_another_site(headers: Mapping[bytes, bytes], *, is_open: bool) -> bool:
@@ -387,3 +361,69 @@ class BodyReservation:
         """A large answer, or a large event, is held no longer."""
         self._budget.answers.give(self._answer)
         self._answer = 0
+
+
+class DisconnectWatch:
+    """Cancels the task it was made in when the caller goes away."""
+
+    is_due = False  # at the next look
+    caller_left = False
+    _watching: asyncio.Task[None] | None = None
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._task = asyncio.current_task()
+
+    def start(self) -> None:
+        """Begin to look."""
+        if self._watching is None:
+            self._watching = asyncio.get_running_loop().create_task(self._look())
+
+    def stop(self) -> None:
+        """Stop looking."""
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def _look(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.caller_left = True
+        if self._task is not None:
+            self._task.cancel()
+
+
+class DisconnectWatches:
+    """Watches the connections of all callers that have waited for a while.
+
+    Most other requests are answered before a caller could disconnect, and a task or a timer for each request
+    costs each of them.
+    """
+
+    _EVERY: Final = 0.25  # seconds; a caller is watched after one to two of them, and must be missed within 1
+
+    def __init__(self) -> None:
+        self._active: set[DisconnectWatch] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None  # where a look is planned
+
+    def begin(self, watch: DisconnectWatch) -> None:
+        """Watch over the caller from now on; its body has arrived."""
+        self._active.add(watch)
+        if self._loop is not (loop := asyncio.get_running_loop()):
+            self._loop = loop
+            loop.call_later(self._EVERY, self._look, loop)
+
+    def end(self, watch: DisconnectWatch) -> None:
+        """The caller has been answered."""
+        self._active.discard(watch)
+        if watch.is_due:
+            watch.stop()
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = None
+        for watch in self._active:
+            if watch.is_due:
+                watch.start()
+            watch.is_due = True
+        if self._active:
+            self._loop = loop
+            loop.call_later(self._EVERY, self._look, loop)

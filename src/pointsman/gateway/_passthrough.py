@@ -22,6 +22,7 @@ from pointsman.errors import (
     StaleConnection,
     UpstreamError,
 )
+from pointsman.gateway._credentials import caller_credentials
 from pointsman.gateway._failures import (
     backoff,
     failure_kind,
@@ -36,7 +37,6 @@ from pointsman.gateway._inbound import (
     Receive,
     Scope,
     Send,
-    caller_credentials,
     read_bytes,
 )
 from pointsman.gateway._limits import check_passed

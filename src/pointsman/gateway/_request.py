@@ -15,8 +15,9 @@ from pointsman.decision.decision import Decision
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import CallerError, LimitReached, PreviousResponseNotFound, Unauthorized
 from pointsman.gateway._conversation_memory import ConversationMemory, Watch
+from pointsman.gateway._credentials import caller_credentials
 from pointsman.gateway._failures import Failure
-from pointsman.gateway._inbound import InboundRequest, caller_credentials
+from pointsman.gateway._inbound import InboundRequest
 from pointsman.gateway._injections import injections, kept_tools
 from pointsman.gateway._metrics import LowerTiers, Metrics
 from pointsman.gateway._reading import AnswerKeeper

@@ -12,7 +12,8 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE, decode_members
 from pointsman.errors import CallerError, Unauthorized, UpstreamError
-from pointsman.gateway._inbound import InboundRequest, Send, caller_credentials
+from pointsman.gateway._credentials import caller_credentials
+from pointsman.gateway._inbound import InboundRequest, Send
 from pointsman.gateway._limits import check_counted
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._metrics import Metrics

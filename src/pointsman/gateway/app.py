@@ -17,11 +17,12 @@ from pointsman.gateway._admission import RequestShares
 from pointsman.gateway._agent_endpoint import AgentEndpoint, AnsweredElsewhere
 from pointsman.gateway._console import ConsoleMount
 from pointsman.gateway._decide import DECISION_PATHS, DecisionEndpoint
-from pointsman.gateway._disconnect import DisconnectWatch, DisconnectWatches
 from pointsman.gateway._inbound import (
     BodyBudget,
     BodyReservation,
     CallerLeft,
+    DisconnectWatch,
+    DisconnectWatches,
     InboundRequest,
     Receive,
     Scope,

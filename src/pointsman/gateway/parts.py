@@ -1,5 +1,6 @@
 """Parts that the service behind Envoy and the command ``serve`` share with the gateway."""
 
+from pointsman.gateway._credentials import caller_credentials
 from pointsman.gateway._inbound import (
     BodyBudget,
     BodyReservation,
@@ -7,7 +8,6 @@ from pointsman.gateway._inbound import (
     Scope,
     Send,
     authorise,
-    caller_credentials,
 )
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._local_replies import send_refusal

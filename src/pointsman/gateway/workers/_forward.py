@@ -12,8 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import httptools
 
-from pointsman.gateway._disconnect import DisconnectWatch
-from pointsman.gateway._inbound import Receive, Scope, Send
+from pointsman.gateway._inbound import DisconnectWatch, Receive, Scope, Send
 from pointsman.upstreams.port import HOP_BY_HOP, Headers
 
 __all__ = ["FORWARDED", "Head", "WorkerGone", "ask", "forward"]

@@ -192,8 +192,9 @@ class MemorySessions:
 
     def put(self, session: str, memory: bytes, /) -> None:
         """Store a session's memory; may evict another session's."""
+        sized = bytes(memoryview(memory))  # msgspec's take a half more than they hold
         with self._lock:
-            self._kept.put(session, SessionRow(session, self._clock(), memory))
+            self._kept.put(session, SessionRow(session, self._clock(), sized))
 
     def forget(self, session: str, /) -> bool:
         """Forget a session; tell whether anything was known of it."""

@@ -60,12 +60,7 @@ _MARKS: Final = (b'"error"', b'"additions"')
 WHOLE: Final = 1_000
 
 read_memory: Final = msgspec.json.Decoder(Memory).decode
-_encode: Final = msgspec.json.Encoder().encode
-
-
-def encode_memory(memory: Memory) -> bytes:
-    """Return a memory as JSON, in bytes of just its size: those of msgspec take a half more, of thousands."""
-    return bytes(memoryview(_encode(memory)))
+encode_memory: Final = msgspec.json.Encoder().encode
 
 
 def stored_form(memory: bytes) -> bytes:
