@@ -53,8 +53,7 @@ __all__ = [
     "served_savings",
 ]
 
-#: Labels that fix a cut: within a margin of .01, no loss at all among fewer than 230 shows nothing with 90 %
-#: certainty (.99 ** 230 = .10).
+#: Labels that fix a cut: no loss among fewer than 230 shows no margin of .01 with 90 % (.99 ** 230 = .10).
 LABELS: Final = 300
 #: Rows served under the cut, at least: with fewer an interval of the success is wider than .1.
 LEAST_SERVED: Final = 100
