@@ -240,7 +240,8 @@ def compare(runs: Iterable[Run], dear: str, cheap: str, *, tries: int = 1) -> Co
         cheap: The one that would have been used instead.
         tries: Comparisons of this audit.
     """
-    z = NormalDist().inv_cdf(1 - RISK / tries / 2)
+    certainty = 1 - RISK / tries / 2
+    z = NormalDist().inv_cdf(certainty)
     clusters = _judged_clusters(runs, dear, cheap)
     pairs = list(map(_judged, clusters))
     counts = sum(len(used) for used, _ in pairs), sum(len(other) for _, other in pairs)
@@ -257,7 +258,7 @@ def compare(runs: Iterable[Run], dear: str, cheap: str, *, tries: int = 1) -> Co
         return found._replace(verdict="harmful", missing=f"{cheap} solves fewer of them")
     if low <= 0:
         return found._replace(missing=f"a loss of {-low:.0%} is possible as well as a gain of {high:.0%}")
-    saved = _saved(clusters, 1 - RISK / tries / 2)
+    saved = _saved(clusters, certainty)
     if saved[0] <= 0:
         return found._replace(missing="its runs do not surely cost less")
     return found._replace(verdict="saves", saved=saved, subscribed=_subscribed(clusters))

@@ -155,26 +155,26 @@ def labels(ledger: Search, *, limit: int = 100) -> Labels:
     """
     newest = ledger.records(limit=NEWEST + 1, newest_first=True)
     read: dict[str, Scored | None] = {}
-    waiting = queue(_noted(islice(newest, NEWEST), read))
+    worded: set[str] = set()
+    waiting = queue(_noted(islice(newest, NEWEST), read, worded))
     said = ledger.search(DecisionFilter(labelled=True), limit=_LABELLED)
     older = [row.id for row in said.rows if row.id not in read]
-    read.update(
-        (each.decision.id, scored(each, callers=False))
-        for each in records_of(ledger, older[:OLDER], with_text=True)
-    )
-    latest = records_of(ledger, [row.id for row in said.rows[:20]])
+    for _ in _noted(records_of(ledger, older[:OLDER], with_text=True), read, worded):
+        pass
     return Labels(
         queue=tuple(waiting[:limit]),
         labelled=frozenset(row.id for row in said.rows),
         scored={name: each for name, each in read.items() if each is not None},
         is_complete=next(newest, None) is None or (said.next is None and len(older) <= OLDER),
-        is_text_kept=not said.rows or any(each.text for each in latest),
+        is_text_kept=not said.rows or any(row.id in worded for row in said.rows[:20]),
     )
 
 
-def _noted(records: Iterable[Record], into: dict[str, Scored | None]) -> Iterator[Record]:
+def _noted(records: Iterable[Record], read: dict[str, Scored | None], worded: set[str]) -> Iterator[Record]:
     for each in records:
-        into[each.decision.id] = scored(each, callers=False)
+        read[each.decision.id] = scored(each, callers=False)
+        if each.text:
+            worded.add(each.decision.id)
         yield each
 
 
