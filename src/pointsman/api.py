@@ -205,6 +205,7 @@ class Pointsman:
         from pointsman.diagnostics.explained import explain_request
 
         read, runtime = _request(request, WireFormat(format), session, project), self.runtime
+        read = runtime.client_texts.with_repeated(read)
         return explain_request(runtime.engine, read, runtime.memories.load(session), self._config)
 
     async def explain_async(

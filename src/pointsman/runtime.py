@@ -278,8 +278,7 @@ class Runtime:
         Raises:
             UnknownModel: the caller asked for a model that is neither a tier nor configured.
         """
-        if request.system and self.client_texts.clients:
-            request = self.client_texts.with_repeated(request)
+        request = self.client_texts.with_repeated(request)
         memory = self.memories.load(request.session)
         started = time.perf_counter()
         replies = _Replies(self.questions, None, self._begin(request.arrived_at))
@@ -294,8 +293,7 @@ class Runtime:
         A session store that is reached over the network is called in a thread; so is the policy's work on a
         large request. ``payer`` pays for the questions to models; None: the operator does.
         """
-        if request.system and self.client_texts.clients:
-            request = self.client_texts.with_repeated(request)
+        request = self.client_texts.with_repeated(request)
         session = request.session
         memories, is_large = self.memories, request.size > LARGE
         in_thread = is_large or memories.store.waits
@@ -324,8 +322,7 @@ class Runtime:
 
         The decision has no id. Raises as ``decide_sync``.
         """
-        if request.system and self.client_texts.clients:
-            request = self.client_texts.with_repeated(request)
+        request = self.client_texts.with_repeated(request)
         return drive(self.engine.decide(request, self.memories.load(request.session), ""), no_model)
 
     def decide_event(

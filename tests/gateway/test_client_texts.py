@@ -232,3 +232,15 @@ def test_helpers_teach_nothing_and_clients_are_bounded() -> None:
     texts = learned(*many)
     assert not texts.with_repeated(many[0]).repeated
     assert texts.with_repeated(many[-1]).repeated
+
+
+def test_an_explanation_leaves_out_what_the_decision_leaves_out(ask: Asking) -> None:
+    for place, text in enumerate(("hello", "thanks", "bye")):
+        ask(unknown(f"{text}\n\n{REMINDER}", f"s-{place}"))
+    sent = unknown(f"fix the typo\n\n{REMINDER}", "s-9")
+    decided, explained = (
+        post(f"{ask.url}/v1/{what}", json={**sent.body, **more}, headers=sent.headers).json()
+        for what, more in (("decide", {"dry_run": True}), ("explain", {}))
+    )
+    assert explained["text"] == "fix the typo"
+    assert explained["decision"]["score"] == decided["decision"]["tier"]["score"]

@@ -1,6 +1,7 @@
 """Request bodies as turns, and what is said of those that are none."""
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.request import MAX_ITEMS, MAX_TOOLS, read_request, request_from_text
+from pointsman.wire.tools import forced_tool
 
 CHAT, RESPONSES, MESSAGES = WireFormat
 
@@ -133,6 +135,20 @@ def test_nesting_has_an_end(body: bytes) -> None:
     deep = b'{"messages":[' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"]}"
     with pytest.raises(TooLarge):
         read_request(CHAT, deep)
+
+
+@pytest.mark.parametrize("where", ['"tools":[{"function":{"name":"f","parameters":%s}}]', '"tool_choice":%s'])
+def test_a_depth_that_one_reading_takes_and_another_does_not_is_too_large(where: str) -> None:
+    read = refused = 0
+    for depth in range(sys.getrecursionlimit() - 200, sys.getrecursionlimit() + 20):
+        body = '{"messages":[],' + where % ("[" * depth + "]" * depth) + "}"
+        try:
+            forced_tool(read_request(CHAT, body.encode()).tool_choice)
+            read += 1
+        except TooLarge:
+            refused += 1
+    assert read
+    assert refused
 
 
 def test_one_text_is_a_turn() -> None:

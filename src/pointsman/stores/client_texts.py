@@ -47,6 +47,8 @@ class ClientTexts:
 
     def with_repeated(self, request: AgentRequest) -> AgentRequest:
         """Return a request with the lines that its client is known to repeat."""
+        if not request.system or not self.clients:
+            return request
         known = self.clients.get(_client(request))
         if known is None or not known.repeated:
             return request
@@ -63,9 +65,7 @@ class ClientTexts:
         if any(known == place for known, _ in messages):  # a loop of tool calls, or a message sent again
             return
         lines = edge_lines(text)
-        if any(
-            known == lines for _, known in messages
-        ):  # "go on" said twice tells no words from the client's
+        if any(known == lines for _, known in messages):  # "go on", said twice: as a client's line would be
             return
         messages = (*messages, (place, lines))[-_MESSAGES:]
         counts = Counter(chain.from_iterable(lines for _, lines in messages))

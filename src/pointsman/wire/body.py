@@ -211,7 +211,7 @@ class Body:
             return None
         try:
             return decode_text(value)
-        except (msgspec.DecodeError, UnicodeError):
+        except UNREADABLE:
             raise MalformedRequest(f'"{name}" must be a string', param=name) from None
 
     def is_true(self, name: str) -> bool:

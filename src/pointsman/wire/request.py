@@ -92,6 +92,8 @@ def read_request(
         )
         history = JsonHistory(wire, read)
         system = body.wire.system(body.member, history)
+        old = others.pop() if body.wire.old_tools else None
+        tools = _tools(offered, old) if offered or old else ()
     except RecursionError:
         raise TooLarge("the request body is nested too deep") from None
     except msgspec.ValidationError as error:
@@ -100,8 +102,6 @@ def read_request(
         raise MalformedRequest(f"the request body is not valid JSON: {error}") from None
     if len(read) > MAX_ITEMS:
         raise TooLarge(f"the request holds more than {MAX_ITEMS} messages", hint="send fewer")
-    old = others.pop() if body.wire.old_tools else None
-    tools = _tools(offered, old) if offered or old else ()
     data = body.readable
     size, features = len(data), _features(data, tools, others)
     if earlier is not None:

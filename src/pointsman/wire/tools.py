@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from pointsman.decoding import decode_items
+from pointsman.decoding import UNREADABLE, decode_items
 from pointsman.remembering import remembered
 from pointsman.wire.conversation import Conversation, Tool
 
@@ -62,7 +62,7 @@ def tool_names(tools: msgspec.Raw) -> tuple[str, ...]:
 def _tool_names(tools: bytes) -> tuple[str, ...]:
     try:
         read = _decode_tools(tools)
-    except (msgspec.DecodeError, UnicodeError):  # no list, or one of them is of another shape
+    except UNREADABLE:  # no list, or one of them is of another shape
         read = [_read(item) for item in _items(tools)]
     names = [
         inner.name or tool.label if (inner := tool.function) is not None else tool.label for tool in read
@@ -96,7 +96,7 @@ def _demanded(choice: msgspec.Raw) -> _Tool | str:
         return ""
     try:
         demanded: _Tool | str = _decode_choice(choice)
-    except (msgspec.DecodeError, UnicodeError):
+    except UNREADABLE:
         return ""
     return demanded
 
@@ -118,7 +118,7 @@ _remembered_names: Final = remembered(_tool_names, 128, 64 << 10)
 def _read(item: msgspec.Raw) -> _Tool:
     try:
         return _decode_tool(item)
-    except (msgspec.DecodeError, UnicodeError):
+    except UNREADABLE:
         return _NONE
 
 
