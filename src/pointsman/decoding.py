@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -17,9 +17,11 @@ __all__ = [
     "decode_text",
     "decode_typed",
     "decoded",
+    "mapped",
     "syntax_error",
     "why_unreadable",
     "without_halves",
+    "without_nulls",
 ]
 
 #: What decoding bytes that nobody has vetted can raise: no JSON or another shape, no UTF-8, too deep.
@@ -59,6 +61,28 @@ _ESCAPE: Final = 6  # bytes of one
 _BACKSLASH: Final = b"\0\0"
 #: Bytes read in one go: below a millisecond, so that other threads go on.
 _PIECE: Final = 1 << 16
+
+
+def mapped(value: Any, leaf: Callable[[Any], Any], *, nulls: bool = True) -> Any:
+    """Return a copy of plain values in which ``leaf`` replaces each value that is no list and no table.
+
+    Args:
+        value: As JSON or TOML is decoded; a tuple counts as a list.
+        leaf: Returns what replaces a value.
+        nulls: Whether a table keeps members that are null.
+    """
+    if isinstance(value, dict):
+        return {
+            name: mapped(each, leaf, nulls=nulls) for name, each in value.items() if nulls or each is not None
+        }
+    if isinstance(value, list | tuple):
+        return [mapped(each, leaf, nulls=nulls) for each in value]
+    return leaf(value)
+
+
+def without_nulls(value: Any) -> Any:
+    """Return a copy of plain values without the members of tables that are null."""
+    return mapped(value, lambda each: each, nulls=False)
 
 
 def why_unreadable(error: Exception) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -37,6 +36,7 @@ from pointsman.config.shapes import SESSION_STORES
 from pointsman.decision.aliases import CLIENT_ALIASES
 from pointsman.decision.engine import Engine
 from pointsman.decision.policy import DomainPolicy, Policy
+from pointsman.decoding import mapped
 from pointsman.domains import DomainSet, ModelProfile, default_domains, parse_domains, parse_profile
 from pointsman.encoders import load_encoder
 from pointsman.encoders.learned_routers import encoder_of, load_kinds, load_learned_router, open_kinds
@@ -314,15 +314,8 @@ def policy_toml(config: Config) -> str:
 
     Texts in it, as those of own guidance, are redacted as prompts are.
     """
-    return as_toml(_redacted(policy_tables(config)))
-
-
-def _redacted(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _redacted(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_redacted(item) for item in value]
-    return redact(value) if isinstance(value, str) else value
+    tables = mapped(policy_tables(config), lambda value: redact(value) if isinstance(value, str) else value)
+    return as_toml(tables)
 
 
 def asks_somebody(config: Config) -> bool:

@@ -20,7 +20,7 @@ from pointsman.drivers import drive
 from pointsman.errors import StoreUnavailable
 from pointsman.factory import build_engine, read_profile
 from pointsman.learning.datasets import read_outcomes
-from pointsman.reports.outcomes import Fittable, Scored, derive, prompts, scored
+from pointsman.reports.outcomes import Fittable, derive, prompts, scored
 from pointsman.stores import _sqlite_file as sqlite_file
 from pointsman.stores.ledger import Attempt, Outcome, PromptText, Record, SqliteLedger
 from pointsman.stores.ledger.port import MAX_OUTCOMES
@@ -197,10 +197,10 @@ def test_scores_by_model_are_means_and_what_was_said_goes_before_signs() -> None
 
 def test_models_that_chance_chose_for_the_same_words_stay_apart() -> None:
     chances = {"small": 0.9, "large": 0.1}
-    drawn = [Scored("go on", {"small": 1.0}, "", chances, f"s{number}") for number in range(3)]
-    rare = Scored("go on", {"large": 0.0}, "", chances, "s3")
-    ruled = [Scored("go on", {"small": score}, "code") for score in (0.0, 1.0)]
-    paired = Scored("go on", {"small": 0.5, "large": 1.0}, "code", chances, "s4")  # a shadow answered too
+    drawn = [Fittable("go on", {"small": 1.0}, "", chances, f"s{number}") for number in range(3)]
+    rare = Fittable("go on", {"large": 0.0}, "", chances, "s3")
+    ruled = [Fittable("go on", {"small": score}, "code") for score in (0.0, 1.0)]
+    paired = Fittable("go on", {"small": 0.5, "large": 1.0}, "code", chances, "s4")  # a shadow answered too
     found = list(prompts([*drawn, rare, *ruled]))
     assert [(dict(line.scores), line.session) for line in found] == [
         ({"small": 1.0}, "s0"),
@@ -226,7 +226,7 @@ def test_a_prompt_of_one_session_is_exported_with_it() -> None:
     assert first is not None
     assert first.session, "whatever chose the model"
     assert records[0].decision.input.session not in first.session
-    said = Scored("said in two sessions", {"small": 1.0}, "", {}, "another")
+    said = Fittable("said in two sessions", {"small": 1.0}, "", {}, "another")
     lines = {line.prompt: line.session for line in prompts([*filter(None, map(scored, records)), said])}
     assert lines == {ASKED: first.session, "said in two sessions": ""}
 

@@ -64,13 +64,12 @@ def test_now() -> None:
     found = now(ledger, MODELS, 200.0, period=150.0)
     assert (found.since, found.requests, found.is_all) == (50.0, 4, True)
     assert (found.stuck, found.failed, found.waiting) == (1, 0, 1)
-    assert (found.overhead_p50_us, found.overhead_p99_us) == (12.5, 12.5)
     assert [(each.at, each.requests, each.input, each.cost, each.unpriced) for each in found.minutes] == [
         (60.0, 1, 100, 1_210.0, 0),
         (120.0, 1, 100, 0.0, 1),
         (180.0, 2, 100, 110.0, 0),
     ]
-    assert now(MemoryLedger(), MODELS, 200.0).overhead_p50_us is None
+    assert now(MemoryLedger(), MODELS, 200.0).minutes == ()
 
 
 def test_rows_have_their_costs() -> None:

@@ -10,11 +10,11 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from pointsman.batch.columns import TEXT, InputColumn, find, find_input, without_nulls
+from pointsman.batch.columns import TEXT, InputColumn, find, find_input
 from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
-from pointsman.decoding import UNREADABLE, why_unreadable, without_halves
+from pointsman.decoding import UNREADABLE, why_unreadable, without_halves, without_nulls
 from pointsman.domains import default_domains
 from pointsman.drivers import drive, no_model
 from pointsman.errors import CallerError, MalformedRequest
@@ -78,6 +78,7 @@ def _text(value: str | None, _: str | None) -> AgentRequest:
 
 def _conversation(value: Any, wire: str | None) -> AgentRequest:
     format = _format(wire)  # noqa: A001 - as elsewhere
+    # Arrow gives every struct all fields of its type.
     messages = _messages_in(value) if isinstance(value, str | bytes) else without_nulls(value)
     if messages is None:
         raise MalformedRequest("the messages are null")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -117,12 +117,3 @@ def _columns_of(schema: pa.Schema) -> str:
     names = ", ".join(schema.names[:_SHOWN]) or "none"
     more = len(schema.names) - _SHOWN
     return f"columns: {names}" + (f" and {more} more" if more > 0 else "")
-
-
-def without_nulls(value: Any) -> Any:
-    """Leave out nulls in structs: Arrow gives every struct all fields of its type."""
-    if isinstance(value, dict):
-        return {name: without_nulls(each) for name, each in value.items() if each is not None}
-    if isinstance(value, list):
-        return [without_nulls(each) for each in value]
-    return value

@@ -36,7 +36,7 @@ from pointsman.guidance import Arm, Firing
 from pointsman.prices import dollars
 from pointsman.printable import Column, printable
 from pointsman.reports.replay import differences
-from pointsman.reports.usage import NOT_ASKED, answered, cost, usage, writing
+from pointsman.reports.usage import answered, cost, usage, writing
 from pointsman.stores.ledger import (
     Attempt,
     ComparedAnswers,
@@ -48,6 +48,7 @@ from pointsman.stores.ledger import (
     ShadowAnswer,
 )
 from pointsman.stores.ledger.export import Format, export, record
+from pointsman.stores.ledger.port import NOT_ASKED
 from pointsman.stores.ledger.runs import RunRecord, run_record
 from pointsman.vocabulary import AgentRole, ModelSpec
 

@@ -40,7 +40,7 @@ from pointsman.cli.patterns import DomainsFile, load_domains, reports_on, tables
 from pointsman.cli.tasks import EncoderName
 from pointsman.cli.watch import read_run
 from pointsman.cli.watch import tables as guidance_tables
-from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.decoding import UNREADABLE, mapped, why_unreadable
 from pointsman.encoders import load_encoder
 from pointsman.encoders.learned_routers import load_kinds, load_scorer, open_kinds
 from pointsman.errors import CallerError, ConfigError, PointsmanError
@@ -285,14 +285,9 @@ def _plain(row: AgreementRow) -> Mapping[str, object]:
     def rounded(value: object) -> object:
         if isinstance(value, float):
             return None if value != value else round(value, DECIMALS)
-        if isinstance(value, dict):
-            return {name: rounded(member) for name, member in value.items()}
-        if isinstance(value, list | tuple):
-            return [rounded(member) for member in value]
         return value
 
-    found = rounded(msgspec.to_builtins(row))
-    assert isinstance(found, dict)  # noqa: S101 - a struct becomes an object
+    found: Mapping[str, object] = mapped(msgspec.to_builtins(row), rounded)
     return found
 
 

@@ -150,7 +150,7 @@ def _add(name: str, kind: type[HookEvent], reads: str, shows: str, install: str)
 
 def _state_of(name: str) -> Path:
     """Where the hook of an agent stores sessions."""
-    # As config.shapes.state_file finds it, without loading the configuration: the hook runs after every call.
+    # As config.files.state_file finds it, without loading the configuration: the hook runs after every call.
     home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(home) / "pointsman" / f"{name}.sqlite"
 

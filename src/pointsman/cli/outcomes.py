@@ -38,7 +38,7 @@ from pointsman.reports.judge import (
     tries_in,
 )
 from pointsman.reports.labels import queue
-from pointsman.reports.outcomes import Scored, derive, new_outcomes, prompts, scored, scores_of
+from pointsman.reports.outcomes import Fittable, derive, new_outcomes, prompts, scored, scores_of
 from pointsman.stores.ledger import Ledger, Outcome
 from pointsman.stores.ledger.outcome_reports import read_line
 
@@ -218,7 +218,7 @@ def export_outcomes(
     drew the model, "chances" gives the probability with which each model was drawn.
     """
     models = [name for name in (weak, strong) if name]
-    found: list[Scored] = []
+    found: list[Fittable] = []
     wordless = written = 0
     with opened(ledger, config) as store:
         for record in store.records():

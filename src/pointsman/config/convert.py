@@ -16,6 +16,7 @@ from msgspec import inspect, structs
 from pointsman.config.files import REFERENCE
 from pointsman.config.serving import HASHED
 from pointsman.config.shapes import POOL, Config
+from pointsman.decoding import mapped
 from pointsman.errors import ConfigError, did_you_mean
 from pointsman.guidance import ClassifierError
 from pointsman.model_choice.chains import TierModel
@@ -323,11 +324,9 @@ class Converter:
 
     def _filled(self, raw: Any) -> Any:
         """Replace references to the environment in a string, or in the strings of a list or table."""
-        if isinstance(raw, list):
-            return [self._filled(item) for item in raw]
-        if isinstance(raw, dict):
-            return {key: self._filled(value) for key, value in raw.items()}
-        return REFERENCE.sub(self._variable, raw) if isinstance(raw, str) else raw
+        return mapped(
+            raw, lambda value: REFERENCE.sub(self._variable, value) if isinstance(value, str) else value
+        )
 
     def _variable(self, found: re.Match[str]) -> str:
         name = found.group(1)

@@ -16,6 +16,7 @@ from pointsman.config.files import is_trusted, read, trust
 from pointsman.config.load import AnyKey, examine, load
 from pointsman.config.serving import KEY_NAME
 from pointsman.config.shapes import Config
+from pointsman.decoding import without_nulls
 from pointsman.errors import ConfigError
 from pointsman.guidance import ProviderSpec
 from pointsman.toml_source import KeyPath, key_places
@@ -121,7 +122,7 @@ _MAY_BE_SECRET: Final = ("api_key", "headers", "query", "body", "proxy", "ca_fil
 def plain(file: Config) -> dict[str, Any]:
     """Return the tables of a file as JSON values. A key with neither a value nor a default is left out."""
     built = msgspec.to_builtins(file, enc_hook=_written, order="deterministic")
-    tables: dict[str, Any] = _without_nulls(built)
+    tables: dict[str, Any] = without_nulls(built)
     for kind in ("upstreams", "models", "keys", "teams"):
         for name, entry in getattr(file, kind).items():
             table, of = tables[kind][name], cast("type[msgspec.Struct]", type(entry))
@@ -189,14 +190,6 @@ def _written(value: object) -> object:
     if isinstance(value, Path):
         return str(value)
     raise TypeError(f"no plain value for a {type(value).__name__}")
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list | tuple):
-        return [_without_nulls(item) for item in value]
-    return value
 
 
 def _key(name: str) -> str:

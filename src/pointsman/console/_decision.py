@@ -23,10 +23,11 @@ from pointsman.printable import TextTable
 from pointsman.reports.outcomes import kept_answers
 from pointsman.reports.replay import served
 from pointsman.reports.replay_period import decide_again as again
-from pointsman.reports.usage import NOT_ASKED, cost, kept_words, usage
+from pointsman.reports.usage import cost, kept_words, usage
 from pointsman.stores.ledger import Attempt, Record
 from pointsman.stores.ledger.export import Format, export, record
 from pointsman.stores.ledger.outcome_reports import report
+from pointsman.stores.ledger.port import NOT_ASKED
 from pointsman.tiers import Explanation, explain
 
 

@@ -15,7 +15,7 @@ from pointsman.printable import TextTable
 from pointsman.remembering import Bounded
 from pointsman.reports.labels import Labels as LabelState
 from pointsman.reports.labels import Queued, count_pairs, labels
-from pointsman.reports.outcomes import Scored, kept_answers, scored
+from pointsman.reports.outcomes import Fittable, kept_answers, scored
 from pointsman.reports.usage import kept_words
 from pointsman.stores.ledger.export import record
 from pointsman.tiers import explain
@@ -52,7 +52,7 @@ class Labels:
         self._fits: Final = fits
         self._lock: Final = threading.Lock()
         self._state: LabelState | None = None
-        self._scored: dict[str, Scored] = {}  # of its decisions, and of those labelled since it was read
+        self._scored: dict[str, Fittable] = {}  # of its decisions, and of those labelled since it was read
         self._given: set[str] = set()  # decisions labelled since it was read
         self._read_at = float("-inf")
         self._done: Final = Bounded[str, None](_MOST_SKIPPED)  # labelled or put off, the latest last
@@ -108,7 +108,7 @@ class Labels:
         table = TextTable.of(Queued._fields, [_row(each) for each in waiting])
         return Page("label.html", context, data, table, 400 if error else 200)
 
-    def _waiting(self, view: GatewayView) -> tuple[LabelState, list[Queued], int, list[Scored]]:
+    def _waiting(self, view: GatewayView) -> tuple[LabelState, list[Queued], int, list[Fittable]]:
         """The state as it was read, what waits, how many are labelled by now, and the scores."""
         with self._lock:
             now, state = time.monotonic(), self._state

@@ -75,7 +75,7 @@ def _numbers(begin: float, at: float) -> range:
 def figures(view: GatewayView) -> dict[str, object]:
     """Return the tiles above the list: the last minute, extrapolated where not all of it was read."""
     at = time.time()
-    found = summarise(view.ledger, view.config.models, at, period=_MINUTE, most=_READ, sample=0)
+    found = summarise(view.ledger, view.config.models, at, period=_MINUTE, most=_READ)
     factor = 1.0 if found.is_all else _MINUTE / max(at - found.since, 0.001)
     p50, p99 = view.overhead  # milliseconds, since the start
     return {

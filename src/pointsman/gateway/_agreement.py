@@ -49,7 +49,7 @@ from pointsman.offload import offload
 from pointsman.stores.ledger.port import COMPARED, ComparedAnswers
 from pointsman.text.extract import draw
 from pointsman.tiers.projects import name_of
-from pointsman.upstreams.port import Exchange, Headers
+from pointsman.upstreams.port import Exchange, Headers, ReadExchange
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Usage
 from pointsman.wire.conversation import Completion, Shape, Tool, collected
@@ -65,24 +65,6 @@ _LONGEST: Final = 1 << 20
 _NOT_SENT: Final = "connect"
 #: Failures of a cheap model for which it was not to be asked: the limits of the caller's key have no room.
 _NO_ROOM: Final = frozenset({"budget", "rate"})
-
-
-class _Recorded:
-    """The rest of a stream, already read and still to be relayed (``Exchange``)."""
-
-    def __init__(self, exchange: Exchange, chunks: list[bytes]) -> None:
-        self.status: Final = exchange.status
-        self.headers: Final[Headers] = exchange.headers
-        self._chunks: Final = chunks[::-1]
-
-    async def read(self) -> bytes:
-        return b"".join(reversed(self._chunks))
-
-    async def next(self) -> bytes:
-        return self._chunks.pop() if self._chunks else b""
-
-    def close(self) -> None:
-        self._chunks.clear()
 
 
 class _Watched:
@@ -401,7 +383,8 @@ async def _read(request: DecidedRequest, response: UpstreamResponse) -> _Whole:
     if size > _LONGEST:
         _cut(request, response, [first, *chunks], "")
         raise UpstreamTooLarge("the answer is too long to be compared")
-    return _Whole(replace(response, exchange=_Recorded(exchange, chunks)), first + b"".join(chunks))
+    rest = ReadExchange(exchange.status, exchange.headers, chunks)
+    return _Whole(replace(response, exchange=rest), first + b"".join(chunks))
 
 
 def _cut(request: DecidedRequest, response: UpstreamResponse, chunks: Sequence[bytes], error: str) -> None:

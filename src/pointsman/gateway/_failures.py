@@ -28,6 +28,7 @@ from pointsman.gateway.upstream import Target, Upstream
 from pointsman.stores.ledger.port import NOT_ASKED
 from pointsman.upstreams.port import Exchange, Headers
 from pointsman.wire import Fault, Format
+from pointsman.wire.format import error_message
 from pointsman.wire.sse import masked
 
 __all__ = [
@@ -35,7 +36,6 @@ __all__ = [
     "backoff",
     "connection_failure",
     "error_body",
-    "error_message",
     "failure_kind",
     "is_retryable",
     "misconfigured",
@@ -157,22 +157,6 @@ def together(failures: Sequence[Failure]) -> Failure:
     message = "; ".join(dict.fromkeys(map(_in_full, ordered)))
     fault = Fault(chosen.fault.status, message, chosen.fault.code, chosen.fault.param)
     return msgspec.structs.replace(chosen, fault=fault, status=0, body=b"", why=why)
-
-
-class _Error(msgspec.Struct, frozen=True):
-    message: str = ""
-
-
-class _Body(msgspec.Struct, gc=False):
-    error: _Error = _Error()
-
-
-_decode_body: Final = msgspec.json.Decoder(_Body).decode
-
-
-def error_message(body: bytes) -> str:
-    """Return the message of an error, in any of the formats; empty if it has none. Raises ``UNREADABLE``."""
-    return _decode_body(body).error.message
 
 
 def _in_full(failure: Failure) -> str:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pointsman.errors import Overloaded, UpstreamBusy, UpstreamError, UpstreamTimeout
 from pointsman.gateway._attempts import RunningAttempt, UpstreamResponse, hold_event
-from pointsman.gateway._failures import Failure, error_message, failure_kind
+from pointsman.gateway._failures import Failure, failure_kind
 from pointsman.gateway._inbound import Send
 from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway._response_headers import Headers, answer_lines, downstream_headers, own_headers
@@ -33,7 +33,7 @@ from pointsman.gateway._streaming import (
 from pointsman.gateway.upstream import Target, header_value
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Ending, Fault, Usage, sse
-from pointsman.wire.format import Format
+from pointsman.wire.format import Format, error_message
 from pointsman.wire.sse import masked, masked_events
 from pointsman.wire.translate import translate_error
 

@@ -7,10 +7,10 @@ get, translated or not. Nothing is retried, no other model is tried, and no stor
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -32,7 +32,7 @@ from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import Timeouts, UpstreamSpec
 from pointsman.vocabulary import ModelSpec, WireFormat
 from pointsman.wire import FORMATS
-from pointsman.wire.format import Ending
+from pointsman.wire.format import Ending, error_message
 
 __all__ = [
     "OUTPUT_TOKENS",
@@ -280,12 +280,9 @@ class _Answer:
 def _message(body: bytes) -> str:
     """The message of an error, of whichever format."""
     for line in body.replace(b"data:", b"\n").splitlines():
-        try:
-            error = json.loads(line).get("error")
-        except (ValueError, AttributeError):
-            continue
-        if isinstance(error, dict) and error.get("message"):
-            return _cut(str(error["message"]))
+        with suppress(*UNREADABLE):
+            if message := error_message(line):
+                return _cut(message)
     return ""
 
 

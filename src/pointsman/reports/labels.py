@@ -15,7 +15,7 @@ from pointsman.decision.decision import Decision
 from pointsman.learning.datasets import LEAST_FOR_POLICY, LEAST_FOR_TIERS
 from pointsman.learning.intervals import margin_score, paired_interval
 from pointsman.printable import Block, Column, TextTable
-from pointsman.reports.outcomes import IMPLICIT, JUDGE, Scored, kept_answers, prompts, scored, scores_of
+from pointsman.reports.outcomes import IMPLICIT, JUDGE, Fittable, kept_answers, prompts, scored, scores_of
 from pointsman.reports.usage import answer_costs, answered, kept_words, root_session
 from pointsman.stores.ledger import DecisionFilter, Record, Search
 from pointsman.stores.ledger.runs import records_of
@@ -142,7 +142,7 @@ class Labels(msgspec.Struct, frozen=True):
 
     queue: tuple[Queued, ...]  # what teaches most first
     labelled: frozenset[str]  # decisions with an outcome of a person or a program, about the served answer
-    scored: Mapping[str, Scored]  # by decision: what is counted of it
+    scored: Mapping[str, Fittable]  # by decision: what is counted of it
     is_complete: bool  # False: there are more decisions than were read
     is_text_kept: bool  # False: of no labelled decision the words are kept, without which nothing is fitted
 
@@ -154,7 +154,7 @@ def labels(ledger: Search, *, limit: int = 100) -> Labels:
         StoreUnavailable: the ledger cannot be read.
     """
     newest = ledger.records(limit=NEWEST + 1, newest_first=True)
-    read: dict[str, Scored | None] = {}
+    read: dict[str, Fittable | None] = {}
     worded: set[str] = set()
     waiting = queue(_noted(islice(newest, NEWEST), read, worded))
     said = ledger.search(DecisionFilter(labelled=True), limit=_LABELLED)
@@ -170,7 +170,7 @@ def labels(ledger: Search, *, limit: int = 100) -> Labels:
     )
 
 
-def _noted(records: Iterable[Record], read: dict[str, Scored | None], worded: set[str]) -> Iterator[Record]:
+def _noted(records: Iterable[Record], read: dict[str, Fittable | None], worded: set[str]) -> Iterator[Record]:
     for each in records:
         read[each.decision.id] = scored(each, callers=False)
         if each.text:
@@ -178,7 +178,7 @@ def _noted(records: Iterable[Record], read: dict[str, Scored | None], worded: se
         yield each
 
 
-def count_pairs(found: Iterable[Scored]) -> Pairs:
+def count_pairs(found: Iterable[Fittable]) -> Pairs:
     """Count what ``prompts`` yields for the two models that most prompts have scores of."""
     rows = list(prompts(found))
     counts = Counter(pair for row in rows for pair in combinations(sorted(row.scores), 2))

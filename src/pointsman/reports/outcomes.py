@@ -24,7 +24,6 @@ __all__ = [
     "JUDGE",
     "Fittable",
     "KeptAnswer",
-    "Scored",
     "derive",
     "kept_answers",
     "new_outcomes",
@@ -187,17 +186,7 @@ class Fittable(msgspec.Struct, frozen=True, omit_defaults=True):
     session: str = ""  # digest of it: prompts of one session belong together; empty where several said it
 
 
-class Scored(NamedTuple):
-    """One decision with stored text, with the score of each model that answered it."""
-
-    prompt: str
-    scores: Mapping[str, float]
-    domain: str
-    chances: Mapping[str, float] = {}
-    session: str = ""
-
-
-def scored(record: Record, *, callers: bool = True) -> Scored | None:
+def scored(record: Record, *, callers: bool = True) -> Fittable | None:
     """Return the input of ``fit`` from one decision; None without stored text or scores.
 
     Args:
@@ -216,7 +205,7 @@ def scored(record: Record, *, callers: bool = True) -> Scored | None:
     chances = _chances(record)
     name = record.decision.input.session
     session = blake2b(name.encode(), digest_size=8).hexdigest() if name else ""
-    return Scored(text, scores, domain, chances, session)
+    return Fittable(text, scores, domain, chances, session)
 
 
 def _chances(record: Record) -> dict[str, float]:
@@ -227,7 +216,7 @@ def _chances(record: Record) -> dict[str, float]:
     return chances_of(record.decision.reasons)
 
 
-def prompts(found: Iterable[Scored], models: Sequence[str] = ()) -> Iterator[Fittable]:
+def prompts(found: Iterable[Fittable], models: Sequence[str] = ()) -> Iterator[Fittable]:
     """Yield prompts with stored text, with the mean score of each model that answered them.
 
     A shadow's answer counts if it was scored. Outcomes by people and programs count;
@@ -243,7 +232,7 @@ def prompts(found: Iterable[Scored], models: Sequence[str] = ()) -> Iterator[Fit
     sessions: dict[str, set[str]] = {}
     for each in found:
         if each.chances and len(each.scores) == 1 and not models:
-            yield Fittable(each.prompt, dict(each.scores), each.domain, dict(each.chances), each.session)
+            yield each
             continue
         for model, score in each.scores.items():
             scores.setdefault(each.prompt, {}).setdefault(model, []).append(score)

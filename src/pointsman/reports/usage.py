@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -14,7 +13,6 @@ from pointsman.stores.ledger.turns import Usage, answered, rows_of, usage
 from pointsman.vocabulary import OF_SUBAGENT, AgentRole, ModelSpec
 
 __all__ = [
-    "NOT_ASKED",
     "PRICED",
     "Minute",
     "Now",
@@ -38,16 +36,6 @@ PRICED: Final = 6
 
 #: What the ledger keeps of words in text mode "hash" begins like this; people's words do not.
 _HASHED: Final = "sha256:"
-
-#: Why a model was not asked (``Attempt.error``).
-NOT_ASKED: Final = {
-    "breaker": "not asked: its circuit breaker is open",
-    "held": "not asked: its upstream had asked to wait (Retry-After)",
-    "credential": "not asked: its upstream takes the caller's own credential, and there was none",
-    "budget": "not asked: the budget of the key or its team has no room for it",
-    "rate": "not asked: a rate limit of the key or its team is used up",
-    "translation": "not asked: the request cannot be translated for it",
-}
 
 
 def root_session(session: str, role: str | None) -> str:
@@ -103,8 +91,6 @@ class Now(msgspec.Struct, frozen=True):
     stuck: int
     failed: int  # requests whose last attempt did not answer
     waiting: int  # requests without an attempt that ended
-    overhead_p50_us: float | None  # time spent deciding; None where nothing was decided
-    overhead_p99_us: float | None
     minutes: tuple[Minute, ...]  # the oldest first; one without a request is not among them
 
 
@@ -115,7 +101,6 @@ def now(
     *,
     period: float = PERIOD,
     most: int = MOST,
-    sample: int = 200,
 ) -> Now:
     """Look at the last requests of a ledger.
 
@@ -125,7 +110,6 @@ def now(
         at: The moment, seconds since the epoch.
         period: Seconds before it.
         most: Requests that are looked at.
-        sample: Decisions with bodies to read the overhead from; 0 leaves it out.
 
     Raises:
         StoreUnavailable: the ledger cannot be read.
@@ -133,8 +117,6 @@ def now(
     found = ledger.search(DecisionFilter(since=at - period), limit=most)
     rows = priced(found.rows, models)
     since = at - period if found.next is None else rows[-1].at
-    recent = [each for each in ledger.decisions(limit=sample) if each.input.arrived_at >= since]
-    overheads = sorted(decision.elapsed_us for decision in recent)
     return Now(
         since=since,
         requests=len(rows),
@@ -142,8 +124,6 @@ def now(
         stuck=sum(row.stuck for row in rows),
         failed=sum(row.attempts > 0 and row.result == "no_answer" for row in rows),
         waiting=sum(row.attempts == 0 for row in rows),
-        overhead_p50_us=_quantile(overheads, 0.5),
-        overhead_p99_us=_quantile(overheads, 0.99),
         minutes=tuple(_minutes(rows)),
     )
 
@@ -161,11 +141,6 @@ def _minutes(rows: Iterable[DecisionRow]) -> Iterator[Minute]:
             cost=sum(row.cost or 0.0 for row in of),
             unpriced=sum(row.cost is None and row.result == "counted" for row in of),
         )
-
-
-def _quantile(ordered: Sequence[float], share: float) -> float | None:
-    """The nearest rank; None without values."""
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
 
 
 def priced(

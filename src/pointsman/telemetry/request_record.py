@@ -6,16 +6,17 @@ caller got.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from pointsman.decision.decision import Decision
+from pointsman.decoding import UNREADABLE
 from pointsman.printable import printable
 from pointsman.stores.ledger.port import NOT_ASKED, Attempt
 from pointsman.stores.ledger.turns import answered, usage
 from pointsman.vocabulary import ModelSpec
+from pointsman.wire.format import error_message
 from pointsman.wire.project import traceparent_of
 
 __all__ = ["Models", "RequestRecord", "ServedRequest", "Spent", "request_record", "spent"]
@@ -185,7 +186,7 @@ def _added(served: ServedRequest) -> Iterator[str]:
 def _refusal(body: bytes) -> str:
     """The message of an error, in whichever format the caller got it."""
     try:
-        message = json.loads(body)["error"]["message"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        message = error_message(body)
+    except UNREADABLE:
         return ""
-    return printable(" ".join(message.split())[:_SHOWN]) if isinstance(message, str) else ""
+    return printable(" ".join(message.split())[:_SHOWN])

@@ -40,8 +40,7 @@ class HttpModel:
         self._spec: Final = spec
         self._client: Final = client
         wire, call = _format(spec, upstream)
-        self._path: Final = wire.path
-        self._usage: Final = wire.usage
+        self._wire: Final = wire
         self._format: Final[ModelCall] = call
         keys = credentials(upstream, wire.format)
         self._has_key: Final = bool(keys or upstream.headers or upstream.query)  # each may carry one
@@ -73,7 +72,7 @@ class HttpModel:
     async def _send(self, prompt: Prompt, *, plain: bool) -> tuple[int, bytes]:
         write = self._format.write_plain if plain else self._format.write
         body = msgspec.json.encode(write(self._spec.id, prompt))
-        exchange = await send(self._client, Call(self._path, self._headers, body))
+        exchange = await send(self._client, Call(self._wire.path, self._headers, body))
         try:
             return exchange.status, await read_at_most(exchange, MAX_REPLY, _TOO_LONG)
         finally:
@@ -93,17 +92,13 @@ class HttpModel:
             raise UpstreamError(f"{name} answered with status {status}", answered=status)
 
     def _text(self, body: bytes) -> str:
-        try:
-            text = self._format.read(body).strip()
-        except msgspec.MsgspecError:
-            raise UpstreamError(f'model "{self._spec.name}" sent no reply of its format') from None
-        if not text:
-            raise UpstreamError(f'model "{self._spec.name}" gave no text')
-        return text
+        if text := self._wire.completion(body)[1].strip():
+            return text
+        raise UpstreamError(f'model "{self._spec.name}" gave no text')
 
     def _used(self, body: bytes) -> Usage:
         try:
-            return self._usage(body)
+            return self._wire.usage(body)
         except UNREADABLE:  # usage of an unknown shape is no reason to throw an answer away
             return Usage()
 

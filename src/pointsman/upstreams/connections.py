@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -12,11 +12,19 @@ from pointsman.decoding import UNREADABLE
 from pointsman.errors import ConfigError, MissingExtra
 from pointsman.plugins import load
 from pointsman.text.extract import persons_words
-from pointsman.upstreams.port import DEMO_URL, Call, Exchange, Headers, UpstreamClient, UpstreamSpec
+from pointsman.upstreams.port import (
+    DEMO_URL,
+    Call,
+    Exchange,
+    ReadExchange,
+    UpstreamClient,
+    UpstreamSpec,
+)
 from pointsman.upstreams.relayed_headers import with_own_fields
 from pointsman.vocabulary import AgentRequest, Role
 from pointsman.wire import FORMATS, Body, Fault, Format, Reply, guess_wire
 from pointsman.wire.request import read_request
+from pointsman.wire.tools import decode_choice, demanded, forced_tool
 
 __all__ = ["LABEL", "Connections", "DemoClient"]
 
@@ -42,38 +50,20 @@ class DemoClient:
         """Answer at once."""
         path = call.path.partition(b"?")[0]
         if path in _TOKEN_PATHS:
-            return _Answered(200, _JSON, (msgspec.json.encode({"input_tokens": len(call.body) // 4}),))
+            return ReadExchange(200, _JSON, (msgspec.json.encode({"input_tokens": len(call.body) // 4}),))
         wire = _BY_PATH.get(path)
         if wire is None:
-            return _Answered(404, _JSON, (guess_wire(()).error(_NOT_FOUND),))
+            return ReadExchange(404, _JSON, (guess_wire(()).error(_NOT_FOUND),))
         body = Body(wire, call.body)
         if fault := _complaint(wire, body):
-            return _Answered(fault.status, _JSON, (wire.error(fault),))
+            return ReadExchange(fault.status, _JSON, (wire.error(fault),))
         reply = answer(wire, body)
         if body.is_true("stream"):
-            return _Answered(200, _EVENTS, wire.answer_events(reply))
-        return _Answered(200, _JSON, (wire.answer(reply),))
+            return ReadExchange(200, _EVENTS, wire.answer_events(reply))
+        return ReadExchange(200, _JSON, (wire.answer(reply),))
 
     def close(self) -> None:
         """There is nothing to close."""
-
-
-class _Answered:
-    """An answer that is already there."""
-
-    def __init__(self, status: int, headers: Headers, parts: Iterable[bytes]) -> None:
-        self.status = status
-        self.headers = headers
-        self._parts: Iterator[bytes] = iter(parts)
-
-    async def read(self) -> bytes:
-        return b"".join(self._parts)
-
-    async def next(self) -> bytes:
-        return next(self._parts, b"")
-
-    def close(self) -> None:
-        self._parts = iter(())
 
 
 def _complaint(wire: Format, body: Body) -> Fault | None:
@@ -84,7 +74,7 @@ def _complaint(wire: Format, body: Body) -> Fault | None:
     if body.member(wire.items) == _EMPTY:
         return Fault(400, f"{wire.items}: at least one item is required", param=wire.items)
     try:
-        _decode_choice(body.member("tool_choice") or _NULL)
+        decode_choice(body.member("tool_choice") or _NULL)
     except UNREADABLE as error:
         return Fault(400, f"tool_choice: {error}", param="tool_choice")
     return None
@@ -93,7 +83,7 @@ def _complaint(wire: Format, body: Body) -> Fault | None:
 def answer(wire: Format, body: Body) -> Reply:
     """Return the demo's answer to a request: the same for the same bytes."""
     agent_request = read_request(wire.format, body)
-    tool = _wanted_tool(body, agent_request)
+    tool = _wanted_tool(agent_request)
     text = "" if tool else _text(agent_request)
     return Reply(
         id=hashlib.sha256(body.raw, usedforsecurity=False).hexdigest()[:24],
@@ -116,30 +106,15 @@ def _text(agent_request: AgentRequest) -> str:
     return f"{LABEL} Model {agent_request.model} would have answered: {words[:_ECHO]}"
 
 
-class _Function(msgspec.Struct, gc=False):
-    name: str = ""
-
-
-class _Choice(msgspec.Struct, gc=False):
-    type: str = ""
-    name: str = ""
-    function: _Function | None = None
-
-
-_decode_choice: Final = msgspec.json.Decoder(_Choice | str | None).decode
-
-
-def _wanted_tool(body: Body, agent_request: AgentRequest) -> str:
+def _wanted_tool(agent_request: AgentRequest) -> str:
     """Return the tool that ``tool_choice`` demands; empty when the model would be free to choose."""
-    choice: _Choice | str | None = _decode_choice(body.member("tool_choice") or _NULL)
-    if choice is None or not agent_request.tools:
+    if not agent_request.tools:
         return ""
-    if isinstance(choice, str):
-        return agent_request.tools[0] if choice == "required" else ""
-    named = choice.name or (choice.function.name if choice.function else "")
-    if named:
+    if named := forced_tool(agent_request.tool_choice):
         return named
-    return agent_request.tools[0] if choice.type in {"any", "required"} else ""
+    asked = demanded(agent_request.tool_choice)
+    must_call = (asked if isinstance(asked, str) else asked.type) in {"any", "required"}
+    return agent_request.tools[0] if must_call else ""
 
 
 class Connections:

@@ -58,6 +58,7 @@ __all__ = [
     "StreamWriter",
     "TokenCount",
     "count",
+    "error_message",
 ]
 
 
@@ -136,6 +137,22 @@ class Fault(msgspec.Struct, frozen=True):
     message: str  # for a person; never a key or a body
     code: str = ""  # stable: "model_not_found", "upstream_timeout"
     param: str | None = None  # the field at fault
+
+
+class _Error(msgspec.Struct, frozen=True):
+    message: str = ""
+
+
+class _ErrorBody(msgspec.Struct, gc=False):
+    error: _Error = _Error()
+
+
+_decode_error: Final = msgspec.json.Decoder(_ErrorBody).decode
+
+
+def error_message(body: bytes) -> str:
+    """Return the message of an error, in any of the formats; empty if it has none. Raises ``UNREADABLE``."""
+    return _decode_error(body).error.message
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -225,15 +242,11 @@ class Insertion(NamedTuple):
 
 
 class ModelCall(NamedTuple):
-    """How a question of Pointsman's is written, and its reply read.
-
-    ``read`` raises ``msgspec.MsgspecError`` for a body that is no reply.
-    """
+    """How a question of Pointsman's is written."""
 
     headers: tuple[tuple[bytes, bytes], ...]
     write: Callable[[str, Prompt], Mapping[str, object]]  # model id and prompt to body
     write_plain: Callable[[str, Prompt], Mapping[str, object]]  # without what some reasoning models refuse
-    read: Callable[[bytes], str]
 
 
 class StreamReader(Protocol):

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE, Typed, decode_members, without_halves
+from pointsman.decoding import UNREADABLE, Typed, decode_members, decoded
 from pointsman.vocabulary import Parameters, WireFormat
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import THOUGHTS, Conversation
@@ -195,10 +195,7 @@ def with_parameters(wire: WireFormat, body: bytes, given: Parameters, *, transla
         given: The parameters. An output limit of the caller's that is lower holds.
         translated: It goes to an upstream of another format.
     """
-    try:
-        members: _Members = dict(decode_members(body))
-    except UNREADABLE:
-        members = dict(decode_members(without_halves(body)))
+    members: _Members = dict(decoded(decode_members, body))
     _WRITERS[wire](members, given, translated)
     return _encode(members)
 

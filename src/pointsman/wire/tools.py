@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -51,7 +51,8 @@ class _Tool(msgspec.Struct, gc=False):
 _NONE: Final = _Tool()
 _decode_tools: Final = msgspec.json.Decoder(list[_Tool]).decode
 _decode_tool: Final = msgspec.json.Decoder(_Tool).decode
-_decode_choice: Final = msgspec.json.Decoder(_Tool | str).decode
+_Choice: TypeAlias = _Tool | str | None
+decode_choice: Final[Callable[[msgspec.Raw], _Choice]] = msgspec.json.Decoder(_Choice).decode
 
 
 def tool_names(tools: msgspec.Raw) -> tuple[str, ...]:
@@ -78,27 +79,27 @@ def offered_tools(tools: msgspec.Raw) -> list[tuple[str, str]]:
 
 def forced_tool(choice: msgspec.Raw) -> str:
     """The one tool that ``tool_choice`` demands; empty when the model may choose."""
-    demanded = _demanded(choice)
-    if isinstance(demanded, str):
+    asked = demanded(choice)
+    if isinstance(asked, str):
         return ""
-    inner = demanded.function or demanded.custom
-    return inner.name if inner else demanded.name
+    inner = asked.function or asked.custom
+    return inner.name if inner else asked.name
 
 
 def forbids_tools(choice: msgspec.Raw) -> bool:
     """Whether ``tool_choice`` forbids all calls."""
-    demanded = _demanded(choice)
-    return (demanded if isinstance(demanded, str) else demanded.type) == "none"
+    asked = demanded(choice)
+    return (asked if isinstance(asked, str) else asked.type) == "none"
 
 
-def _demanded(choice: msgspec.Raw) -> _Tool | str:
+def demanded(choice: msgspec.Raw) -> _Tool | str:
+    """What ``tool_choice`` demands: a tool, or a word; empty for what is absent or of another shape."""
     if not memoryview(choice):
         return ""
     try:
-        demanded: _Tool | str = _decode_choice(choice)
+        return decode_choice(choice) or ""
     except UNREADABLE:
         return ""
-    return demanded
 
 
 def only_tools(tools: bytes, kept: Collection[str]) -> bytes:

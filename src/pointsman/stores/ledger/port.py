@@ -61,8 +61,15 @@ MAX_POLICY: Final = 200_000
 #: times at most. With the bounds of ``ledger.reports`` one decision has at most some 350 kB of them.
 MAX_OUTCOMES: Final = 20
 
-#: Errors of attempts that did not ask their model.
-NOT_ASKED: Final = frozenset({"breaker", "held", "credential", "translation", "budget", "rate"})
+#: Errors of attempts that did not ask their model, and what to say of them.
+NOT_ASKED: Final = {
+    "breaker": "not asked: its circuit breaker is open",
+    "held": "not asked: its upstream had asked to wait (Retry-After)",
+    "credential": "not asked: its upstream takes the caller's own credential, and there was none",
+    "budget": "not asked: the budget of the key or its team has no room for it",
+    "rate": "not asked: a rate limit of the key or its team is used up",
+    "translation": "not asked: the request cannot be translated for it",
+}
 
 
 #: Error of an attempt whose whole answer was compared with another model's and not sent. It is paid for.

@@ -79,20 +79,7 @@ def write_usage(usage: Usage) -> dict[str, Any]:
     }
 
 
-# A question of our own as a chat completions request, and its reply.
-class _ReplyMessage(msgspec.Struct):
-    content: str | None = None
-
-
-class _ReplyChoice(msgspec.Struct):
-    message: _ReplyMessage
-
-
-class _Reply(msgspec.Struct):
-    choices: list[_ReplyChoice]
-
-
-_decode_reply: Final = msgspec.json.Decoder(_Reply).decode
+# A question of our own as a chat completions request.
 
 
 def _write_question(model: str, prompt: Prompt) -> Mapping[str, object]:
@@ -109,12 +96,7 @@ def _question(model: str, prompt: Prompt) -> Mapping[str, object]:
     return {"model": model, "messages": messages}
 
 
-def _read_reply(body: bytes) -> str:
-    choices = _decode_reply(body).choices
-    return (choices[0].message.content or "") if choices else ""
-
-
-MODEL_CALL: Final = ModelCall((), _write_question, _write_plain_question, _read_reply)
+MODEL_CALL: Final = ModelCall((), _write_question, _write_plain_question)
 
 
 # A streamed answer of chat completions: how it ended.

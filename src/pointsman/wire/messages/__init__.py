@@ -147,17 +147,7 @@ def error_event(fault: Fault, blocks: Sequence[bytes]) -> bytes:  # noqa: ARG001
     return sse.event(write_error(fault), "error")
 
 
-# A question of our own as a Messages request, and its reply.
-class _ReplyBlock(msgspec.Struct):
-    type: str
-    text: str = ""
-
-
-class _Reply(msgspec.Struct):
-    content: list[_ReplyBlock]
-
-
-_decode_reply: Final = msgspec.json.Decoder(_Reply).decode
+# A question of our own as a Messages request.
 
 
 def _write_question(model: str, prompt: Prompt) -> Mapping[str, object]:
@@ -173,12 +163,8 @@ def _write_plain_question(model: str, prompt: Prompt) -> Mapping[str, object]:
     }
 
 
-def _read_reply(body: bytes) -> str:
-    return "".join(block.text for block in _decode_reply(body).content if block.type == "text")
-
-
 MODEL_CALL: Final = ModelCall(
-    ((b"anthropic-version", b"2023-06-01"),), _write_question, _write_plain_question, _read_reply
+    ((b"anthropic-version", b"2023-06-01"),), _write_question, _write_plain_question
 )
 
 
