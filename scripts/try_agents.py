@@ -83,15 +83,13 @@ def gateway(upstreams: Mapping[WireFormat, int], folder: Path, more: str = "") -
         yield port
 
 
-def try_one(
-    agent: Agent, formats: Sequence[WireFormat], modules: Path, home: Path, task_of: type[Task] = Task
-) -> Run:
+def try_one(agent: Agent, formats: Sequence[WireFormat], modules: Path, home: Path) -> Run:
     """Let an agent do the task. Of several upstreams each is up at the steps that are its own, in turn."""
     folder = home / "work"
     folder.mkdir(parents=True)
     kept = home / "asked"
     kept.mkdir()
-    task = task_of(str(folder))
+    task = Task(str(folder))
     for name, text in task.files.items():
         (folder / name).write_text(text, encoding="utf-8")
     began = time.monotonic()

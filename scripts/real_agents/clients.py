@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pointsman.vocabulary import WireFormat
-from real_agents.task import DONE
 from real_agents.upstream import CALLERS_KEY
 
-__all__ = ["AGENTS", "TASK", "Agent", "Started", "aider", "run"]
+__all__ = ["AGENTS", "TASK", "Agent", "Started", "run"]
 
 TASK = "Read first.txt and second.txt, write a report about them to report.txt, and show me the report."
-_TERMINAL = Path(__file__).parent / "terminal.py"
 _AI_SDK = Path(__file__).parent / "ai_sdk.mjs"
 
 
@@ -64,20 +62,6 @@ def _claude_auto(modules: Path, base: str, folder: Path) -> Started:
     """As the banner of ``serve`` prints it."""
     started = _claude(modules, base, folder)
     return started._replace(command=[*started.command, "--model", "auto"])
-
-
-def _claude_terminal(modules: Path, base: str, folder: Path) -> Started:
-    """As a person starts it, who has been asked what it asks once."""
-    home = folder.parent
-    trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
-    known = {"hasCompletedOnboarding": True, "theme": "dark", "projects": {str(folder): trusted}}
-    (home / ".claude.json").write_text(json.dumps(known))
-    (home / ".claude").mkdir()
-    (home / ".claude/settings.json").write_text('{"skipDangerousModePermissionPrompt": true}')
-    environment = _claude(modules, base, folder).environment | {"TERM": "xterm-256color"}
-    del environment["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"]  # a title is not essential
-    claude = [str(modules / ".bin/claude"), "--dangerously-skip-permissions", "--model", "auto"]
-    return Started([sys.executable, str(_TERMINAL), TASK, DONE, *claude], environment)
 
 
 def _codex(*more: str) -> Callable[[Path, str, Path], Started]:
@@ -141,24 +125,10 @@ def _ai_sdk(provider: str, model: str, **more: str) -> Callable[[Path, str, Path
     return start
 
 
-def aider(binary: Path, *more: str) -> Callable[[Path, str, Path], Started]:
-    """How to start aider, which is no package of npm."""
-
-    def start(modules: Path, base: str, folder: Path) -> Started:
-        del modules, folder
-        quiet = ["--no-show-model-warnings", "--no-check-update", "--analytics-disable", "--yes-always"]
-        asked = ["--model", "openai/auto", "--message", TASK, *more]
-        environment = {"OPENAI_API_KEY": CALLERS_KEY, "OPENAI_API_BASE": f"{base}/v1"}
-        return Started([str(binary), *quiet, *asked], environment)
-
-    return start
-
-
 _CHAT, _RESPONSES, _MESSAGES = WireFormat.CHAT, WireFormat.RESPONSES, WireFormat.MESSAGES
 AGENTS = (
     Agent("Claude Code", _MESSAGES, "@anthropic-ai/claude-code", _claude),
     Agent("Claude Code, auto", _MESSAGES, "@anthropic-ai/claude-code", _claude_auto),
-    Agent("Claude Code, terminal", _MESSAGES, "@anthropic-ai/claude-code", _claude_terminal),
     Agent("Codex", _RESPONSES, "@openai/codex", _codex()),
     Agent("Codex, gpt-5.5", _RESPONSES, "@openai/codex", _codex("-m", "gpt-5.5")),
     Agent("Codex, auto", _RESPONSES, "@openai/codex", _codex_auto),

@@ -16,7 +16,6 @@ class Seen(NamedTuple):
     """One request, and the headers of the gateway's answer."""
 
     path: str
-    headers: dict[str, str]  # by name in lower case
     body: bytes
     status: int
     answered: dict[str, str]  # by name in lower case
@@ -42,7 +41,7 @@ class _Handler(BaseHTTPRequestHandler):
         gateway.request(self.command, self.path, body, asked)
         answer = gateway.getresponse()
         headers = {name.lower(): value for name, value in answer.getheaders()}
-        self.seen.append(Seen(self.path, sent, body, answer.status, headers, self.command))
+        self.seen.append(Seen(self.path, body, answer.status, headers, self.command))
         self.send_response(answer.status)
         for name, value in headers.items():
             if name not in _HOP:
