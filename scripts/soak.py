@@ -119,8 +119,11 @@ async def soak(folder: Path, minutes: float, seed: int) -> Result:
     """Run the load on a gateway of its own."""
     main, spare = Upstream(breaks=True, seed=seed), Upstream(breaks=False, seed=seed)
     gateway = Gateway(folder, await main.start(), await spare.start())
-    await gateway.start()
-    seconds = minutes * 60
+    with gateway.running():
+        return await _soaked(gateway, main, minutes * 60, seed)
+
+
+async def _soaked(gateway: Gateway, main: Upstream, seconds: float, seed: int) -> Result:
     callers = Callers(gateway.port, seed)
     await callers.ask(0.01, time.monotonic() + 2)  # opens what is opened at the first request
     first, until = gateway.sample(0), time.monotonic() + seconds
@@ -135,8 +138,7 @@ async def soak(folder: Path, minutes: float, seed: int) -> Result:
     await asyncio.sleep(_REST)
     rest, metrics = gateway.sample(seconds), await callers.get("/metrics")
     ready = (await callers.get("/health/ready")).partition("\r\n\r\n")[2]
-    status = await gateway.stop()
-    return Result(callers, main, samples, first, rest, reloads, full, ready, metrics, status)
+    return Result(callers, main, samples, first, rest, reloads, full, ready, metrics, gateway.stop())
 
 
 def show(result: Result) -> None:

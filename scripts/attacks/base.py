@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import re
 import socket
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from real_agents.gateway import free_port
+from real_agents.gateway import free_port, memory
+from real_agents.gateway import running as serving
 
 __all__ = [
     "ANSWER",
@@ -79,43 +76,18 @@ class Attack(NamedTuple):
     is_quick: bool = False  # seconds; made by CI
 
 
-class Gateway:
+class Gateway(NamedTuple):
     """A gateway in a process of its own (Linux: its figures are read from /proc)."""
 
-    def __init__(
-        self,
-        folder: Path,
-        url: str,
-        more: str,
-        *,
-        healthy_model: bytes = b"auto",
-        headers: Sequence[bytes] = (),
-    ) -> None:
-        self.healthy_model = healthy_model  # what a caller asks for who does nothing wrong
-        self.headers = headers  # that such a caller sends
-        self.port = free_port()
-        self.log = folder / "gateway.log"
-        config = folder / "pointsman.toml"
-        config.write_text(_CONFIG.format(url=url, folder=folder, more=more), encoding="utf-8")
-        command = [sys.executable, "-m", "pointsman", "serve", "--config", str(config), "--port"]
-        with self.log.open("wb") as output:
-            self._process = subprocess.Popen([*command, str(self.port)], stdout=output, stderr=output)
-        self._proc = Path(f"/proc/{self._process.pid}")
+    port: int
+    pid: int
+    log: Path
+    healthy_model: bytes  # what a caller asks for who does nothing wrong
+    headers: Sequence[bytes]  # that such a caller sends
 
-    def wait(self) -> None:
-        """Wait until it answers."""
-        give_up = time.monotonic() + 60
-        while time.monotonic() < give_up and self._process.poll() is None:
-            with contextlib.suppress(OSError):
-                self.connect().close()
-                return
-            time.sleep(0.05)
-        raise SystemExit(f"the gateway did not start:\n{self.log.read_text('utf-8')}")
-
-    def stop(self) -> None:
-        """End it at once."""
-        self._process.kill()
-        self._process.wait()
+    @property
+    def _proc(self) -> Path:
+        return Path(f"/proc/{self.pid}")
 
     def connect(self) -> socket.socket:
         """Return a new connection; what takes longer than ten seconds there fails."""
@@ -129,7 +101,7 @@ class Gateway:
 
     def memory(self) -> float:
         """Return the resident memory in MB."""
-        return int((self._proc / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+        return memory(self.pid)
 
     def peak(self) -> float:
         """Return the largest resident memory so far, in MB."""
@@ -165,14 +137,13 @@ def running(
     headers: Sequence[bytes] = (),
 ) -> Iterator[Gateway]:
     """Start a fresh gateway, ask it once so that it is warm, and end it."""
-    gateway = Gateway(folder, url, more, healthy_model=healthy_model, headers=headers)
-    try:
-        gateway.wait()
+    config, port = folder / "pointsman.toml", free_port()
+    config.write_text(_CONFIG.format(url=url, folder=folder, more=more), encoding="utf-8")
+    with serving(config, port) as process:
+        gateway = Gateway(port, process.pid, folder / "gateway.log", healthy_model, headers)
         if not gateway.serves():
             raise SystemExit(f"the gateway does not serve:\n{gateway.log.read_text('utf-8')}")
         yield gateway
-    finally:
-        gateway.stop()
 
 
 def post(body: bytes, *headers: bytes, path: bytes = b"/v1/chat/completions") -> bytes:

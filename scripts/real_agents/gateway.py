@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["announced", "free_port", "running"]
+__all__ = ["announced", "free_port", "memory", "running"]
 
 
 def free_port() -> int:
@@ -21,26 +22,40 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(file: Path, port: int, environment: Mapping[str, str] | None = None) -> Iterator[int]:
-    """Serve a configuration until the block ends, and give its port; the log is ``gateway.log`` with it."""
+def running(
+    file: Path, port: int, environment: Mapping[str, str] | None = None, *, within: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Serve a configuration until the block ends; the log is ``gateway.log`` beside it.
+
+    Args:
+        file: The configuration.
+        port: Where it listens.
+        environment: By default this program's.
+        within: A command that executes the gateway in its place.
+    """
     log = file.with_name("gateway.log")
-    with log.open("w") as written:
-        command = [sys.executable, "-m", "pointsman", "serve", "--config", str(file)]
-        process = subprocess.Popen(command, stdout=written, stderr=written, env=environment, cwd=file.parent)
+    serve = [sys.executable, "-m", "pointsman", "serve", "--config", str(file), "--port", str(port)]
+    command = [*within, *serve]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, cwd=file.parent)
     try:
-        while True:
-            if process.poll() is not None:
-                raise SystemExit(f"the gateway ended with {process.returncode}: {log.read_text()[-2000:]}")
-            try:
+        while process.poll() is None:
+            with suppress(OSError):
                 socket.create_connection(("127.0.0.1", port), 0.1).close()
-            except OSError:
-                time.sleep(0.1)
-            else:
                 break
-        yield port
+            time.sleep(0.05)
+        else:
+            raise SystemExit(f"the gateway ended with {process.returncode}: {log.read_text()[-2000:]}")
+        yield process
     finally:
-        process.terminate()
-        process.wait(30)
+        process.kill()
+        process.wait()
+
+
+def memory(pid: int) -> float:
+    """Return the resident memory of a process in MB (Linux)."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 @contextmanager

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import signal
-import sys
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from real_agents.gateway import free_port
+from real_agents.gateway import free_port, memory, running
 
 __all__ = ["DISK_MB", "Gateway", "Sample"]
 
 DISK_MB: Final = 64
+_COUNTED: Final = ("fd", "task")  # folders of /proc/PID with an entry for each file, and for each thread
 
 _CONFIG: Final = """
 [upstreams.main]
@@ -64,32 +66,17 @@ class Gateway:
         self._disk.mkdir()
         self.has_disk = shutil.which("unshare") is not None
         self.port = 0
-        self.logged = 0  # bytes
-        self.lines: list[str] = []  # the last ones
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: subprocess.Popen[bytes]
 
-    async def start(self) -> None:
-        """Start it and wait until it listens."""
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Serve until the block ends."""
         self.configure(retries=1)
         self.port = free_port()
-        serve = [sys.executable, "-m", "pointsman", "serve", "--config", str(self._config), "--port"]
-        command = [*serve, str(self.port)]
-        if self.has_disk:
-            mount = f'mount -t tmpfs -o size={DISK_MB}m tmpfs "$0" && exec "$@"'
-            command = ["unshare", "-rm", "sh", "-c", mount, str(self._disk), *command]
-        self._process = await asyncio.create_subprocess_exec(
-            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-        )
-        self._reading = asyncio.create_task(self._read_log())
-        for _ in range(600):
-            await asyncio.sleep(0.1)
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", self.port)
-            except OSError:
-                continue
-            writer.close()
-            return
-        raise SystemExit("the gateway did not start:\n" + "\n".join(self.lines))
+        mount = f'mount -t tmpfs -o size={DISK_MB}m tmpfs "$0" && exec "$@"'
+        within = ["unshare", "-rm", "sh", "-c", mount, str(self._disk)] if self.has_disk else []
+        with running(self._config, self.port, within=within) as self._process:
+            yield
 
     def configure(self, *, retries: int = 1, wrong: bool = False) -> None:
         """Write the configuration, which the gateway reads again; a wrong one leaves the old in effect."""
@@ -100,7 +87,7 @@ class Gateway:
 
     def hang_up(self) -> None:
         """Tell it to read its configuration again."""
-        self._running.send_signal(signal.SIGHUP)
+        self._process.send_signal(signal.SIGHUP)
 
     def fill_disk(self) -> None:
         """Leave no byte of the disk free."""
@@ -117,31 +104,15 @@ class Gateway:
 
     def sample(self, at: float) -> Sample:
         """Look at the process (Linux)."""
-        proc = Path(f"/proc/{self._running.pid}")
-        pages = int((proc / "statm").read_text().split()[1])
-        memory = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-        return Sample(at, memory, len(list((proc / "fd").iterdir())), len(list((proc / "task").iterdir())))
+        files, threads = (len(list(Path(f"/proc/{self._process.pid}/{name}").iterdir())) for name in _COUNTED)
+        return Sample(at, memory(self._process.pid), files, threads)
 
-    async def stop(self) -> int:
+    def stop(self) -> int:
         """End it as an operator does, and return its status."""
-        self._running.terminate()
-        status = await asyncio.wait_for(self._running.wait(), 60)
-        await self._reading
-        return status
-
-    @property
-    def _running(self) -> asyncio.subprocess.Process:
-        assert self._process is not None
-        return self._process
+        self._process.terminate()
+        return self._process.wait(60)
 
     @property
     def _inside(self) -> Path:
         """The disk, as the process sees it."""
-        return Path(f"/proc/{self._running.pid}/root{self._disk}") if self.has_disk else self._disk
-
-    async def _read_log(self) -> None:
-        output = self._running.stdout
-        assert output is not None
-        while line := await output.readline():
-            self.logged += len(line)
-            self.lines = [*self.lines[-99:], line.decode("utf-8", "replace").rstrip()]
+        return Path(f"/proc/{self._process.pid}/root{self._disk}") if self.has_disk else self._disk
