@@ -9,7 +9,17 @@ from typing import Any, Final
 
 from real_agents.task import Issued, Offered, Provider, Refusal
 
-__all__ = ["check_call", "check_name", "first_parameter", "items", "known", "one_of", "text_of"]
+__all__ = [
+    "check_call",
+    "check_name",
+    "error",
+    "first_parameter",
+    "items",
+    "known",
+    "offered_names",
+    "one_of",
+    "text_of",
+]
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -99,15 +109,18 @@ def first_parameter(schema: Any, where: str) -> str:
     return next(iter(schema.get("properties") or {}), "")
 
 
-def text_of(content: Any, kinds: Collection[str], where: str) -> str:
-    """The text of a string, or of parts with a type and a text."""
+def text_of(
+    content: Any, kinds: Mapping[str, Collection[str]], where: str, more: Collection[str] = ()
+) -> str:
+    """The text of a string, or of parts of some kinds, each with its members; ``more`` may be there too."""
     if isinstance(content, str):
         return content
     texts = []
     for at, part in enumerate(items(content, where)):
-        known(part, {"type", "text", "annotations", "logprobs"}, f"{where}[{at}]", ("type", "text"))
-        one_of(part["type"], kinds, f"{where}[{at}].type")
-        texts.append(str(part["text"]))
+        kind, place = part.get("type"), f"{where}[{at}]"
+        one_of(kind, kinds, f"{place}.type")
+        known(part, {*kinds[kind], *more}, place, kinds[kind])
+        texts.append(str(part.get("text", "")))
     return "".join(texts)
 
 
@@ -117,3 +130,8 @@ def offered_names(tools: Sequence[Offered]) -> Mapping[str, Offered]:
     if len(names) != len(tools):
         raise Refusal("tools: two tools have the same name")
     return {tool.name: tool for tool in tools}
+
+
+def error(message: str) -> dict[str, Any]:
+    """The refusal of a provider that speaks chat or Responses."""
+    return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}}

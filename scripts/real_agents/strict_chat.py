@@ -5,10 +5,21 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from real_agents.checks import check_call, check_name, first_parameter, items, known, offered_names, one_of
+from pointsman.wire import sse
+from real_agents.checks import (
+    check_call,
+    check_name,
+    error,
+    first_parameter,
+    items,
+    known,
+    offered_names,
+    one_of,
+    text_of,
+)
 from real_agents.task import Asked, Offered, Planned, Provider, Refusal
 
 __all__ = ["PATH", "answer", "error", "events", "read"]
@@ -24,6 +35,7 @@ _MEMBERS: Final = {
 _EFFORTS: Final = {"none", "minimal", "low", "medium", "high", "xhigh"}
 _PARTS: Final = {
     "text": {"type", "text"},
+    "refusal": {"type", "refusal"},
     "image_url": {"type", "image_url"},
     "file": {"type", "file"},
     "input_audio": {"type", "input_audio"},
@@ -92,8 +104,7 @@ def _messages(messages: list[Any], provider: Provider) -> tuple[tuple[str, ...],
             calls += open_calls
         else:
             known(message, {"role", "content", "name"}, where, ("content",))
-            kinds = set(_PARTS) if role == "user" else {"text"}
-            _content(message["content"], where, kinds)
+            _content(message["content"], where, _PARTS.keys() - {"refusal"} if role == "user" else {"text"})
     if open_calls:
         raise Refusal(f"results are missing for {open_calls}")
     return tuple(calls), results
@@ -116,17 +127,8 @@ def _assistant(message: dict[str, Any], where: str, provider: Provider) -> list[
     return found
 
 
-def _content(content: Any, where: str, kinds: set[str]) -> str:
-    if isinstance(content, str):
-        return content
-    texts = []
-    for at, part in enumerate(items(content, f"{where}.content")):
-        place = f"{where}.content[{at}]"
-        kind = part.get("type")
-        one_of(kind, kinds, f"{place}.type")
-        known(part, _PARTS[kind], place, _PARTS[kind])
-        texts.append(part.get("text", ""))
-    return "".join(texts)
+def _content(content: Any, where: str, kinds: Collection[str]) -> str:
+    return text_of(content, {kind: _PARTS[kind] for kind in kinds}, f"{where}.content")
 
 
 def _usage() -> dict[str, Any]:
@@ -175,9 +177,13 @@ def events(said: Planned, turn: Asked, _: Provider) -> Iterator[bytes]:
     """The stream, with the arguments of two calls interleaved."""
     head = _head("chat.completion.chunk", turn)
     for delta in _deltas(said):
-        yield _event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+        yield sse.event(
+            json.dumps({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}).encode()
+        )
     finish = "tool_calls" if said.calls else "stop"
-    yield _event({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    yield sse.event(
+        json.dumps({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}).encode()
+    )
     if turn.reports_usage:
         yield _event({**head, "choices": [], "usage": _usage()})
     yield b"data: [DONE]\n\n"
@@ -199,8 +205,4 @@ def _deltas(said: Planned) -> Iterator[dict[str, Any]]:
 
 
 def _event(data: dict[str, Any]) -> bytes:
-    return b"data: " + json.dumps(data).encode() + b"\n\n"
-
-
-def error(message: str) -> dict[str, Any]:
-    return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}}
+    return sse.event(json.dumps(data).encode())

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Any, Final
 
+from pointsman.wire import sse
 from real_agents.checks import check_call, check_name, first_parameter, items, known, offered_names, one_of
 from real_agents.task import Asked, Offered, Planned, Provider, Refusal
 
@@ -271,7 +272,7 @@ def _blocks(said: Planned) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]
 
 
 def _event(kind: str, **members: Any) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps({'type': kind, **members})}\n\n".encode()
+    return sse.event(json.dumps({"type": kind, **members}).encode(), kind)
 
 
 def error(message: str) -> dict[str, Any]:

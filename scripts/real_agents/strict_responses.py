@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, Final
 
-from real_agents.checks import check_call, check_name, first_parameter, known, one_of, text_of
+from pointsman.wire import sse
+from real_agents.checks import check_call, check_name, error, first_parameter, known, one_of, text_of
 from real_agents.task import Asked, Issued, Offered, Planned, Provider, Refusal
 
 __all__ = ["PATH", "answer", "error", "events", "read"]
@@ -22,6 +23,9 @@ _MEMBERS: Final = {
     "safety_identifier", "truncation", "previous_response_id", "background", "conversation", "prompt",
 }  # fmt: skip
 _EFFORTS: Final = {"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+#: Members of a part, and those that may be there too.
+_TEXT: Final = ("type", "text")
+_BESIDE: Final = ("annotations", "logprobs")
 
 
 def read(body: dict[str, Any], headers: dict[str, str], provider: Provider) -> Asked:
@@ -120,7 +124,8 @@ class _Reader:
             content = [part for part in content if part.get("type") not in {"input_image", "input_file"}]
             if not content:
                 return
-        text_of(content, {"output_text"} if role == "assistant" else {"input_text"}, f"{where}.content")
+        kind = "output_text" if role == "assistant" else "input_text"
+        text_of(content, {kind: _TEXT}, f"{where}.content", _BESIDE)
 
     def _call(self, item: dict[str, Any], where: str) -> None:
         custom = item["type"] == "custom_tool_call"
@@ -145,7 +150,8 @@ class _Reader:
         custom = issued.tool.custom and issued.by is self._provider.spoken
         if custom and item["type"] != "custom_tool_call_output":
             raise Refusal(f"{where}: {item['type']} for a custom tool")
-        output = text_of(item["output"], {"input_text", "output_text"}, f"{where}.output")
+        kinds = {"input_text": _TEXT, "output_text": _TEXT}
+        output = text_of(item["output"], kinds, f"{where}.output", _BESIDE)
         self.results[item["call_id"]] = self.results.get(item["call_id"], "") + output
 
     def _reasoning(self, item: dict[str, Any], where: str) -> None:
@@ -238,7 +244,7 @@ def events(said: Planned, turn: Asked, provider: Provider) -> Iterator[bytes]:
 
     def event(kind: str, **members: Any) -> bytes:
         data = {"type": kind, "sequence_number": next(number), **members}
-        return f"event: {kind}\ndata: {json.dumps(data)}\n\n".encode()
+        return sse.event(json.dumps(data).encode(), kind)
 
     for kind in ("response.created", "response.in_progress"):
         yield event(kind, response=_response(turn, "in_progress", []))
@@ -282,7 +288,3 @@ def _pieces(item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             for at in range(0, len(text), 9):
                 yield f"response.{name}.delta", {"delta": text[at : at + 9]}
             yield f"response.{name}.done", {value: text}
-
-
-def error(message: str) -> dict[str, Any]:
-    return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}}

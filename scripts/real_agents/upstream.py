@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 import uvicorn
 from starlette.applications import Starlette
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 
 from pointsman.vocabulary import WireFormat
 from real_agents import strict_chat, strict_messages, strict_responses
-from real_agents.task import Asked, Planned, Provider, Refusal
+from real_agents.task import Provider, Refusal
 
 __all__ = ["CALLERS_KEY", "UPSTREAMS_KEY", "scripted", "serving"]
 
@@ -27,22 +27,11 @@ CALLERS_KEY = "key-of-the-caller"
 UPSTREAMS_KEY = "key-of-the-upstream"
 
 
-class _Format(NamedTuple):
-    path: str
-    read: Callable[[dict[str, Any], dict[str, str], Provider], Asked]
-    answer: Callable[[Planned, Asked, Provider], dict[str, Any]]
-    events: Callable[[Planned, Asked, Provider], Iterator[bytes]]
-    error: Callable[[str], dict[str, Any]]
-
-
-def _format(module: Any) -> _Format:
-    return _Format(module.PATH, module.read, module.answer, module.events, module.error)
-
-
-_FORMATS = {
-    WireFormat.CHAT: _format(strict_chat),
-    WireFormat.RESPONSES: _format(strict_responses),
-    WireFormat.MESSAGES: _format(strict_messages),
+#: What reads, answers and refuses in each format; all have the same functions.
+_FORMATS: Final[dict[WireFormat, Any]] = {
+    WireFormat.CHAT: strict_chat,
+    WireFormat.RESPONSES: strict_responses,
+    WireFormat.MESSAGES: strict_messages,
 }
 
 
@@ -78,7 +67,7 @@ def scripted(
             return StreamingResponse(wire.events(said, turn, provider), media_type="text/event-stream")
         return JSONResponse(wire.answer(said, turn, provider))
 
-    return Starlette(routes=[Route(wire.path, ask, methods=["POST"])])
+    return Starlette(routes=[Route(wire.PATH, ask, methods=["POST"])])
 
 
 def _keep(file: Path, headers: dict[str, str], body: bytes) -> None:
