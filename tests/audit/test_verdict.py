@@ -21,7 +21,7 @@ LIFETIMES: dict[tuple[str, str], float | None] = {("anthropic", DEAR): 300.0, ("
 
 
 def call(at: float, tokens: int, model: str = DEAR, provider: str = "anthropic") -> Call:
-    return Call(at, model, provider, "", tokens, 0, 0, 0, 100)
+    return Call(at, model, provider, "", input_tokens=tokens, output_tokens=100)
 
 
 @pytest.mark.parametrize(

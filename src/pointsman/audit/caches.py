@@ -13,24 +13,19 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.audit.session import HOUSEKEEPING, Request
+from pointsman.audit.session import HOUSEKEEPING, Request, Tokens
 from pointsman.prices import Prices
 
-__all__ = ["CacheRules", "Call", "calls", "paid", "predicted", "reads"]
+__all__ = ["HOUR", "REWRITTEN", "SHORT", "CacheRules", "Call", "calls", "paid", "predicted", "reads"]
 
 
-class Call(msgspec.Struct, frozen=True, gc=False):
+class Call(Tokens, frozen=True, gc=False):
     """One request as a cache sees it, without texts."""
 
     at: float  # seconds since the epoch; 0 unknown
     model: str
     provider: str
     agent: str  # whose conversation
-    input_tokens: int
-    cached_tokens: int
-    written_tokens: int
-    written_1h_tokens: int
-    output_tokens: int
     #: Tokens that it has in common with the request before it; None: as much as the shorter of them.
     shared: int | None = None
 
@@ -44,15 +39,15 @@ class CacheRules(NamedTuple):
 
 
 #: An hour of Anthropic's cache; it is written where the client asks for it.
-_HOUR: Final = 3_600.0
+HOUR: Final = 3_600.0
 #: Least lengths and blocks: OpenAI, Anthropic and Google, documentation of prompt caching.
 _BLOCKS: Final = {"anthropic": CacheRules(block=1), "google": CacheRules(block=1)}
 
 
 #: Tokens that a prompt reads less than the one before it had, from which on they begin differently.
-_REWRITTEN: Final = 1_024
+REWRITTEN: Final = 1_024
 #: Seconds after which a cache may be gone for another reason.
-_SHORT: Final = 300.0
+SHORT: Final = 300.0
 
 
 def calls(requests: Sequence[Request]) -> tuple[Call, ...]:
@@ -65,11 +60,7 @@ def calls(requests: Sequence[Request]) -> tuple[Call, ...]:
             each.model,
             each.provider,
             f"{each.agent}#{each.purpose}" if each.purpose in HOUSEKEEPING else each.agent,
-            each.usage.input_tokens,
-            each.usage.cached_tokens,
-            each.usage.written_tokens,
-            each.usage.written_1h_tokens,
-            each.usage.output_tokens,
+            **each.usage.counts(),
         )
         before = latest.get(call.agent)
         if each.new_context:
@@ -84,9 +75,9 @@ def calls(requests: Sequence[Request]) -> tuple[Call, ...]:
 def _is_rewritten(before: Call, call: Call) -> bool:
     """Whether a prompt begins differently: its model's cache was warm, and much less of it was read."""
     warm = before.cached_tokens or before.written_tokens
-    soon = before.at and call.at and call.at - before.at <= _SHORT
+    soon = before.at and call.at and call.at - before.at <= SHORT
     lost = min(before.input_tokens, call.input_tokens) - call.cached_tokens
-    return bool(warm and soon and before.model == call.model and lost > _REWRITTEN)
+    return bool(warm and soon and before.model == call.model and lost > REWRITTEN)
 
 
 def rules(provider: str, model: str, cache_seconds: float | None) -> CacheRules:
@@ -131,7 +122,7 @@ class _Held(NamedTuple):
 
 
 def _read(call: Call, cache: _Held, by: CacheRules) -> int:
-    lifetime = max(by.seconds, _HOUR) if cache.for_an_hour else by.seconds
+    lifetime = max(by.seconds, HOUR) if cache.for_an_hour else by.seconds
     if call.at and cache.at and call.at - cache.at > lifetime:
         return 0
     prefix = min(cache.prefix, call.input_tokens)
@@ -155,11 +146,11 @@ def reads(
         yield min(max(call.cached_tokens + instead - then, 0), call.input_tokens)
 
 
-def paid(call: Call, prices: Prices, read: int | None = None) -> float | None:
-    """Return the cost of a request, in dollars; None where a price is unknown.
+def paid(call: Tokens, prices: Prices, read: int | None = None) -> float | None:
+    """Return the cost of a request, or of the sum of several, in dollars; None where a price is unknown.
 
     Args:
-        call: The request.
+        call: Its tokens.
         prices: Of the model that answers.
         read: Tokens that it reads from the cache, where these are others than the log has; the rest is
             written to it.

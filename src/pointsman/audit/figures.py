@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.audit.caches import Call, calls
+from pointsman.audit.caches import HOUR, REWRITTEN, SHORT, Call, calls
 from pointsman.audit.outcomes import STUCK, Sign, TurnOutcome, call_outcome, is_stuck, signs, turn_outcomes
 from pointsman.audit.session import Certainty, Request, Session, SessionFacts, Tokens
 from pointsman.trajectory import CallOutcome
@@ -93,12 +93,6 @@ def unused_tools(session: Session, called: Mapping[str, object]) -> dict[str, in
 
 # Cache misses as the provider counted them: what the next prompt could have read and had to pay again.
 
-#: Tokens below which a difference is the size of a cache block, not a miss.
-_BLOCK: Final = 1_024
-#: Seconds after which a cache of five minutes is surely over, and one of an hour.
-_SHORT: Final = 300.0
-_LONG: Final = 3_600.0
-
 
 class Miss(msgspec.Struct, frozen=True, gc=False):
     """Cache misses of one session that have a cause and a model in common."""
@@ -131,15 +125,15 @@ def _missed(requests: Sequence[Request]) -> Iterator[tuple[str, Request, int]]:
         if earlier is not None:
             expected = min(earlier.usage.input_tokens, request.usage.input_tokens)
             lost = expected - request.usage.cached_tokens
-            if lost > _BLOCK and _caches(earlier, request):
+            if lost > REWRITTEN and any(map(_uses_cache, (earlier, request))):
                 yield _cause(request, earlier, same), request, lost
         before[request.agent] = request
         seen[request.agent, request.model] = request
 
 
-def _caches(earlier: Request, request: Request) -> bool:
+def _uses_cache(request: Request) -> bool:
     """Whether the log shows any use of a cache."""
-    return any(each.usage.cached_tokens or each.usage.written_tokens for each in (earlier, request))
+    return bool(request.usage.cached_tokens or request.usage.written_tokens)
 
 
 def _cause(request: Request, earlier: Request, same: Request | None) -> str:
@@ -148,7 +142,7 @@ def _cause(request: Request, earlier: Request, same: Request | None) -> str:
     if request.model != earlier.model:
         return "model changed"
     pause = request.at - (same or earlier).at if request.at and earlier.at else 0.0
-    if pause > (_LONG if (same or earlier).usage.written_1h_tokens else _SHORT):
+    if pause > (HOUR if (same or earlier).usage.written_1h_tokens else SHORT):
         return "pause longer than the cache lives"
     if request.usage.input_tokens < earlier.usage.input_tokens:
         return "conversation shortened or begun anew"
@@ -182,9 +176,8 @@ class Spent(Tokens, frozen=True, gc=False, kw_only=True):
     def of(cls, request: Request) -> Spent:
         """The sums of one request."""
         usage, cost = request.usage, request.cost
-        tokens = {name: getattr(usage, name) for name in Tokens.__struct_fields__}
         return cls(
-            **tokens | {"output_at_most": max(usage.output_tokens, usage.output_at_most)},
+            **usage.counts() | {"output_at_most": max(usage.output_tokens, usage.output_at_most)},
             requests=1,
             uncertain=int((usage.output_certainty, usage.input_certainty) != _EXACT),
             logged_cost=cost or 0.0,

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from pointsman.audit.caches import Call
+from pointsman.audit.caches import Call, paid
 from pointsman.audit.figures import Part, SessionFigures, Spent, Split
 from pointsman.catalogue import ANY, CatalogueEntry, installed
 from pointsman.config.draft import PROVIDERS, Found, ModelDraft
@@ -157,7 +157,7 @@ class Pricing:
         if spent.with_cost == spent.requests and spent.logged_cost > 0:
             cost: float | None = spent.logged_cost
         else:
-            cost = None if prices is None else _cost(prices, spent)
+            cost = None if prices is None else paid(spent, prices)
         if prices is not None:
             more = prices.cost(0, 0, spent.output_at_most - spent.output_tokens) or 0.0
         if cost is None:
@@ -165,14 +165,6 @@ class Pricing:
         if self.subscribed(client, logged=split.subscription):
             return Money(worth=cost, more_at_most=more)
         return Money(spent=cost, more_at_most=more)
-
-
-def _cost(prices: Prices, spent: Spent) -> float | None:
-    cost = prices.cost(spent.input_tokens, spent.cached_tokens, spent.output_tokens)
-    if cost is None:
-        return None
-    hour = spent.written_1h_tokens
-    return cost + prices.writing(spent.written_tokens - hour) + prices.writing_for_an_hour(hour)
 
 
 #: The provider for which a configuration can be written, by its name in logs or by the maker of a model.

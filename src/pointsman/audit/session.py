@@ -57,6 +57,10 @@ class Tokens(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     output_tokens: int = 0  # as logged, reasoning included
     output_at_most: int = 0  # upper bound; equal to ``output_tokens`` where that is complete
 
+    def counts(self) -> dict[str, int]:
+        """The tokens alone, by field."""
+        return {name: getattr(self, name) for name in Tokens.__struct_fields__}
+
 
 class Usage(Tokens, frozen=True, gc=False, kw_only=True):
     """Tokens of one request."""
