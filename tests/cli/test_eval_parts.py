@@ -9,8 +9,8 @@ from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
 from pointsman.errors import ConfigError
+from pointsman.learning.capabilities import Labelled
 from pointsman.learning.metrics import ratio_interval
-from pointsman.learning.selection import Labelled
 
 TASKS = {
     "weather": ["will it rain today", "is it sunny in Rome", "how warm is it outside", "does it snow in May"],

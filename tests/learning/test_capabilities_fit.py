@@ -4,12 +4,12 @@ import pytest
 
 from pointsman.capabilities import LocalScorer
 from pointsman.errors import ConfigError
-from pointsman.learning.capabilities import LabelledTask, fit_capabilities, read_tasks
+from pointsman.learning.capabilities import Labelled, fit_capabilities, read_labelled
 from support.capabilities import REGISTRY
 
 NOTHING = ["prove the theorem", "sing a song", "paint the wall", "count the sheep", "fold the paper"]
 TASKS = [
-    LabelledTask(text, labels)
+    Labelled(text, capabilities=labels)
     for copy in ("", "please ", "now ", "hello, ")
     for text, labels in [
         (f"{copy}will it rain today", ("current_weather",)),
@@ -46,13 +46,13 @@ def test_the_same_tasks_give_the_same_calibration() -> None:
 
 def test_unknown_labels_and_no_tasks_are_refused() -> None:
     with pytest.raises(ConfigError, match="not registered: maps"):
-        fit_capabilities(REGISTRY, [LabelledTask("x", ("maps",))])
+        fit_capabilities(REGISTRY, [Labelled("x", capabilities=("maps",))])
     with pytest.raises(ConfigError, match="nothing to fit"):
         fit_capabilities(REGISTRY, [])
 
 
 def test_tasks_are_read_with_their_place() -> None:
     lines = [(1, b'{"task": "a", "capabilities": ["clock"]}'), (2, b'{"task": "b"}')]
-    assert read_tasks(lines, "t.jsonl") == [LabelledTask("a", ("clock",)), LabelledTask("b")]
+    assert read_labelled(lines, "t.jsonl") == [Labelled("a", capabilities=("clock",)), Labelled("b")]
     with pytest.raises(ConfigError, match=r"t.jsonl:3: "):
-        read_tasks([(3, b'{"capabilities": []}')], "t.jsonl")
+        read_labelled([(3, b'{"capabilities": []}')], "t.jsonl")

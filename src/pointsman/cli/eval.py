@@ -104,7 +104,8 @@ def capabilities(
     others are examples. Label "oos" means out of scope.
     """
     with needs_extra("fit", "pointsman eval capabilities"):
-        from pointsman.learning.selection import evaluate_selection, read_labelled
+        from pointsman.learning.capabilities import read_labelled
+        from pointsman.learning.selection import evaluate_selection
 
     found = evaluate_selection(
         read_labelled(read_lines(file), str(file)),

@@ -30,7 +30,7 @@ from pointsman.cli.tasks import CapabilitiesFile, EncoderName
 from pointsman.config import AnyKey, Config, load
 from pointsman.encoders import load_encoder
 from pointsman.errors import PointsmanError
-from pointsman.learning.capabilities import CalibrationReport, fit_capabilities, read_tasks
+from pointsman.learning.capabilities import CalibrationReport, fit_capabilities, read_labelled
 from pointsman.learning.datasets import Features, read_difficulties, read_served
 from pointsman.orchestrator import load_capabilities
 from pointsman.printable import Column, TextTable
@@ -195,7 +195,7 @@ def capabilities(
     """
     writable(out)
     registry = load_capabilities(capabilities)
-    tasks = read_tasks(read_lines(data), str(data))
+    tasks = read_labelled(read_lines(data), str(data))
     with needs_extra("fit", "pointsman fit capabilities"):
         fitted = fit_capabilities(registry, tasks, encoder=load_encoder(encoder))
     save(out, msgspec.json.format(msgspec.json.encode(fitted.calibration.to_json()), indent=2))

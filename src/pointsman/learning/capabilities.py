@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Final
+from zlib import crc32
 
 import msgspec
 
@@ -16,21 +17,52 @@ from pointsman.vocabulary import Encoder
 __all__ = [
     "CalibrationReport",
     "FittedCalibration",
-    "LabelledTask",
+    "Labelled",
     "fit_capabilities",
-    "read_tasks",
+    "read_labelled",
     "report_selection",
 ]
 
 #: Parts the tasks are divided into; each is measured with a calibration fitted on the others.
 FOLDS: Final = 5
 
+#: One task in so many is judged where lines name no split.
+JUDGED: Final = 5
 
-class LabelledTask(msgspec.Struct, frozen=True):
-    """A task and the capabilities it needs; none is a legal answer."""
+#: Label of a task that needs nothing, in CLINC150 and sets made like it.
+NOTHING: Final = "oos"
 
-    task: str
-    capabilities: tuple[str, ...] = ()
+
+class Labelled(msgspec.Struct, frozen=True):
+    """One line: a task, under any of three names, and its needs, under any of three others."""
+
+    task: str = ""
+    text: str = ""
+    query: str = ""
+    capabilities: tuple[str, ...] | None = None
+    label: str = ""
+    tool: str | tuple[str, ...] = ()
+    split: str = ""
+
+    @property
+    def words(self) -> str:
+        """The task."""
+        return self.task or self.text or self.query
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """Names of the needed capabilities; empty if none serves it."""
+        if self.capabilities is not None:
+            return frozenset(self.capabilities)
+        tools = (self.tool,) if isinstance(self.tool, str) else self.tool
+        return frozenset({self.label, *tools} - {"", NOTHING})
+
+    @property
+    def judged(self) -> bool:
+        """Whether it is judged, and not an example."""
+        if self.split:
+            return "train" not in self.split
+        return crc32(self.words.encode()) % JUDGED == 0
 
 
 class CalibrationReport(msgspec.Struct, frozen=True):
@@ -51,19 +83,26 @@ class FittedCalibration(msgspec.Struct, frozen=True):
     after: CalibrationReport
 
 
-def read_tasks(lines: Iterable[tuple[int, bytes]], place: str) -> list[LabelledTask]:
-    """Read JSON lines ``{"task", "capabilities": [name, …]}``.
+def read_labelled(lines: Iterable[tuple[int, bytes]], place: str) -> list[Labelled]:
+    """Read labelled tasks.
 
     Raises:
-        ConfigError: a line has another shape; the message names file and line.
+        ConfigError: a line has another shape, or there is none; the message names file and line.
     """
-    decode = msgspec.json.Decoder(LabelledTask).decode
-    return [row for _, row in decoded(lines, decode, place)]
+    decode = msgspec.json.Decoder(Labelled).decode
+    found = []
+    for at, row in decoded(lines, decode, place):
+        if not row.words:
+            raise ConfigError('a line needs a "task"', place=at)
+        found.append(row)
+    if not found:
+        raise ConfigError("there are no tasks", place=place)
+    return found
 
 
 def fit_capabilities(
     registry: CapabilityRegistry,
-    tasks: Sequence[LabelledTask],
+    tasks: Sequence[Labelled],
     *,
     encoder: Encoder | None = None,
     threshold: float | None = None,
@@ -84,8 +123,8 @@ def fit_capabilities(
     names = [each.name for each in registry.get_all_capabilities()]
     _check(tasks, names)
     scorer = LocalScorer(registry, encoder)
-    scores = [scorer.index.score(each.task) for each in tasks]
-    needs = [frozenset(names.index(name) for name in each.capabilities) for each in tasks]
+    scores = [scorer.index.score(each.words) for each in tasks]
+    needs = [frozenset(names.index(name) for name in each.needed) for each in tasks]
     limit = SelectionPolicy().threshold if threshold is None else threshold
     own = scorer.calibration
     before = [own.probabilities(each, names) for each in scores]
@@ -100,8 +139,8 @@ Scores = Sequence[Sequence[float]]
 Needs = Sequence[frozenset[int]]
 
 
-def _check(tasks: Sequence[LabelledTask], names: Sequence[str]) -> None:
-    unknown = sorted({name for each in tasks for name in each.capabilities} - set(names))
+def _check(tasks: Sequence[Labelled], names: Sequence[str]) -> None:
+    unknown = sorted({name for each in tasks for name in each.needed} - set(names))
     if unknown:
         raise ConfigError(f"not registered: {', '.join(unknown)}", hint="labels are capability names")
 

@@ -7,11 +7,10 @@ else four fifths against one by a hash of the task, so that no task ever changes
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
 from typing import Final
-from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -26,55 +25,16 @@ from pointsman.capabilities import (
     TaskClassifierGuide,
 )
 from pointsman.errors import ConfigError
-from pointsman.jsonl import decoded
-from pointsman.learning.capabilities import CalibrationReport, report_selection
+from pointsman.learning.capabilities import CalibrationReport, Labelled, report_selection
 from pointsman.learning.metrics import Floats, Interval, bootstrap
 from pointsman.vocabulary import Encoder
 
-__all__ = ["Labelled", "SelectionRow", "Selections", "evaluate_selection", "read_labelled"]
-
-#: One task in so many is judged where lines name no split.
-JUDGED: Final = 5
+__all__ = ["SelectionRow", "Selections", "evaluate_selection"]
 
 #: How far down the list of likeliest capabilities ``first_five`` looks: as many as a model is asked about.
 FIRST: Final = 5
 
-#: Label of a task that needs nothing, in CLINC150 and sets made like it.
-NOTHING: Final = "oos"
-
 Scores = Sequence[float]
-
-
-class Labelled(msgspec.Struct, frozen=True):
-    """One line: a task, under any of three names, and its needs, under any of three others."""
-
-    task: str = ""
-    text: str = ""
-    query: str = ""
-    capabilities: tuple[str, ...] | None = None
-    label: str = ""
-    tool: str | tuple[str, ...] = ()
-    split: str = ""
-
-    @property
-    def words(self) -> str:
-        """The task."""
-        return self.task or self.text or self.query
-
-    @property
-    def needed(self) -> frozenset[str]:
-        """Names of the needed capabilities; empty if none serves it."""
-        if self.capabilities is not None:
-            return frozenset(self.capabilities)
-        tools = (self.tool,) if isinstance(self.tool, str) else self.tool
-        return frozenset({self.label, *tools} - {"", NOTHING})
-
-    @property
-    def judged(self) -> bool:
-        """Whether it is judged, and not an example."""
-        if self.split:
-            return "train" not in self.split
-        return crc32(self.words.encode()) % JUDGED == 0
 
 
 class SelectionRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,23 +60,6 @@ class Selections(msgspec.Struct, frozen=True, kw_only=True):
 class _Split:
     examples: Mapping[str, list[str]]
     judged: Sequence[Labelled]
-
-
-def read_labelled(lines: Iterable[tuple[int, bytes]], place: str) -> list[Labelled]:
-    """Read labelled tasks.
-
-    Raises:
-        ConfigError: a line has another shape, or there is none; the message names file and line.
-    """
-    decode = msgspec.json.Decoder(Labelled).decode
-    found = []
-    for at, row in decoded(lines, decode, place):
-        if not row.words:
-            raise ConfigError('a line needs a "task"', place=at)
-        found.append(row)
-    if not found:
-        raise ConfigError("there are no tasks", place=place)
-    return found
 
 
 def evaluate_selection(

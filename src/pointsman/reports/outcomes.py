@@ -177,12 +177,12 @@ _SIGNS: Final[Mapping[str, Callable[[Record, Record], bool]]] = {
 
 
 class Fittable(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line for ``pointsman fit tiers``: how well each model did on a prompt, 0 to 1."""
+    """How well each model did on a prompt, 0 to 1: by one decision, or a line for ``pointsman fit tiers``."""
 
     prompt: str
-    scores: dict[str, float]
+    scores: Mapping[str, float]
     domain: str = ""  # that the prompt was last decided in, where domains are found
-    chances: dict[str, float] = {}  # with which chance was to choose each model; empty: a rule chose
+    chances: Mapping[str, float] = {}  # with which chance was to choose each model; empty: a rule chose
     session: str = ""  # digest of it: prompts of one session belong together; empty where several said it
 
 

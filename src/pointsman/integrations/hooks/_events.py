@@ -43,11 +43,11 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     agent: ClassVar[str]  # as people call it
     #: Events that the hook must be installed for: what tools did, and that a person spoke.
-    events: ClassVar[tuple[str, ...]]
+    events: ClassVar[tuple[str, ...]] = ()
     #: Whether a tool that failed did, by the event; None where its text alone tells.
-    is_error: ClassVar[bool | None]
+    is_error: ClassVar[bool | None] = None
     #: Whether an answer to a stop may hold context; else the context is the reason to go on.
-    takes_context_at_stop: ClassVar[bool]
+    takes_context_at_stop: ClassVar[bool] = False
 
     hook_event_name: str
     session_id: str
@@ -93,21 +93,22 @@ class ClaudeCodeEvent(HookEvent, frozen=True, kw_only=True):
 
 
 class CodexEvent(HookEvent, frozen=True, kw_only=True):
-    """An event of Codex, by the JSON schemas that ``codex`` 0.169 holds."""
+    """An event of Codex, by the JSON schemas that ``codex`` 0.169 holds.
+
+    Neither a failure nor the exit code of a command is told.
+    """
 
     agent: ClassVar[str] = "Codex"
     events: ClassVar[tuple[str, ...]] = ("PostToolUse", "UserPromptSubmit")
-    is_error: ClassVar[bool | None] = None  # neither a failure nor the exit code of a command is told
-    takes_context_at_stop: ClassVar[bool] = False
 
 
 class OpencodeEvent(HookEvent, frozen=True, kw_only=True):
-    """An event of opencode, as ``opencode.js`` in this folder writes it."""
+    """An event of opencode, as ``opencode.js`` in this folder writes it.
+
+    It has plugins, and no settings of hooks. Of failures only the exit code of a command is told.
+    """
 
     agent: ClassVar[str] = "opencode"
-    events: ClassVar[tuple[str, ...]] = ()  # it has plugins, and no settings of hooks
-    is_error: ClassVar[bool | None] = None  # only the exit code of a command is told
-    takes_context_at_stop: ClassVar[bool] = False
 
 
 def read_event(data: bytes, kind: type[HookEvent] = ClaudeCodeEvent) -> HookEvent:
