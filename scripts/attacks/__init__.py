@@ -1,6 +1,6 @@
 """Attacks on a gateway from outside, each with bounds. ``scripts/attack.py`` runs them."""
 
-from attacks import bodies, callers, heads, outcomes, overload, unread, upstreams
+from attacks import bodies, disk, heads, outcomes, overload, unread, upstreams
 from attacks.base import Attack
 
 __all__ = ["ATTACKS"]
@@ -11,7 +11,7 @@ ATTACKS: tuple[Attack, ...] = (
     *heads.ATTACKS,
     *outcomes.ATTACKS,
     *unread.ATTACKS,
-    *callers.ATTACKS,
+    *disk.ATTACKS,
     *overload.ATTACKS,
     *upstreams.ATTACKS,
 )

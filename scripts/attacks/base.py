@@ -8,7 +8,7 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,6 @@ __all__ = [
     "Bound",
     "Gateway",
     "Upstream",
-    "holding",
     "large_answer",
     "post",
     "running",
@@ -83,7 +82,6 @@ class Gateway(NamedTuple):
     pid: int
     log: Path
     healthy_model: bytes  # what a caller asks for who does nothing wrong
-    headers: Sequence[bytes]  # that such a caller sends
 
     @property
     def _proc(self) -> Path:
@@ -123,7 +121,7 @@ class Gateway(NamedTuple):
         """Return 1 when a caller who does nothing wrong is served, else 0."""
         asked = ASKED.replace(b"auto", self.healthy_model)
         with self.connect() as connection:
-            answer = talk(connection, post(asked, *self.headers), b"}")
+            answer = talk(connection, post(asked), b"}")
             return float(answer.startswith(b"HTTP/1.1 200"))
 
 
@@ -134,13 +132,12 @@ def running(
     more: str = "",
     *,
     healthy_model: bytes = b"auto",
-    headers: Sequence[bytes] = (),
 ) -> Iterator[Gateway]:
     """Start a fresh gateway, ask it once so that it is warm, and end it."""
     config, port = folder / "pointsman.toml", free_port()
     config.write_text(_CONFIG.format(url=url, folder=folder, more=more), encoding="utf-8")
     with serving(config, port) as process:
-        gateway = Gateway(port, process.pid, folder / "gateway.log", healthy_model, headers)
+        gateway = Gateway(port, process.pid, folder / "gateway.log", healthy_model)
         if not gateway.serves():
             raise SystemExit(f"the gateway does not serve:\n{gateway.log.read_text('utf-8')}")
         yield gateway
@@ -232,10 +229,3 @@ def large_answer(size: int) -> contextlib.AbstractContextManager[str]:
     body = ANSWER.replace(b'"hi"', b'"' + b"x" * size + b'"')
     answer = whole(b"200 OK", body, b"connection: close")
     return Upstream(lambda _: (answer, b""), answers=1).running()
-
-
-@contextlib.contextmanager
-def holding() -> Iterator[str]:
-    """Run an upstream that takes every connection and never answers; yields its address."""
-    with socket.create_server(("127.0.0.1", 0), backlog=1_024) as listening:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"

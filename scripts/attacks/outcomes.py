@@ -1,4 +1,4 @@
-"""Outcomes of decisions that there are not, outcomes without end, and scores out of bounds."""
+"""Outcomes of decisions that there are not, and outcomes without end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from attacks.base import ASKED, Attack, Bound, Gateway, post, running, talk
 __all__ = ["ATTACKS"]
 
 _LONGEST = b'{"score": 1, "comment": "%s"}' % (b"x" * 3_900)
-_SCORES = (b"-5", b"1e300", b"1e999", b"NaN", b"1.000001", b'"1"', b"true")
 _PIPELINED = 20  # requests on a connection at once
 
 
@@ -67,25 +66,6 @@ def _unknown(folder: Path) -> Iterator[Bound]:
         yield Bound("serves others", gateway.serves(), 1, 1)
 
 
-def _without_end(folder: Path) -> Iterator[Bound]:
-    """A thousand outcomes of one decision."""
-    with running(folder) as gateway, gateway.connect() as connection:
-        decision = _decided(connection)
-        found = _statuses(connection, [_outcome(decision)] * 1_000)
-        yield Bound("answered 202", found[b"202"], 20, 20)
-        yield Bound("answered 409", found[b"409"], 980, 980)
-        yield Bound("MB written", _written(gateway, folder, decision), 1)
-
-
-def _out_of_bounds(folder: Path) -> Iterator[Bound]:
-    """Scores that are none."""
-    with running(folder) as gateway, gateway.connect() as connection:
-        decision = _decided(connection)
-        bodies = [b'{"score": %s}' % score for score in _SCORES]
-        found = _statuses(connection, [_outcome(decision, body) for body in bodies])
-        yield Bound("answered 400", found[b"400"], len(_SCORES), len(_SCORES))
-
-
 def _of_all(folder: Path) -> Iterator[Bound]:
     """All the outcomes there may be of each of 300 decisions: 23 MB for a ledger of 4."""
     with running(folder, more="max_mb = 4") as gateway, gateway.connect() as connection:
@@ -112,7 +92,5 @@ def _is_kept(gateway: Gateway, request: bytes) -> int:
 
 ATTACKS = (
     Attack("outcomes of 5,000 unknown decisions", _unknown),
-    Attack("1,000 outcomes of one decision", _without_end, is_quick=True),
-    Attack("scores out of bounds", _out_of_bounds, is_quick=True),
     Attack("20 outcomes of 300 decisions", _of_all),
 )

@@ -1,4 +1,4 @@
-"""More connections, requests and log lines than anybody means; and every kind of attack at once."""
+"""More connections and log lines than anybody means; and every kind of attack at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from attacks.base import ASKED, Attack, Bound, Gateway, holding, large_answer, post, running, talk
+from attacks.base import ASKED, Attack, Bound, Gateway, large_answer, post, running, talk
 from attacks.healthy import healthy, percentile
 
 __all__ = ["ATTACKS"]
@@ -40,27 +40,6 @@ def _idle(sent: bytes, count: int, folder: Path) -> Iterator[Bound]:
         yield Bound("serves others", gateway.serves(), 1, 1)
         yield Bound("connections open", gateway.connections(), _LIMIT)
         yield Bound("MB more", gateway.memory() - before, 150)
-
-
-def _in_progress(folder: Path) -> Iterator[Bound]:
-    """Requests to an upstream that never answers."""
-    limits = "[server]\nlimits = { requests = 100 }"
-    with (
-        holding() as url,
-        running(folder, url, limits, healthy_model=b"demo") as gateway,
-        contextlib.ExitStack() as held,
-    ):
-        _opened(gateway, 100, post(ASKED), held)
-        time.sleep(1)
-        refused = []
-        for _ in range(20):
-            with gateway.connect() as connection:
-                refused.append(talk(connection, post(ASKED)))
-        told = [one.startswith(b"HTTP/1.1 503") and b"retry-after" in one for one in refused]
-        yield Bound("answered 503 with retry-after", sum(told), 20, 20)
-        with gateway.connect() as connection:
-            page = talk(connection, b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n", b"}")
-        yield Bound("is alive", page.startswith(b"HTTP/1.1 200"), 1, 1)
 
 
 def _refused(folder: Path) -> Iterator[Bound]:
@@ -144,7 +123,6 @@ def _connections(sent: bytes, count: int) -> Callable[[Path], Iterator[Bound]]:
 ATTACKS: Final = (
     Attack(f"{_CONNECTIONS:,} connections that send nothing", _connections(b"", _CONNECTIONS), is_quick=True),
     Attack(f"{_CONNECTIONS:,} half heads of 60 kB", _connections(_HALF_HEAD, _CONNECTIONS)),
-    Attack("more requests than may be in progress", _in_progress, is_quick=True),
     Attack("2,000 requests for an unknown model", _refused, is_quick=True),
     Attack("all at once", _together),
 )
