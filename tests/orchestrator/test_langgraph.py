@@ -84,13 +84,13 @@ def test_the_example_runs_as_it_does_without_langgraph() -> None:
     assert json.loads(json.dumps(state)) == state
 
 
-def test_capabilities_are_judged_in_parallel_and_the_judgements_are_cleared() -> None:
+def test_capabilities_are_judged_and_only_the_selection_is_kept() -> None:
     app, model = acting(done)
     visited, state = run(app, "act")
     judged = [prompt for prompt in model.asked if "one capability" in prompt.system]
     assert len(judged) == 2
     assert state["planning_active_capabilities"] == ["act"]
-    assert state["selection_judgements"] == []
+    assert not [key for key in state if "judgement" in key]
     assert visited[-2:] == ["respond", "__end__"]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
-from pointsman.capabilities import Capability, CapabilityRegistry, Selection, Selector
+from pointsman.capabilities import Capability, CapabilityRegistry, Selector
 from pointsman.drivers import drive_async
 from pointsman.errors import UpstreamTimeout, UpstreamUnavailable
 from pointsman.model_calls import MAX_PARALLEL, Ask, ask_models, ask_together
@@ -111,29 +111,18 @@ class ClassificationNode(_Base):
         self._selector = selector
         self._judge = judge
 
-    def ask(self, state: State) -> Ask:
-        """What answers the questions of a run; of its state only the ids are read."""
-        judge = self._judge
-        if not hasattr(judge, "complete"):
-            return judge
-        return ask_models({self._selector.policy.model: in_run(judge, self.name, state)})
-
     async def execute(self, state: State) -> dict[str, Any]:
         """Set ``planning_active_capabilities``, and clear the plan made for others."""
-        return self.result(await answer_batches(self.steps(state), self.ask(state)))
-
-    def steps(self, state: State) -> Generator[Sequence[ModelQuery], Sequence[ModelReply], Selection]:
-        """The selection for a state, to be driven by whoever asks its questions."""
-        return self._selector.select(
+        judge = self._judge
+        if hasattr(judge, "complete"):
+            judge = ask_models({self._selector.policy.model: in_run(judge, self.name, state)})
+        steps = self._selector.select(
             current_task(state) or "",
             failure=str(state.get("control_reclassification_reason") or ""),
             held=held_kinds(state, self._selector.registry),
             bypass=bool(state.get("control_capability_bypass")) or None,
         )
-
-    @staticmethod
-    def result(selection: Selection) -> dict[str, Any]:
-        """State changes of a selection."""
+        selection = await answer_batches(steps, partial(_answer_of, judge))
         return {
             "planning_active_capabilities": list(selection.selected),
             "planning_selection_abstained": selection.abstained,
@@ -162,6 +151,14 @@ class ClassificationNode(_Base):
         if isinstance(exc, ValueError | TypeError):
             return ErrorClassification(ErrorSeverity.CRITICAL, "Classification configuration error", details)
         return classify_error(exc, context)
+
+
+async def _answer_of(judge: Ask, query: ModelQuery) -> ModelReply:
+    """The answer of a model; one that raises what it may not is unavailable."""
+    try:
+        return await judge(query)
+    except Exception as error:  # noqa: BLE001 - fail open: anyone's model
+        return ModelReply(error=type(error).__name__)
 
 
 class OrchestratorNode(_AskingNode):

@@ -1,37 +1,30 @@
 """A LangGraph 1.x graph around the router. Extra: ``langgraph``.
 
 LangGraph discards the writes of an edge function, so the router is a node: it returns ``Command(update,
-goto)``, and counters and route are committed together. Capabilities are judged in parallel with ``Send``; a
-step that needs approval stops in ``interrupt`` and resumes with ``Command(resume=…)``, in another process
-if need be. The state holds plain JSON values only.
+goto)``, and counters and route are committed together. A step that needs approval stops in ``interrupt`` and
+resumes with ``Command(resume=…)``, in another process if need be. The state holds plain JSON values only.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import to_builtins
-
-from pointsman.drivers import advance, drive
 from pointsman.errors import MissingExtra
 from pointsman.model_calls import MAX_PARALLEL
-from pointsman.orchestrator import Application, CapabilityNode, ClassificationNode, Node
+from pointsman.orchestrator import Application, CapabilityNode, Node
 from pointsman.orchestrator._driver import run_node
 from pointsman.orchestrator.machine import END, AgentState, decide, start_turn
 from pointsman.orchestrator.progress import (
     Recorder,
     Refusal,
-    failed,
     missing,
     new_run,
     refused,
-    succeeded,
     waited,
 )
-from pointsman.vocabulary import ModelQuery, ModelReply
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -40,20 +33,8 @@ from pointsman.orchestrator.state import current_step
 
 __all__ = ["build_graph", "new_turn"]
 
-#: Supersteps of one move: the router and the node, and for the classifier its questions and their reading.
-_SUPERSTEPS_PER_MOVE: Final = 4
-
-
-def _gather(kept: Sequence[Any] | None, new: Sequence[Any] | None) -> list[Any]:
-    """Reducer of parallel judgements; None empties the list for the next selection."""
-    return [] if new is None else [*(kept or ()), *new]
-
-
-class GraphState(AgentState, total=False):
-    """The run's state, and the judgements of the selection in progress."""
-
-    # {"at": position of the question, "text", "error"}
-    selection_judgements: Annotated[list[dict[str, Any]] | None, _gather]
+#: Supersteps of one move: the router and the node.
+_SUPERSTEPS_PER_MOVE: Final = 2
 
 
 def new_turn(said: str, previous: Mapping[str, Any] | None = None, *, session: str = "") -> AgentState:
@@ -91,13 +72,11 @@ def build_graph(
     """
     graph_module = _langgraph("langgraph.graph")
     nodes = application.nodes()
-    graph = graph_module.StateGraph(GraphState)
+    graph = graph_module.StateGraph(AgentState)
     recorder = Recorder(application.ledger)
     graph.add_node("router", _router(application, recorder, sleep))
     for name, node in nodes.items():
-        if not isinstance(node, ClassificationNode):
-            graph.add_node(name, _worker(node, application, recorder))
-    _add_classifier(graph, nodes["classifier"], recorder)
+        graph.add_node(name, _worker(node, application, recorder))
     graph.add_edge(graph_module.START, "router")
     compiled: CompiledStateGraph[Any, Any, Any, Any] = graph.compile(checkpointer=checkpointer)
     return compiled.with_config(
@@ -116,7 +95,7 @@ def _router(
     config = _langgraph("langgraph.config")
     known = {*application.nodes(), END}
 
-    async def router(state: GraphState) -> Any:
+    async def router(state: AgentState) -> Any:
         begun: dict[str, Any] = dict(state)
         if not (begun.get("control_run_id") and begun.get("control_session_id")):
             begun |= recorder.begin(begun, _thread(config.get_config()))
@@ -145,71 +124,17 @@ def _thread(config: Mapping[str, Any]) -> str:
 def _worker(node: Node, application: Application, recorder: Recorder) -> Callable[..., Any]:
     types = _langgraph("langgraph.types")
 
-    async def work(state: GraphState) -> Any:
+    async def work(state: AgentState) -> Any:
         if isinstance(node, CapabilityNode) and node.capability.needs_approval:
             # Outside any ``except``: LangGraph stops a run here by raising.
             question = {"capability": node.name, "step": current_step(state)}
             if not types.interrupt(question):
                 kept = recorder.refusal(state, node.name, Refusal.PERSON)
                 return types.Command(update={**refused(state, node.name), **kept}, goto="router")
-        return types.Command(update=await run_node(node, state, application.limits), goto="router")
+        update = await run_node(node, state, application.limits)
+        return types.Command(update={**update, **recorder.ran(state, node.name, update)}, goto="router")
 
     return work
-
-
-def _add_classifier(graph: Any, node: Node, recorder: Recorder) -> None:
-    """The classifier as three nodes: ask, judge in parallel, read.
-
-    A generator cannot be stored in a checkpoint. A selection is deterministic, so it is begun again to be
-    sent its answers, and yields the same questions.
-    """
-    assert isinstance(node, ClassificationNode)  # noqa: S101 - an application's own node
-    types = _langgraph("langgraph.types")
-
-    def fail(state: GraphState, error: Exception, seconds: float) -> AgentState:
-        return failed(state, node.name, node.classify_error(error, {"node": node.name}), seconds)
-
-    async def classifier(state: GraphState) -> Any:
-        try:
-            moved = advance(node.steps(state))
-        except Exception as error:  # noqa: BLE001 - any failure of a node becomes a move of the router
-            return types.Command(update=fail(state, error, 0.0), goto="router")
-        if moved[0]:  # nothing to ask
-            update = succeeded(state, node.name, node.result(moved[1]), 0.0)
-            update |= recorder.ran(state, node.name, update)
-            return types.Command(update=update, goto="router")
-        ids = {key: state.get(key) for key in ("control_run_id", "control_session_id")}
-        sends = [
-            types.Send("judge", {"at": at, "need": to_builtins(need), **ids})
-            for at, need in enumerate(moved[1])
-        ]
-        return types.Command(update={"selection_judgements": None}, goto=sends)
-
-    async def scorer(question: dict[str, Any]) -> dict[str, Any]:
-        try:
-            answer = await node.ask(question)(ModelQuery(**question["need"]))
-        except Exception as error:  # noqa: BLE001 - a model that raises what it may not is unavailable
-            answer = ModelReply(error=type(error).__name__)
-        found = {"at": question["at"], "text": answer.text, "error": answer.error, "ms": answer.elapsed_ms}
-        return {"selection_judgements": [found]}
-
-    async def read_judgements(state: GraphState) -> Any:
-        judgements = sorted(state.get("selection_judgements") or [], key=lambda each: int(each["at"]))
-        answers = [ModelReply(each["text"], each["error"]) for each in judgements]
-        # They ran side by side, at most five at once; the longest is what the deadline lost at least.
-        seconds = max((each["ms"] for each in judgements), default=0.0) / 1e3
-        try:
-            selection = drive(node.steps(state), lambda _: answers)  # it asks at most once
-        except Exception as error:  # noqa: BLE001 - any failure of a node becomes a move of the router
-            return types.Command(update=fail(state, error, seconds), goto="router")
-        update = succeeded(state, node.name, node.result(selection), seconds)
-        update |= recorder.ran(state, node.name, update)
-        return types.Command(update=update | {"selection_judgements": None}, goto="router")
-
-    graph.add_node("classifier", classifier)
-    graph.add_node("judge", scorer)
-    graph.add_node("read_judgements", read_judgements)
-    graph.add_edge("judge", "read_judgements")
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
