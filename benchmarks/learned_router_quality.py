@@ -196,9 +196,11 @@ def table(title: str, bench: Bench, splits: Sequence[Split], against: str = "") 
 
     def means(runs: Sequence[Split], weights: Floats | None = None) -> list[float]:
         return [
-            gap_curve(
-                scores, weak[rows], strong[rows], weights=weights[rows] if weights is not None else None
-            ).apgr
+            float(
+                gap_curve(
+                    scores, weak[rows], strong[rows], weights=weights[rows] if weights is not None else None
+                ).apgr
+            )
             for rows, scores in runs
         ]
 
@@ -257,8 +259,8 @@ def all_pairs(bench: Bench) -> None:
     for weak, strong in combinations(models, 2):
         qualities = [np.array([row[name] for row in scored]) for name in (weak, strong)]
         score = _left_out(replace(corpus, weak=qualities[0], strong=qualities[1]), tasks)
-        apgr = {name: gap_curve(ranking, *qualities).apgr for name, ranking in bench.rankings.items()}
-        own, gain = gap_curve(score, *qualities).apgr, float((qualities[1] - qualities[0]).mean())
+        apgr = {name: float(gap_curve(ranking, *qualities).apgr) for name, ranking in bench.rankings.items()}
+        own, gain = float(gap_curve(score, *qualities).apgr), float((qualities[1] - qualities[0]).mean())
         for rival in better:
             better[rival] += own > apgr[rival]
         won = all(own > apgr[rival] for rival in better)

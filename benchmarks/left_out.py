@@ -63,7 +63,7 @@ def measured(one: Task, kinds: Kinds) -> Values:
     found: dict[str, list[float]] = {name: [] for name in rankings}
     for _, places, weak, strong in one.pairs:
         for name, scores in rankings.items():
-            found[name].append(gap_curve(scores[places], weak, strong).apgr)
+            found[name].append(float(gap_curve(scores[places], weak, strong).apgr))
     return {name: statistics.fmean(values) for name, values in found.items()}
 
 

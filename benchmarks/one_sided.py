@@ -71,7 +71,8 @@ def gain(own: Corpus, fit: Fit, whole: Corpus, rest: Rows) -> float:
 
 def over_length(scores: Floats, whole: Corpus, rest: Rows) -> float:
     weak, strong = whole.weak[rest], whole.strong[rest]
-    return gap_curve(scores, weak, strong).apgr - gap_curve(whole.log_length[rest], weak, strong).apgr
+    own, length = gap_curve(scores, weak, strong), gap_curve(whole.log_length[rest], weak, strong)
+    return float(own.apgr - length.apgr)
 
 
 def served(own: Corpus, chance: float, draw: np.random.Generator) -> tuple[Corpus, Fit]:

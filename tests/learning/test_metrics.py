@@ -51,7 +51,7 @@ def test_a_ranking_worked_out_by_hand(scores: list[int], apgr: float, cpt50: flo
 )
 def test_share_that_keeps_a_quality(quality: float, share: float) -> None:
     curve = gap_curve([4, 3, 2, 1], WEAK, STRONG)  # quality .50 without strong calls, 1 with half of them
-    assert (curve.weak, curve.strong) == (0.5, 1.0)
+    assert (float(curve.weak), float(curve.strong)) == (0.5, 1.0)
     assert curve.share_at(quality) == pytest.approx(share)
 
 

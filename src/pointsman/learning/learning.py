@@ -381,7 +381,7 @@ def _best(
 
     def worth(bounds: tuple[float, float]) -> float:
         raws = (part.raw(bounds) for part in parts)
-        return sum(gap_curve((raw[1] - raw[0])[rows], weak, strong).apgr for raw in raws)
+        return sum(float(gap_curve((raw[1] - raw[0])[rows], weak, strong).apgr) for raw in raws)
 
     return max(gates, key=worth) if strong.mean() > weak.mean() else gates[0]
 

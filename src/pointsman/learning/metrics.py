@@ -15,7 +15,6 @@ Source: Ong et al., "RouteLLM: Learning to Route LLMs with Preference Data" (202
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -63,35 +62,40 @@ Rows = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The quality recovered against the share of strong calls; both start at 0 and end at 1."""
+    """The quality recovered against the share of strong calls; both start at 0 and end at 1.
 
-    share: Floats
-    gap: Floats
-    weak: float  # mean quality of the weak model alone
-    strong: float  # and of the strong one
+    Or many such curves, as of resamples: a figure is then one of each.
+    """
+
+    share: Floats  # (..., k)
+    gap: Floats  # (..., k)
+    weak: Floats  # (...) mean quality of the weak model alone
+    strong: Floats  # (...) and of the strong one
 
     @property
-    def apgr(self) -> float:
+    def apgr(self) -> Floats:
         """Area under the curve; NaN when the strong model is not better on these prompts."""
-        return float(((self.share[1:] - self.share[:-1]) * (self.gap[1:] + self.gap[:-1]) / 2.0).sum())
+        wide = self.share[..., 1:] - self.share[..., :-1]
+        return np.asarray((wide * (self.gap[..., 1:] + self.gap[..., :-1]) / 2.0).sum(axis=-1))
 
-    def cpt(self, part: float) -> float:
+    def cpt(self, part: float | Floats) -> Floats:
         """Smallest share of strong calls that recovers ``part`` of the difference in quality."""
-        after = int((self.gap >= part).argmax())
-        before = after - 1
-        if not self.gap[before] < part <= self.gap[after]:  # at once, or never
-            return float("nan")
-        rise = self.gap[after] - self.gap[before]
-        step = (part - self.gap[before]) / rise
-        return float(self.share[before] + step * (self.share[after] - self.share[before]))
+        wanted = np.asarray(part)[..., None]
+        after = (self.gap >= wanted).argmax(axis=-1, keepdims=True)
+        ends = np.concatenate([after - 1, after], axis=-1)
+        share, gap = (np.take_along_axis(values, ends, axis=-1) for values in (self.share, self.gap))
+        is_met = (gap[..., :1] < wanted) & (wanted <= gap[..., 1:])  # else at once, or never
+        step = (wanted - gap[..., :1]) / np.where(is_met, gap[..., 1:] - gap[..., :1], np.nan)
+        return np.asarray(share[..., :1] + step * (share[..., 1:] - share[..., :1]))[..., 0]
 
-    def share_at(self, quality: float) -> float:
+    def share_at(self, quality: float) -> Floats:
         """Smallest share of strong calls that keeps ``quality`` of the strong model's; NaN as for ``cpt``."""
         wanted = quality * self.strong - self.weak
-        return 0.0 if wanted <= 0 else self.cpt(wanted / (self.strong - self.weak))
+        part = np.divide(wanted, self.strong - self.weak, out=np.zeros_like(wanted), where=wanted > 0)
+        return np.where(wanted > 0, self.cpt(part), 0.0)
 
     def at(self, share: float) -> float:
-        """Part of the difference recovered at a share of strong calls."""
+        """Part of the difference that one curve recovers at a share of strong calls."""
         return float(np.interp(share, self.share, self.gap))
 
 
@@ -113,19 +117,19 @@ class _Ties:
 
     def curve(self, weights: Floats | None = None) -> Curve:
         """The curve; with a weight per prompt (in the original order) when given."""
-        (found,) = self.curves(np.ones((1, len(self.gains))) if weights is None else weights[None])
-        return found
+        found = self.curves(np.ones((1, len(self.gains))) if weights is None else weights[None])
+        return Curve(found.share[0], found.gap[0], found.weak[0], found.strong[0])
 
-    def curves(self, weights: Floats) -> Iterator[Curve]:
-        """A curve for each row of weights; several at once, since one is the work of microseconds."""
+    def curves(self, weights: Floats) -> Curve:
+        """A curve for each row of weights."""
         ranked = weights.take(self.order, axis=1)
         shares = _from_zero(np.add.reduceat(ranked, self.starts, axis=1))
         gaps = _from_zero(np.add.reduceat(ranked * self.gains, self.starts, axis=1))
         prompts, gained = shares[:, -1:], gaps[:, -1:]
-        weak = np.array([row @ self.weak for row in ranked]) / prompts[:, 0]
+        weak = np.vecdot(ranked, self.weak) / prompts[:, 0]
         strong = weak + (gained / prompts)[:, 0]
         gaps /= np.where(gained > 0, gained, np.nan)
-        return map(Curve, shares / prompts, gaps, weak.tolist(), strong.tolist())
+        return Curve(shares / prompts, gaps, weak, strong)
 
 
 def gap_curve(
@@ -149,7 +153,7 @@ def curve_intervals(
     scores: ArrayLike,
     weak: ArrayLike,
     strong: ArrayLike,
-    statistics: Sequence[Callable[[Curve], float]],
+    statistics: Sequence[Callable[[Curve], Floats]],
     *,
     together: Rows | None = None,
     seed: int = 0,
@@ -162,9 +166,12 @@ def curve_intervals(
     """
     ties = _Ties(scores, weak, strong)
     whole = ties.curve()
-    drawn = _blocks(len(ties.gains), together, seed, resamples)
-    curves = [curve for weights in drawn for curve in ties.curves(weights)]
-    return [interval_of(figure(whole), [figure(curve) for curve in curves]) for figure in statistics]
+    drawn = map(ties.curves, _blocks(len(ties.gains), together, seed, resamples))
+    samples = [[figure(curves) for figure in statistics] for curves in drawn]
+    return [
+        interval_of(float(figure(whole)), np.concatenate(found))
+        for figure, found in zip(statistics, zip(*samples, strict=True), strict=True)
+    ]
 
 
 def apgr_interval(
@@ -177,7 +184,7 @@ def apgr_interval(
     resamples: int = RESAMPLES,
 ) -> Interval:
     """APGR with its bootstrap interval over prompts. Shapes and errors as ``curve_intervals``."""
-    figures: list[Callable[[Curve], float]] = [lambda curve: curve.apgr]
+    figures: list[Callable[[Curve], Floats]] = [lambda curve: curve.apgr]
     (found,) = curve_intervals(
         scores, weak, strong, figures, together=together, seed=seed, resamples=resamples
     )
@@ -201,11 +208,10 @@ def difference_interval(
     """
     one, two = _Ties(first, weak, strong), _Ties(second, weak, strong)
     samples = [
-        here.apgr - there.apgr
+        one.curves(weights).apgr - two.curves(weights).apgr
         for weights in _blocks(len(one.gains), together, seed, resamples)
-        for here, there in zip(one.curves(weights), two.curves(weights), strict=True)
     ]
-    return interval_of(one.curve().apgr - two.curve().apgr, samples)
+    return interval_of(float(one.curve().apgr - two.curve().apgr), np.concatenate(samples))
 
 
 def calibration_error(probabilities: ArrayLike, outcomes: ArrayLike, *, bins: int = BINS) -> float:
@@ -386,8 +392,9 @@ def _blocks(count: int, together: Rows | None, seed: int, resamples: int) -> Ite
 
 def interval_of(value: float, samples: Sequence[float] | Floats) -> Interval:
     """A value with the middle 95 % of its resamples; those that are NaN were not defined."""
-    defined = [sample for sample in samples if not math.isnan(sample)]
-    if not defined:
+    drawn = np.asarray(samples, dtype=np.float64)
+    defined = drawn[~np.isnan(drawn)]
+    if not len(defined):
         return Interval(value, float("nan"), float("nan"))
     low, high = np.quantile(defined, [0.025, 0.975])
     return Interval(value, float(low), float(high))

@@ -13,7 +13,7 @@ import numpy as np
 
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.learning import clusters
-from pointsman.learning.metrics import Curve, Floats, Interval, Rows, calibration_interval, curve_intervals
+from pointsman.learning.metrics import Floats, Interval, Rows, calibration_interval, curve_intervals
 from pointsman.learning.rankers import alike, baselines, by_kinds, by_learned_router
 from pointsman.tiers.kinds import Kinds
 from pointsman.tiers.learned_router import LearnedScorer
@@ -187,12 +187,14 @@ def _row(
     quality: float,
     price_ratio: float | None,
 ) -> TierRow:
-    def strong_share(curve: Curve) -> float:
-        return curve.share_at(quality)
-
     apgr, half, most, share = curve_intervals(
         *ranked,
-        [lambda curve: curve.apgr, lambda curve: curve.cpt(0.5), lambda curve: curve.cpt(0.8), strong_share],
+        [
+            lambda curve: curve.apgr,
+            lambda curve: curve.cpt(0.5),
+            lambda curve: curve.cpt(0.8),
+            lambda curve: curve.share_at(quality),
+        ],
         together=together,
         seed=seed,
     )
