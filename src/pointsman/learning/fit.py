@@ -31,6 +31,7 @@ from pointsman.learning.learning import (
     Weights,
     group_offsets,
     held_out,
+    occurring,
 )
 from pointsman.learning.metrics import (
     Floats,
@@ -45,6 +46,7 @@ from pointsman.learning.rankers import alike, baselines, sketch_of
 from pointsman.learning.tiers import TierRow, measure
 from pointsman.tiers.kinds import Kinds, PromptKinds
 from pointsman.tiers.learned_router import Calibration, Centre, Claim, Dense, LearnedRouter
+from pointsman.tiers.ngrams import BUCKETS
 from pointsman.vocabulary import Encoder
 
 __all__ = [
@@ -99,7 +101,7 @@ def _features(corpus: Corpus, rows: Rows) -> Any:
     if corpus.vectors is not None:
         vectors = corpus.vectors[rows]
         return vectors - vectors.mean(axis=0)
-    present = corpus.ngrams[rows]
+    _, present = occurring(corpus.ngrams[rows])
     counts = np.asarray(present.sum(axis=0)).ravel()
     weighted = present @ sparse.diags(np.sqrt(np.log((1 + len(rows)) / (1 + counts)) + RARITY_FLOOR))
     norms = np.sqrt(np.maximum(np.asarray(weighted.multiply(weighted).sum(axis=1)).ravel(), 1e-12))
@@ -376,9 +378,9 @@ def _numbers(weights: Fitted, kinds: Kinds | None) -> dict[str, Any]:
     assert isinstance(weights, Weights)  # noqa: S101 - there are two
     return {
         "rarity": _halves(weights.rarity),
-        "centres": tuple(_centre(row) for row in weights.centres),
-        "weak": _halves(weights.ngrams[0]),
-        "strong": _halves(weights.ngrams[1]),
+        "centres": tuple(_centre(row, weights.columns) for row in weights.centres),
+        "weak": _every_bucket(weights.ngrams[0], weights.columns),
+        "strong": _every_bucket(weights.ngrams[1], weights.columns),
         "weak_mean": float(weights.means[0]),
         "strong_mean": float(weights.means[1]),
         "rules_mean": weights.rules,
@@ -421,9 +423,16 @@ def claim(rankings: Mapping[str, Floats], weak: Floats, strong: Floats, *, first
     )
 
 
-def _centre(row: Floats) -> Centre:
+def _centre(row: Floats, columns: Rows) -> Centre:
     named = np.flatnonzero(row.astype("<f2"))  # what is 0 in the file is not named in it
-    return Centre(named.astype("<u2").tobytes(), _halves(row[named]))
+    return Centre(columns[named].astype("<u2").tobytes(), _halves(row[named]))
+
+
+def _every_bucket(values: Floats, columns: Rows) -> bytes:
+    """Weights of n-grams that were seen, and 0 for the others."""
+    weights = np.zeros(BUCKETS)
+    weights[columns] = values
+    return _halves(weights)
 
 
 def _dense(weights: Weights, encoder: Encoder | None, kind: str) -> Dense | None:

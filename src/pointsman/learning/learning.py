@@ -40,6 +40,7 @@ __all__ = [
     "fit_weights",
     "group_offsets",
     "held_out",
+    "occurring",
     "residuals",
     "trust",
 ]
@@ -78,7 +79,8 @@ def find_centres(features: Any) -> Floats:
             break
         members = sparse.csr_matrix((np.ones(count), (nearest, np.arange(count))), (len(centres), count))
         centres = _unit(np.asarray((members @ features).todense()))
-    return _unit(np.where(centres >= np.sort(centres, axis=1)[:, -KEPT, None], centres, 0.0))
+    least = np.sort(centres, axis=1)[:, -KEPT:][:, :1]
+    return _unit(np.where(centres >= least, centres, 0.0))
 
 
 def vector_centres(vectors: Floats) -> Floats:
@@ -224,8 +226,9 @@ class Weights:
     """A fitted router before calibration. ``ngrams`` and ``centres`` already hold their n-gram's rarity."""
 
     rarity: Floats  # (BUCKETS,)
-    centres: Floats  # (k, BUCKETS) of kinds of prompts
-    ngrams: Floats  # (2, BUCKETS): weak, strong
+    columns: Rows  # (c,) the n-grams of the training prompts
+    centres: Floats  # (k, c) of kinds of prompts
+    ngrams: Floats  # (2, c): weak, strong
     means: Floats  # (2,)
     vectors: Floats | None  # (2, d)
     log_length: float  # means over the training prompts
@@ -239,7 +242,7 @@ class Weights:
     def similarity(self, corpus: Corpus, rows: Rows) -> Floats:
         """Cosine of each prompt to the nearest centre. Shape ``(len(rows),)``."""
         present = corpus.ngrams[rows]
-        return np.asarray((present @ self.centres.T).max(axis=1) / self._norms(present))
+        return np.asarray((present[:, self.columns] @ self.centres.T).max(axis=1) / self._norms(present))
 
     def _norms(self, present: Any) -> Floats:
         return np.asarray(np.sqrt(np.maximum(present @ self.rarity**2, 1e-12)))
@@ -247,19 +250,26 @@ class Weights:
     def evidence(self, corpus: Corpus, rows: Rows) -> Floats:
         """Prediction from the n-grams (and the vectors). Shape ``(2, len(rows))``."""
         present = corpus.ngrams[rows]
-        said = (present @ self.ngrams.T).T / self._norms(present) - self.means[:, None]
+        said = (present[:, self.columns] @ self.ngrams.T).T / self._norms(present) - self.means[:, None]
         if self.vectors is not None and corpus.vectors is not None:
             said = said + self.vectors @ corpus.vectors[rows].T
         return np.asarray(said)
 
 
+def occurring(present: Any) -> tuple[Rows, Any]:
+    """The n-grams that rows of a corpus have, and the rows over these alone."""
+    columns = np.flatnonzero(np.bincount(present.indices, minlength=present.shape[1]))
+    return columns, present[:, columns]
+
+
 def fit_weights(corpus: Corpus, rows: Rows) -> Weights:
     """Fit on some rows of a corpus."""
-    present = corpus.ngrams[rows]
-    counts = np.asarray(present.sum(axis=0)).ravel()
+    columns, present = occurring(corpus.ngrams[rows])
+    counts = np.bincount(columns[present.indices], minlength=BUCKETS)
     rarity = np.sqrt(np.log((1 + len(rows)) / (1 + counts)) + RARITY_FLOOR)
-    norms = np.sqrt(np.maximum(present @ rarity**2, 1e-12))
-    features = (sparse.diags(1 / norms) @ present @ sparse.diags(rarity)).tocsr()
+    own = rarity[columns]
+    norms = np.sqrt(np.maximum(present @ own**2, 1e-12))
+    features = (sparse.diags(1 / norms) @ present @ sparse.diags(own)).tocsr()
     centres = find_centres(features)
     mean = np.asarray(features.mean(axis=0)).ravel()
     spread = max(1.0 - float(mean @ mean), 1e-6)  # variance of the n-grams of a prompt; they have length 1
@@ -274,10 +284,11 @@ def fit_weights(corpus: Corpus, rows: Rows) -> Weights:
     fitted.fit(features, residuals(corpus, rows, expected).T)
     return Weights(
         rarity=rarity,
-        centres=centres * rarity,
-        ngrams=fitted.coef_[:, :BUCKETS] * rarity,
+        columns=columns,
+        centres=centres * own,
+        ngrams=fitted.coef_[:, : len(columns)] * own,
         means=fitted.coef_ @ mean,
-        vectors=scale * fitted.coef_[:, BUCKETS:] if scale else None,
+        vectors=scale * fitted.coef_[:, len(columns) :] if scale else None,
         log_length=float(corpus.log_length[rows].mean()),
         rules=float(corpus.rules[rows].mean()),
     )
