@@ -1,12 +1,15 @@
 """Several models per tier: order, shares by weight, and parameters."""
 
 from collections import Counter
+from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pointsman.model_choice import chains
 from pointsman.model_choice.chains import TierModel, TierModels, drawn, model_chain, pools, shares
 from pointsman.model_choice.choice import InUse, Load, ModelChooser
 from pointsman.model_choice.fitness import Requirements
@@ -42,10 +45,20 @@ def test_the_first_that_can_and_the_others_behind_it() -> None:
     assert model_chain(Tier.REASONING, tiers, MODELS, VISION).models == ("gpt",)  # a lower tier, and said
 
 
+@pytest.fixture(scope="module")
+def _drawn_once() -> Iterator[None]:
+    """What a session draws for a model does not depend on weights: a hundred examples share it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chains, "_wait", cache(chains._wait))
+        yield
+
+
+@pytest.mark.usefixtures("_drawn_once")
 @given(st.lists(st.integers(1, 20), min_size=2, max_size=5))
 def test_shares_follow_the_weights(weights: list[int]) -> None:
     pool = weighted(*map(float, weights))
-    first = Counter(drawn([shares(pool)], session)[0] for session in SESSIONS)
+    chances = [shares(pool)]
+    first = Counter(drawn(chances, session)[0] for session in SESSIONS)
     for entry, weight in zip(pool, weights, strict=True):
         # Five standard deviations of 10,000 draws are at most 0.025.
         assert first[entry.model] / len(SESSIONS) == pytest.approx(weight / sum(weights), abs=0.025)
