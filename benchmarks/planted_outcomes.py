@@ -4,7 +4,7 @@ Real runs of agents are copied, with the task of each as its project and its suc
 the copies go to a second, cheaper model, whose chance of success is moved by a known difference. Then the
 audit's comparison decides. ``shuffled`` deals the outcomes of all runs anew.
 
-    python benchmarks/planted_outcomes.py RUNS.jsonl.gz [--seeds 1000] [--sent]
+    python benchmarks/planted_outcomes.py RUNS.jsonl.gz [--seeds 1000] [--margin 0.1] [--sent]
 
 With ``--sent`` it decides about a policy that sends the runs of every second task to the cheaper model, and a
 quarter of the others: only these are compared, as an audit does with a replayed policy.
@@ -21,9 +21,10 @@ import random
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from pointsman.audit.savings import Run, compare
+from pointsman.audit.savings import Criterion, Run, compare
+from pointsman.learning.intervals import MARGIN
 
-DIFFERENCES = {"-0.15": -0.15, "0": 0.0, "+0.15": 0.15, "shuffled": 0.0}
+DIFFERENCES = {"-0.15": -0.15, "-0.1": -0.1, "0": 0.0, "+0.15": 0.15, "shuffled": 0.0}
 SIZES = (90, 200, 300, 500, 1_000, 2_000)
 
 
@@ -33,17 +34,21 @@ def main() -> None:
     parser.add_argument("runs", type=Path)
     parser.add_argument("--source", default="tau-bench-airline", help="of the runs, where they have several")
     parser.add_argument("--seeds", type=int, default=1_000)
+    parser.add_argument("--margin", type=float, default=MARGIN, help="loss of success that is tolerated")
     parser.add_argument(
         "--sent", action="store_true", help="compare what a policy sends to the cheaper model"
     )
     options = parser.parse_args()
+    criterion = Criterion(margin=options.margin)
     real = read(options.runs, options.source)
     print(f"{sum(map(len, real.values()))} runs of {len(real)} tasks; {options.seeds} seeds; shares in %")
     print(f"{'planted':>9} {'runs':>5} {'saves':>6} {'harmful':>8} {'nothing':>8}")
     for name, difference in DIFFERENCES.items():
         for size in SIZES:
             found = Counter(
-                compare(sent(runs, real, chance) if options.sent else runs, "dear", "cheap").verdict
+                compare(
+                    sent(runs, real, chance) if options.sent else runs, "dear", "cheap", criterion
+                ).verdict
                 for chance in map(random.Random, range(options.seeds))
                 for runs in [planted(real, size, difference, chance, shuffled=name == "shuffled")]
             )

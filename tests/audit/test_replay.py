@@ -108,7 +108,7 @@ def test_what_a_cheap_model_would_save_is_unknown_but_for_roles(tmp_path: Path) 
     assert found["after"] == pytest.approx(found["before"] / 5)
     assert stake["labels"] > 100
     assert "Sure to save: $0.00." in found["sentence"]
-    assert f"needs {stake['labels']} further sessions on both models, nothing to label" in found["sentence"]
+    assert f"needs {stake['labels']:,} further sessions on both models, nothing to label" in found["sentence"]
 
 
 def test_the_shipped_policy_has_the_models_of_the_logs_as_its_tiers(tmp_path: Path) -> None:

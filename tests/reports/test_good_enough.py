@@ -90,6 +90,14 @@ def test_between_looks_the_answer_is_that_of_the_last() -> None:
     assert "needs about 210 more pairs" in answers[29].sentence()  # the look at 240
 
 
+def test_a_margin_is_chosen_beforehand_and_named() -> None:
+    some_worse = [-1.0] * 12 + [0.0] * 108
+    answers = {margin: decided("cheap", "strong", some_worse, margin) for margin in (0.05, 0.2, 0.01)}
+    assert [found.answer for found in answers.values()] == ["not known yet", "yes", "no"]
+    assert "is not worse by more than 0.2 (" in answers[0.2].sentence()
+    assert {found.margin for found in answers.values()} == {0.05, 0.2, 0.01}
+
+
 def test_after_the_last_look_no_more_pairs_are_asked_for() -> None:
     draw = random.Random(1)
     found = decided("cheap", "strong", [draw.choice((-1.0, -1.0, -1.0, 1.0, 1.0)) / 4 for _ in range(4_000)])

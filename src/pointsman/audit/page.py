@@ -10,6 +10,7 @@ from typing import Final
 
 from pointsman.audit.policies import policy_blocks
 from pointsman.audit.report import AuditReport, changes
+from pointsman.audit.savings import within
 from pointsman.audit.tables import by, cost, counted, dearest, ending, trouble_blocks, what_was_blocks
 from pointsman.audit.verdict import Verdict, dollars
 from pointsman.printable import Block, html_text, printable
@@ -225,10 +226,11 @@ def _computed(report: AuditReport, found: Verdict) -> Iterator[str]:
         yield f"<li>{_text(each.what)}: {_text(each.because)}</li>"
     yield (
         "<li>By outcomes: sessions of one project on both models whose logs prove that they were solved or "
-        "not; difference of Mantel and Haenszel, claimed only where its 95 % interval is above 0.</li>"
+        "not; difference of Mantel and Haenszel. A model is good enough where the 95 % interval shows it "
+        f"to be {within(report.margin)}.</li>"
         "<li>Unknown: the same tokens at the prices of the cheaper model, its cache as warm as the one that "
         "was used. It is the most that could be saved.</li>"
-        "<li>Labels: outcomes that show a difference of ten points in four of five cases.</li>"
+        "<li>Labels: outcomes that show it in four of five cases of models that do equally well.</li>"
     )
     if report.policies:
         yield (

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pointsman.audit.figures import SessionFigures
 from pointsman.audit.money import Pricing
 from pointsman.audit.replay import Moved, Moves, PolicyReplay
-from pointsman.audit.savings import Comparison, Run, compare
+from pointsman.audit.savings import Comparison, Criterion, Run, compare
 from pointsman.audit.session import Session
 from pointsman.audit.tables import counted
 from pointsman.audit.verdict import (
@@ -25,6 +25,7 @@ from pointsman.audit.verdict import (
     tried,
 )
 from pointsman.decision.policy import Policy
+from pointsman.learning.intervals import MARGIN
 from pointsman.printable import Block
 from pointsman.vocabulary import Tier
 
@@ -127,6 +128,7 @@ def policy_verdicts(
     logged: Iterable[Session],
     sessions: Sequence[SessionFigures],
     pricing: Pricing,
+    margin: float = MARGIN,
 ) -> tuple[PolicyVerdict, ...]:
     """Decide all sessions again under each policy, and evaluate the results.
 
@@ -135,6 +137,7 @@ def policy_verdicts(
         logged: The sessions of the logs, one at a time.
         sessions: Their figures, with labels.
         pricing: What tokens cost.
+        margin: Of success, within which a model is good enough.
     """
     replays = [PolicyReplay(name, policy, sessions, pricing) for name, policy in policies.items()]
     for session in logged:
@@ -142,8 +145,8 @@ def policy_verdicts(
             each.add(session)
     runs = {of.id: run for of in sessions if (run := run_of(of, pricing))}
     own = [_Judged(each, runs) for each in replays]
-    tries = max(1, sum(len(each.comparable) for each in own))
-    return tuple(each.verdict(tries) for each in own)
+    criterion = Criterion(max(1, sum(len(each.comparable) for each in own)), margin)
+    return tuple(each.verdict(criterion) for each in own)
 
 
 class _Judged:
@@ -160,14 +163,10 @@ class _Judged:
         }
         self.comparable = [pair for pair, sent in self._sent.items() if tried([pair], sent.values())]
 
-    def verdict(self, tries: int) -> PolicyVerdict:
-        """Results of the policy.
-
-        Args:
-            tries: Comparisons of all policies.
-        """
+    def verdict(self, criterion: Criterion) -> PolicyVerdict:
+        """Results of the policy, which shares the risk of all comparisons."""
         replay, sums = self._replay, self._replay.sums
-        compared = {pair: compare(self._sent[pair].values(), *pair, tries=tries) for pair in self.comparable}
+        compared = {pair: compare(self._sent[pair].values(), *pair, criterion) for pair in self.comparable}
         work = [*sums.whole.values(), *sums.part.values(), *sums.dearer.values()]
         return PolicyVerdict(
             name=replay.name,
@@ -185,14 +184,16 @@ class _Judged:
             roles=sums.roles.requests,
             costs_more=-sum(each.saved for each in work if each.saved < 0),
             compared=tuple(compared.values()),
-            stakes=tuple(self._stakes(compared, tries)),
+            stakes=tuple(self._stakes(compared, criterion)),
             refused=tuple(self._refused(compared)),
             left_out=tuple(self._left_out()),
             sure_worth=sums.roles.worth,
             costs_more_worth=-sum(each.worth for each in work if each.saved < 0),
         )
 
-    def _stakes(self, compared: Mapping[tuple[str, str], Comparison], tries: int) -> Iterator[Stake]:
+    def _stakes(
+        self, compared: Mapping[tuple[str, str], Comparison], criterion: Criterion
+    ) -> Iterator[Stake]:
         """What outcomes do not decide: sessions that change models within, and undecided comparisons."""
         open_: Moves = dict(self._replay.sums.part)
         for pair, each in self._replay.sums.whole.items():
@@ -200,7 +201,7 @@ class _Judged:
                 open_[pair] = open_.get(pair, Moved()).plus(*each)
         for pair, each in sorted(open_.items(), key=lambda item: -item[1].saved):
             if each.saved > 0:
-                yield stake_of(*pair, each.saved, self._runs, tries, worth=each.worth)
+                yield stake_of(*pair, each.saved, self._runs, criterion, worth=each.worth)
 
     def _refused(self, compared: Mapping[tuple[str, str], Comparison]) -> Iterator[str]:
         for each in compared.values():

@@ -17,6 +17,7 @@ from pointsman.audit.caches import Call, paid, reads
 from pointsman.audit.figures import SUB_AGENT, Part, SessionFigures
 from pointsman.audit.money import Money, Pricing
 from pointsman.audit.session import HOUSEKEEPING
+from pointsman.learning.intervals import MARGIN, difference_of_shares
 from pointsman.prices import Prices
 from pointsman.vocabulary import Purpose
 
@@ -27,6 +28,7 @@ __all__ = [
     "STUCK_CHANGE",
     "TOOLS_CHANGE",
     "Comparison",
+    "Criterion",
     "Run",
     "Sure",
     "compare",
@@ -34,6 +36,7 @@ __all__ = [
     "labels_needed",
     "settled",
     "sure",
+    "within",
     "without",
 ]
 
@@ -197,9 +200,24 @@ def _tools(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[_Sa
 
 #: Share of false claims that is accepted, over all comparisons of one audit, both sides together.
 RISK: Final = 0.05
-#: The difference of success that labels should be able to show, and the chance of showing it.
-MARGIN: Final = 0.1
+#: The chance with which labels should show that a model is good enough that does as well.
 POWER: Final = 0.8
+
+
+class Criterion(NamedTuple):
+    """When outcomes show that a model is good enough: the interval of the loss is within the margin."""
+
+    tries: int = 1  # comparisons of this audit, which share ``RISK`` (Bonferroni)
+    margin: float = MARGIN
+
+    @property
+    def certainty(self) -> float:
+        """The certainty of each end of an interval."""
+        return 1 - RISK / self.tries / 2
+
+
+#: One comparison, and the margin that is usual.
+_ALONE: Final = Criterion()
 
 
 class Run(NamedTuple):
@@ -225,42 +243,50 @@ class Comparison(NamedTuple):
     verdict: str = "unknown"  # "saves", "harmful", "unknown"
     missing: str = ""  # why nothing is claimed
     subscribed: float = 0.0  # share of what the dear model's runs cost that a subscription paid
+    margin: float = MARGIN  # of success
+
+    @property
+    def is_good_enough(self) -> bool:
+        """Whether the model is not worse by more than the margin."""
+        return self.interval[0] > -self.margin
 
 
-def compare(runs: Iterable[Run], dear: str, cheap: str, *, tries: int = 1) -> Comparison:
+def within(margin: float) -> str:
+    """That a model is good enough, in words."""
+    return f"not worse by more than {100 * margin:g} points"
+
+
+def compare(runs: Iterable[Run], dear: str, cheap: str, criterion: Criterion = _ALONE) -> Comparison:
     """Compare two models within projects.
 
-    The difference is the Mantel-Haenszel difference of shares; its standard error is that of the
-    hypergeometric distribution within each project (Mantel & Haenszel 1959), which also holds for projects
-    with few runs. The interval is widened by the number of comparisons (Bonferroni).
+    The difference is the Mantel-Haenszel difference of shares; its interval that of Newcombe over strata (Yan
+    & Su 2010, "Stratified Wilson and Newcombe confidence intervals for multiple binomial proportions"), which
+    also holds where one model has few runs or all of a kind.
 
     Args:
         runs: Runs of both models and of others.
         dear: The model that was used.
         cheap: The one that would have been used instead.
-        tries: Comparisons of this audit.
+        criterion: What the interval has to show.
     """
-    certainty = 1 - RISK / tries / 2
-    z = NormalDist().inv_cdf(certainty)
     clusters = _judged_clusters(runs, dear, cheap)
     pairs = list(map(_judged, clusters))
     counts = sum(len(used) for used, _ in pairs), sum(len(other) for _, other in pairs)
-    found = Comparison(dear, cheap, counts, len(pairs))
-    weight = sum(len(used) * len(other) / (len(used) + len(other)) for used, other in pairs)
-    spread = sum(_spread(used, other) for used, other in pairs)
-    if not pairs or not spread:
-        return found._replace(missing="no project has runs on both models with different outcomes")
-    difference = sum(_excess(used, other) for used, other in pairs) / weight
-    half = z * sqrt(spread) / weight
-    low, high = max(-1.0, difference - half), min(1.0, difference + half)
-    found = found._replace(difference=difference, interval=(low, high))
-    if high < 0:
-        return found._replace(verdict="harmful", missing=f"{cheap} solves fewer of them")
-    if low <= 0:
+    found = Comparison(dear, cheap, counts, len(pairs), margin=criterion.margin)
+    if not pairs:
+        return found._replace(missing="no project has outcomes of both models")
+    (hits, total), (other_hits, other_total) = _weighted(pairs)
+    low, high = difference_of_shares(
+        other_hits, other_total, hits, total, NormalDist().inv_cdf(criterion.certainty)
+    )
+    found = found._replace(difference=other_hits / other_total - hits / total, interval=(low, high))
+    if not found.is_good_enough:
+        if high < 0:
+            return found._replace(verdict="harmful", missing=f"{cheap} solves fewer of them")
         return found._replace(missing=f"a loss of {-low:.0%} is possible as well as a gain of {high:.0%}")
-    saved = _saved(clusters, certainty)
+    saved = _saved(clusters, criterion.certainty)
     if saved[0] <= 0:
-        return found._replace(missing="its runs do not surely cost less")
+        return found._replace(missing=f"{within(found.margin)}, but its runs do not surely cost less")
     return found._replace(verdict="saves", saved=saved, subscribed=_subscribed(clusters))
 
 
@@ -289,15 +315,14 @@ def _judged(both: _Both) -> tuple[list[bool], list[bool]]:
     return used, other
 
 
-def _excess(used: Sequence[bool], other: Sequence[bool]) -> float:
-    """Solved runs of the other model, over the number expected from the project's share."""
-    share = (sum(used) + sum(other)) / (len(used) + len(other))
-    return sum(other) - len(other) * share
-
-
-def _spread(used: Sequence[bool], other: Sequence[bool]) -> float:
-    total, solved = len(used) + len(other), sum(used) + sum(other)
-    return len(used) * len(other) * solved * (total - solved) / (total**2 * (total - 1))
+def _weighted(pairs: Sequence[tuple[list[bool], list[bool]]]) -> list[tuple[float, float]]:
+    """Solved and all runs of each model: as many of one project as would say as much."""
+    weights = [len(used) * len(other) / (len(used) + len(other)) for used, other in pairs]
+    found = []
+    for side in zip(*pairs, strict=True):
+        total = sum(weights) ** 2 / sum(w**2 / len(own) for w, own in zip(weights, side, strict=True))
+        found.append((total * fmean(map(fmean, side), weights), total))
+    return found
 
 
 def _saved(clusters: Iterable[_Both], certainty: float) -> tuple[float, float]:
@@ -340,16 +365,18 @@ def _subscribed(clusters: Iterable[_Both]) -> float:
     return sum(run.worth for run in dear) / cost if cost else 0.0
 
 
-def labels_needed(runs: Sequence[Run], dear: str, cheap: str, *, tries: int = 1) -> dict[str, int]:
-    """Return how many more outcomes of each model show a difference of ten points in four of five cases.
+def labels_needed(
+    runs: Sequence[Run], dear: str, cheap: str, criterion: Criterion = _ALONE
+) -> dict[str, int]:
+    """Return how many more outcomes of each model show, in four of five cases, that equal ones are equal.
 
     Both models need the same number; outcomes that the log proves count. The share of success is that of the
     log, and one half if it has fewer than ten outcomes.
     """
-    z = NormalDist().inv_cdf(1 - RISK / tries / 2) + NormalDist().inv_cdf(POWER)
+    z = NormalDist().inv_cdf(criterion.certainty) + NormalDist().inv_cdf(POWER)
     own = {name: [run.solved for run in runs if run.model == name] for name in (dear, cheap)}
     known = {name: [each for each in side if each is not None] for name, side in own.items()}
     both = known[dear] + known[cheap]
     share = sum(both) / len(both) if len(both) >= 10 else 0.5
-    each = ceil(2 * max(share * (1 - share), 0.05) * (z / MARGIN) ** 2)
+    each = ceil(2 * max(share * (1 - share), 0.05) * (z / criterion.margin) ** 2)
     return {name: max(0, each - len(side)) for name, side in known.items()}

@@ -12,6 +12,7 @@ from pointsman.audit.figures import SessionFigures, Spent
 from pointsman.audit.money import Money, Pricing
 from pointsman.audit.savings import (
     Comparison,
+    Criterion,
     Run,
     Sure,
     compare,
@@ -19,9 +20,11 @@ from pointsman.audit.savings import (
     labels_needed,
     settled,
     sure,
+    within,
     without,
 )
 from pointsman.audit.tables import counted
+from pointsman.learning.intervals import MARGIN
 from pointsman.printable import Block, Column, TextTable
 
 __all__ = [
@@ -51,12 +54,13 @@ class Stake(NamedTuple):
     dear: str
     cheap: str
     dollars: float
-    labels: int  # outcomes that would show a difference of ten points
+    labels: int  # outcomes that would show it to be good enough, if it does as well
     sample: tuple[str, ...]  # sessions to label, the most informative first
     missing_runs: int  # of the labels, runs that the logs do not have
     needed: dict[str, int]  # labels by model
     missing: dict[str, int]  # of these, runs that the logs do not have
     worth: float = 0.0  # of the dollars: paid by a subscription, so that no money is at stake
+    margin: float = MARGIN  # of success, within which it is good enough
 
 
 class Verdict(NamedTuple):
@@ -139,7 +143,7 @@ class Verdict(NamedTuple):
 def said_by_outcomes(claimed: Sequence[Comparison], compared: Sequence[Comparison]) -> str:
     """What outcomes show, as a sentence."""
     if claimed:
-        return f"By outcomes: {amounts(claimed)}."
+        return f"By outcomes: {amounts(claimed)}, {within(claimed[0].margin)}."
     harmful = [each for each in compared if each.verdict == "harmful"]
     if harmful:
         return f"By outcomes: nothing, {harmful[0].cheap} solves less than {harmful[0].dear}."
@@ -161,7 +165,8 @@ def said_of_stakes(stakes: Sequence[Stake]) -> str:
             f"{stake} at stake; needs {counted(labels, 'further session')} on {models}, nothing to label yet."
         )
     unrun = f" ({missing:,} of them not yet run)" if missing else ""
-    return f"{stake} at stake; {counted(labels, 'label')}{unrun} would show a difference of ten points."
+    shown = within(stakes[0].margin)
+    return f"{stake} at stake; {counted(labels, 'label')}{unrun} would show that equal models are {shown}."
 
 
 def outcomes_blocks(compared: Sequence[Comparison]) -> Iterator[Block]:
@@ -213,7 +218,7 @@ def _comparison(each: Comparison) -> list[str]:
     low, high = each.interval
     found = f"{each.difference:+.0%} ({low:+.0%} to {high:+.0%})" if sum(each.runs) else "-"
     said = {
-        "saves": f"saves {amounts([each])}",
+        "saves": f"saves {amounts([each])}, {within(each.margin)}",
         "harmful": f"refused: {each.missing}",
     }.get(each.verdict, f"not claimed: {each.missing}")
     return [each.dear, each.cheap, f"{each.runs[0]} and {each.runs[1]}", found, said]
@@ -273,13 +278,13 @@ def _together(found: Sequence[Sure] | Sequence[Stake]) -> str:
     return amount(sum(each.dollars for each in found), sum(each.worth for each in found))
 
 
-def verdict(sessions: Sequence[SessionFigures], pricing: Pricing) -> Verdict:
-    """Compute known savings."""
+def verdict(sessions: Sequence[SessionFigures], pricing: Pricing, margin: float = MARGIN) -> Verdict:
+    """Compute known savings, with models that are good enough within the margin."""
     runs = {of.id: run for of in sessions if (run := run_of(of, pricing))}
     pairs = _pairs(list(_work(sessions, pricing, {})), pricing)
     comparable = tried({(dear[1], cheap[1]) for dear, cheap in pairs}, runs.values())
-    tries = max(1, len(comparable))
-    compared = tuple(compare(runs.values(), dear, cheap, tries=tries) for dear, cheap in comparable)
+    criterion = Criterion(max(1, len(comparable)), margin)
+    compared = tuple(compare(runs.values(), dear, cheap, criterion) for dear, cheap in comparable)
     harmful = {(each.dear, each.cheap) for each in compared if each.verdict == "harmful"}
     undecided = [(dear, cheap) for dear, cheap in pairs if (dear[1], cheap[1]) not in harmful]
     claimed = {
@@ -294,7 +299,7 @@ def verdict(sessions: Sequence[SessionFigures], pricing: Pricing) -> Verdict:
         days=(last - first).days + 1 if first and last else 0,
         sure=sure(sessions, pricing),
         compared=compared,
-        stakes=tuple(_stakes(undecided, spent, runs, pricing, tries)),
+        stakes=tuple(_stakes(undecided, spent, runs, pricing, criterion)),
         stuck=sum(of.stuck for of in sessions),
         after_sign=sum((pricing.money(of.after_sign, of.client) for of in sessions), Money()),
     )
@@ -365,7 +370,7 @@ def _stakes(
     work: dict[_Model, dict[bool, Spent]],
     runs: dict[str, Run],
     pricing: Pricing,
-    tries: int,
+    criterion: Criterion,
 ) -> Iterator[Stake]:
     """Yield the largest stake of every model of which outcomes decide nothing."""
     found: dict[str, Stake] = {}
@@ -376,7 +381,7 @@ def _stakes(
         )
         share = money + worth
         if share > 0 and (dear[1] not in found or share > found[dear[1]].dollars):
-            found[dear[1]] = stake_of(dear[1], cheap[1], share, runs, tries, worth=worth)
+            found[dear[1]] = stake_of(dear[1], cheap[1], share, runs, criterion, worth=worth)
     yield from sorted(found.values(), key=lambda each: -each.dollars)
 
 
@@ -388,11 +393,11 @@ def _instead(work: Spent, cheap: _Model, pricing: Pricing) -> float:
 
 
 def stake_of(
-    dear: str, cheap: str, share: float, runs: Mapping[str, Run], tries: int, *, worth: float = 0.0
+    dear: str, cheap: str, share: float, runs: Mapping[str, Run], criterion: Criterion, *, worth: float = 0.0
 ) -> Stake:
     """Upper bound of the saving of a move, and the sessions with outcomes that would decide."""
     own = [run for run in runs.values() if run.model in (dear, cheap)]
-    needed = labels_needed(own, dear, cheap, tries=tries)
+    needed = labels_needed(own, dear, cheap, criterion)
     open_ = {name: run for name, run in runs.items() if run.model in (dear, cheap) and run.solved is None}
     both = {run.cluster for run in own if run.model == dear} & {
         run.cluster for run in own if run.model == cheap
@@ -405,7 +410,8 @@ def stake_of(
             left[open_[name].model] -= 1
             sample.append(name)
     labels = sum(needed.values())
-    return Stake(dear, cheap, share, labels, tuple(sample), sum(left.values()), needed, left, worth)
+    missing, margin = sum(left.values()), criterion.margin
+    return Stake(dear, cheap, share, labels, tuple(sample), missing, needed, left, worth, margin)
 
 
 def period(sessions: Sequence[SessionFigures]) -> tuple[date, date] | None:

@@ -23,13 +23,14 @@ from pointsman.audit.policies import PolicyVerdict, policy_verdicts
 from pointsman.audit.report import AuditReport, labelled, read_labels
 from pointsman.audit.tables import dearest
 from pointsman.cli.ledger import KEEP_ALL
-from pointsman.cli.output import JsonOption, echo, needs_extra, print_report, save, writable
+from pointsman.cli.output import JsonOption, MarginOption, echo, needs_extra, print_report, save, writable
 from pointsman.cli.terminal import progress
 from pointsman.config import AnyKey, Config, LedgerSpec, load
 from pointsman.config.draft import draft
 from pointsman.decision.policy import Policy
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, build_policy, default_policy, policy_toml, read_policy
+from pointsman.learning.intervals import MARGIN
 from pointsman.stores.ledger import PolicyText, SqliteLedger
 from pointsman.stores.pattern_cache import cache_directory
 from pointsman.upstreams.port import ServerSpec
@@ -72,6 +73,7 @@ def audit(
             help='JSON lines {"session": ID, "solved": true or false}: outcomes that the logs do not prove.'
         ),
     ] = None,
+    margin: MarginOption = MARGIN,
     policy: Annotated[
         list[Path] | None,
         typer.Option(
@@ -122,7 +124,7 @@ def audit(
     collection = logs.read()
     of = _figures(collection, given, labels, incremental=incremental)
     _check_clients(subscription or (), collection, of)
-    report = _report(logs, collection, of, frozenset(subscription or ()), policies)
+    report = _report(logs, collection, of, frozenset(subscription or ()), policies, margin)
     if html is not None:
         dear = [figures for figures, _ in dearest(report.sessions, report.pricing)]
         save(html, page(report, dict(collection.prompts(dear)) if with_text else {}).encode())
@@ -149,6 +151,7 @@ def _report(
     of: Sequence[SessionFigures],
     subscriptions: frozenset[str],
     policies: dict[str, Policy],
+    margin: float,
 ) -> AuditReport:
     """What the logs cost and show, and what some policies would have decided."""
     pricing = Pricing(subscriptions=subscriptions)
@@ -162,7 +165,8 @@ def _report(
         empty=collection.empty,
         since=logs.since,
         arguments=_arguments(logs.files, logs.home),
-        policies=_replayed(policies, logs.read(), of, pricing) if policies else (),
+        policies=_replayed(policies, logs.read(), of, pricing, margin) if policies else (),
+        margin=margin,
     )
 
 
@@ -182,12 +186,16 @@ def _figures(
 
 
 def _replayed(
-    policies: dict[str, Policy], logs: Collection, of: Sequence[SessionFigures], pricing: Pricing
+    policies: dict[str, Policy],
+    logs: Collection,
+    of: Sequence[SessionFigures],
+    pricing: Pricing,
+    margin: float,
 ) -> tuple[PolicyVerdict, ...]:
     """Decide the logged requests again by some policies."""
     with progress("pointsman audit, policies", len(logs.logs)) as shown:
         logs.on_log = shown.advance if shown else None
-        return policy_verdicts(policies, (read.session for read in logs.sessions()), of, pricing)
+        return policy_verdicts(policies, (read.session for read in logs.sessions()), of, pricing, margin)
 
 
 def _show_ledger(

@@ -336,6 +336,15 @@ LedgerOption = Annotated[
     typer.Option("--ledger", help="Ledger file, or address of PostgreSQL; default: the configured one."),
 ]
 DemoOption = Annotated[bool, typer.Option("--demo", help="Read the ledger of pointsman serve --demo.")]
+MarginOption = Annotated[
+    float,
+    typer.Option(
+        min=0.001,
+        max=1,
+        help="Success, of 1, that a cheaper model may lose and still be good enough: chosen before outcomes "
+        "are seen.",
+    ),
+]
 
 #: What learning and measuring read, and which two of its models are meant.
 OutcomesOption = Annotated[

@@ -19,11 +19,12 @@ from pointsman.cli.classify import (
     work_of,
 )
 from pointsman.cli.ledger import has_no_demo, opened
-from pointsman.cli.output import DemoOption, JsonOption, echo, json_line
+from pointsman.cli.output import DemoOption, JsonOption, MarginOption, echo, json_line
 from pointsman.cli.terminal import progress
 from pointsman.decision.engine import Engine
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, default_policy, read_policy, read_policy_text
+from pointsman.learning.intervals import MARGIN
 from pointsman.reports.labels import ScoredAnswers
 from pointsman.reports.replay import Replay, Replayed, Summary, differences
 from pointsman.reports.replay_period import replayed_turns
@@ -51,6 +52,7 @@ def replay(
         ),
     ] = None,
     demo: DemoOption = False,
+    margin: MarginOption = MARGIN,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted --out file.")] = False,
     as_json: JsonOption = False,
     pattern: InOption = "",
@@ -75,7 +77,7 @@ def replay(
         return
     with opened(ledger, None, demo=demo) as store:
         decides = _engine(policy, store)
-        answers = ScoredAnswers(decides.policy.models)
+        answers = ScoredAnswers(decides.policy.models, margin)
         summary = Summary(decides.version, answers)
         records = answers.noted(_watched(store.records(), store.count()))
         for line in replayed_turns(Replay(decides), records, out, resume=resume):

@@ -26,6 +26,7 @@ from pointsman.cli.output import (
     DemoOption,
     JsonOption,
     LedgerOption,
+    MarginOption,
     OpenGroup,
     Report,
     config_file,
@@ -37,6 +38,7 @@ from pointsman.encoders.learned_routers import load_learned_router
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.factory import build_policy
 from pointsman.integrations.hooks import HookState
+from pointsman.learning.intervals import MARGIN
 from pointsman.reports.change import Change, change_between
 from pointsman.reports.escalation import EscalationReport, escalation_report
 from pointsman.reports.guidance import GuidanceReport, compare, guidance_report
@@ -273,13 +275,13 @@ def projects(source: _Source, *, target: TargetOption = 0.95, keep: KeepOption =
 
 
 @_command
-def quality(source: _Source) -> QualityReport:
+def quality(source: _Source, *, margin: MarginOption = MARGIN) -> QualityReport:
     """Report whether a cheap model is good enough: of every two models that answered the same requests.
 
     Only scores of people and programs count, and of each session the first pair. The page Quality states the
     same of its newest decisions. Prices of the configuration tell which model is the cheap one.
     """
-    return quality_report(source.store.records(), source.settings.models)
+    return quality_report(source.store.records(), source.settings.models, margin)
 
 
 @_command
@@ -343,9 +345,9 @@ def _configured_name(asked: str, config: Config) -> str:
 
 
 @_command
-def shadow(source: _Source) -> ShadowReport:
+def shadow(source: _Source, *, margin: MarginOption = MARGIN) -> ShadowReport:
     """Report how the shadow policy and the shadow model differ from those that serve, with costs.
 
     Costs are at the prices of the configuration.
     """
-    return shadow_report(source.store.records(), source.settings.models)
+    return shadow_report(source.store.records(), source.settings.models, margin)

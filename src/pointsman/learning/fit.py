@@ -16,7 +16,7 @@ from pointsman.encoders import StaticEncoder, load_encoder
 from pointsman.encoders.learned_routers import load_kinds, table_hash
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import LEAST_FOR_TIERS, Features, PromptOutcome
-from pointsman.learning.intervals import POWER, Z, paired_interval
+from pointsman.learning.intervals import MARGIN, POWER, Z, paired_interval
 from pointsman.learning.kinds_prior import PriorWeights, fitter
 from pointsman.learning.learning import (
     FOLDS,
@@ -295,13 +295,18 @@ def _nothing_to_route(corpus: Corpus, names: tuple[str, str]) -> PointsmanError:
     weak, strong = corpus.weak.mean(), corpus.strong.mean()
     better, worse = (corpus.strong > corpus.weak).sum(), (corpus.strong < corpus.weak).sum()
     low, high = paired_interval(better, worse, len(corpus))
+    shown = (
+        f": it is not worse by more than {MARGIN:g}"
+        if high < MARGIN
+        else ", or label more prompts to narrow the interval"
+    )
     return PointsmanError(
         f"the strong model is not better on these {len(corpus):,} prompts, so there is nothing to route: "
         f"{names[1]} scores {strong:.3f} and {names[0]} {weak:.3f}, a difference of {strong - weak:+.3f} "
         f"[{low:+.3f}, {high:+.3f}]",
         hint="swap --weak and --strong if the names are exchanged, else serve with the cheaper one"
         if weak > strong
-        else "serve with the cheaper model, or label more prompts to narrow the interval",
+        else f"serve with the cheaper model{shown}",
     )
 
 

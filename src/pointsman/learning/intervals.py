@@ -6,7 +6,20 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Final
 
-__all__ = ["POWER", "Interval", "Z", "difference_of_shares", "margin_score", "paired_interval", "wilson"]
+__all__ = [
+    "MARGIN",
+    "POWER",
+    "Interval",
+    "Z",
+    "difference_of_shares",
+    "margin_score",
+    "paired_interval",
+    "wilson",
+]
+
+#: Success, of 1, that a cheaper model may lose and still be good enough, where nobody has stated another.
+#: It says something only if it was chosen before the outcomes were seen.
+MARGIN: Final = 0.05
 
 #: Two-sided 95 %.
 Z: Final = 1.959963984540054
@@ -26,12 +39,14 @@ class Interval:
     high: float
 
 
-def difference_of_shares(hits: float, total: int, other_hits: float, other_total: int) -> tuple[float, float]:
-    """The 95 % interval of a share minus another, from their score intervals (Newcombe 1998, method 10)."""
+def difference_of_shares(
+    hits: float, total: float, other_hits: float, other_total: float, z: float = Z
+) -> tuple[float, float]:
+    """The interval of a share minus another, from their score intervals (Newcombe 1998, method 10)."""
     share = hits / total if total else 0.0
     other = other_hits / other_total if other_total else 0.0
-    low, high = wilson(hits, total)
-    other_low, other_high = wilson(other_hits, other_total)
+    low, high = wilson(hits, total, z)
+    other_low, other_high = wilson(other_hits, other_total, z)
     below = sqrt((share - low) ** 2 + (other_high - other) ** 2)
     above = sqrt((high - share) ** 2 + (other - other_low) ** 2)
     return share - other - below, share - other + above

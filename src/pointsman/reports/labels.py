@@ -10,10 +10,11 @@ from statistics import NormalDist
 from typing import Final, Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from pointsman.decision.decision import Decision
 from pointsman.learning.datasets import LEAST_FOR_POLICY, LEAST_FOR_TIERS
-from pointsman.learning.intervals import margin_score, paired_interval
+from pointsman.learning.intervals import MARGIN, margin_score, paired_interval
 from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.outcomes import IMPLICIT, JUDGE, Fittable, kept_answers, prompts, scored, scores_of
 from pointsman.reports.usage import answer_costs, answered, kept_words, root_session
@@ -25,7 +26,6 @@ from pointsman.vocabulary import AgentRole, ModelSpec, Stage
 __all__ = [
     "LEVEL",
     "LOOKS",
-    "MARGIN",
     "GoodEnough",
     "Labels",
     "Pairs",
@@ -189,8 +189,6 @@ def count_pairs(found: Iterable[Fittable]) -> Pairs:
     return Pairs((weak, strong), len(different), sum(len(row.scores) == 1 for row in rows))
 
 
-#: Score, of 1, that the cheap model may be worse by.
-MARGIN: Final = 0.05
 #: Numbers of pairs at which the answer is decided: 30, and whenever they have doubled, eight times.
 LOOKS: Final[tuple[int, ...]] = tuple(30 * 2**k for k in range(8))
 #: Chance of an answer that is wrong, one-sided, at one look: 2.5 % shared by all looks.
@@ -216,6 +214,7 @@ class GoodEnough(msgspec.Struct, frozen=True):
     missing: int = 0  # to the look that may decide it, so many pairs more; 0: decided, or no look is left
     left_out: int = 0  # pairs with a score that only a judge or a sign gave
     repeated: int = 0  # further pairs of sessions that count already
+    margin: float = MARGIN  # score, of 1, that the cheap model may be worse by
 
     def sentence(self) -> str:
         """The answer in words."""
@@ -227,9 +226,9 @@ class GoodEnough(msgspec.Struct, frozen=True):
         seen = f"{interval}, from {of}{self.pairs:,} pairs"
         match self.answer:
             case "yes":
-                return f"Yes: {names} is not worse by more than {MARGIN:g} ({seen})."
+                return f"Yes: {names} is not worse by more than {self.margin:g} ({seen})."
             case "no":
-                return f"No: {names} is worse by more than {MARGIN:g} ({seen})."
+                return f"No: {names} is worse by more than {self.margin:g} ({seen})."
         if not self.missing:
             return f"Not known yet: {names} was not decided at the last look ({seen})."
         if not self.looked:
@@ -245,7 +244,8 @@ class ScoredAnswers:
     Both scores must be by people or programs: verdicts of judges and implicit signs are left out.
     """
 
-    def __init__(self, models: Mapping[str, ModelSpec]) -> None:
+    def __init__(self, models: Mapping[str, ModelSpec], margin: float = MARGIN) -> None:
+        self._margin: Final = margin
         self._costs: Final = answer_costs(models)
         self._turns: Final[list[_Turn]] = []
 
@@ -266,18 +266,21 @@ class ScoredAnswers:
         both = [turn for turn in self._turns if turn.said.keys() >= {*models}]
         left_out = sum(turn.scored >= {*models} for turn in self._turns) - len(both)
         if not both:
-            return GoodEnough("not known yet", left_out=left_out)
+            return GoodEnough("not known yet", left_out=left_out, margin=self._margin)
         cheap, strong = sorted(models, key=lambda name: (self._costs[name], name))
         first: dict[tuple[str, str], float] = {}
         for turn in sorted(both, key=lambda turn: turn.at):
             first.setdefault(turn.session, turn.said[cheap] - turn.said[strong])
-        return msgspec.structs.replace(
-            decided(cheap, strong, list(first.values())), left_out=left_out, repeated=len(both) - len(first)
+        return replace(
+            decided(cheap, strong, list(first.values()), self._margin),
+            left_out=left_out,
+            repeated=len(both) - len(first),
         )
 
     def report(self) -> QualityReport:
         """Compare every pair of models that can be compared; without one, report that."""
-        none = GoodEnough("not known yet", left_out=sum(len(turn.scored) > 1 for turn in self._turns))
+        left_out = sum(len(turn.scored) > 1 for turn in self._turns)
+        none = GoodEnough("not known yet", left_out=left_out, margin=self._margin)
         return QualityReport(tuple(self.compare(*pair) for pair in self.pairs()) or (none,))
 
 
@@ -286,7 +289,7 @@ _COLUMNS: Final = (
     *map(Column, ("answer", "cheap", "strong")),
     *(Column(name, right=True) for name in ("pairs", "looked")),
     *(Column(name, right=True, show="{:+.2f}".format) for name in ("difference", "low", "high")),
-    *(Column(name, right=True) for name in ("missing", "left out", "repeated")),
+    *(Column(name, right=True) for name in ("missing", "left out", "repeated", "margin")),
 )
 
 
@@ -315,9 +318,11 @@ def good_enough(records: Iterable[Record], models: Mapping[str, ModelSpec]) -> G
     return quality_report(records, models).found[0]
 
 
-def quality_report(records: Iterable[Record], models: Mapping[str, ModelSpec]) -> QualityReport:
+def quality_report(
+    records: Iterable[Record], models: Mapping[str, ModelSpec], margin: float = MARGIN
+) -> QualityReport:
     """Compare every two models that requests have scored answers of, as ``ScoredAnswers`` does."""
-    answers = ScoredAnswers(models)
+    answers = ScoredAnswers(models, margin)
     for _ in answers.noted(records):
         pass
     return answers.report()
@@ -335,7 +340,7 @@ class _Turn(NamedTuple):
     def of(cls, record: Record, priced: Collection[str]) -> _Turn:
         """Read a record: a judge compares, a sign is implicit, and neither is on the scale of a score."""
         said = tuple(each for each in record.outcomes if not each.source.startswith((IMPLICIT, JUDGE)))
-        scores = dict(scores_of(msgspec.structs.replace(record, outcomes=said)))
+        scores = dict(scores_of(replace(record, outcomes=said)))
         first: dict[str, float] = {}
         for each in said:
             if each.score is not None:
@@ -349,10 +354,10 @@ class _Turn(NamedTuple):
         )
 
 
-def decided(cheap: str, strong: str, differences: Sequence[float]) -> GoodEnough:
+def decided(cheap: str, strong: str, differences: Sequence[float], margin: float = MARGIN) -> GoodEnough:
     """Answer from the pairs at the last look.
 
-    The cheap model is good enough where the whole interval of the difference lies above minus ``MARGIN``,
+    The cheap model is good enough where the whole interval of the difference lies above minus the margin,
     and is not where all of it lies below. How many more pairs decide it is what the pairs that differed, or
     a usual share of them, need at the difference seen, up to the next look.
 
@@ -360,23 +365,26 @@ def decided(cheap: str, strong: str, differences: Sequence[float]) -> GoodEnough
         cheap: Its name.
         strong: Its name.
         differences: Score of the cheap model minus that of the strong one, in the order of the pairs.
+        margin: Score that it may be worse by, chosen before the differences were seen.
     """
     count = len(differences)
     looked = max((look for look in LOOKS if look <= count), default=0)
+    found = GoodEnough("not known yet", cheap, strong, count, looked, margin=margin)
     if not looked:
-        return GoodEnough("not known yet", cheap, strong, count, missing=_look(_USUAL, MARGIN, count) - count)
+        return replace(found, missing=_look(_USUAL, margin, margin, count) - count)
     seen = differences[:looked]
     better, worse = sum(max(each, 0.0) for each in seen), sum(max(-each, 0.0) for each in seen)
     mean = (better - worse) / looked
     low, high = paired_interval(better, worse, looked, _Z)
-    shown = margin_score(better, worse, looked, MARGIN)
+    found = replace(found, difference=mean, low=low, high=high)
+    shown = margin_score(better, worse, looked, margin)
     if abs(shown) > _Z:
-        return GoodEnough("yes" if shown > 0 else "no", cheap, strong, count, looked, mean, low, high)
-    missing = max(_look((better + worse) / looked, mean + MARGIN, count) - count, 0)
-    return GoodEnough("not known yet", cheap, strong, count, looked, mean, low, high, missing)
+        return replace(found, answer="yes" if shown > 0 else "no")
+    missing = _look((better + worse) / looked, mean + margin, margin, count) - count
+    return replace(found, missing=max(missing, 0))
 
 
-def _look(differing: float, away: float, count: int) -> int:
+def _look(differing: float, away: float, margin: float, count: int) -> int:
     """The next look that shows a difference so far from the margin; the last one if none does."""
-    needed = ceil(_Z**2 * max(differing, MARGIN) / max(abs(away), 1e-3) ** 2)
+    needed = ceil(_Z**2 * max(differing, margin) / max(abs(away), 1e-3) ** 2)
     return next((look for look in LOOKS if look > count and look >= needed), LOOKS[-1])

@@ -9,6 +9,7 @@ from statistics import median
 
 from pointsman.agreement import COUNTED, AgreementPolicy, Result, result_of, serves_first
 from pointsman.decision.diff import verdict
+from pointsman.learning.intervals import MARGIN
 from pointsman.prices import dollars
 from pointsman.reports.labels import ScoredAnswers
 from pointsman.reports.replay import Replayed, SessionState, Side, Source, Summary, costs, served
@@ -144,7 +145,9 @@ class ShadowReport:
             yield from trial.lines()
 
 
-def shadow_report(records: Iterable[Record], models: Mapping[str, ModelSpec]) -> ShadowReport:
+def shadow_report(
+    records: Iterable[Record], models: Mapping[str, ModelSpec], margin: float = MARGIN
+) -> ShadowReport:
     """Add up trials.
 
     The tokens of a turn are taken to be the same under another policy: what its model would have written is
@@ -153,10 +156,11 @@ def shadow_report(records: Iterable[Record], models: Mapping[str, ModelSpec]) ->
     Args:
         records: Oldest first.
         models: With their prices, by configured name.
+        margin: Within which a model is good enough.
     """
     report = ShadowReport()
     states: dict[tuple[str, str], SessionState] = {}  # by (policy, session)
-    answers = ScoredAnswers(models)
+    answers = ScoredAnswers(models, margin)
     for record in answers.noted(records):
         report.turns += 1
         answer = answered(record.attempts)
