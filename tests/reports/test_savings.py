@@ -186,6 +186,15 @@ def test_attempts_that_did_not_answer_are_paid_for() -> None:
     assert (found.retries, found.net) == (10.0, 10.0 - 1.0 - 10.0)
 
 
+def test_calls_that_ended_before_their_usage_came_are_counted() -> None:
+    cut, late = ({**a_try("large", None, status=0), "error": error} for error in ("cut", "timeout"))
+    free = [{**a_try("large", None, status=0), "error": "connect"}, a_try("large", None, status=500)]
+    found = total(turns([cut, late, *free, a_try("small", (M, None, 0))], [cut]))
+    assert (found.unmetered, found.retries, found.counted, found.no_answer) == (3, 0.0, 1, 1)
+    assert found.to_json()["unmetered"] == 3
+    assert "not counted: 3 calls that ended before their usage came" in plain_lines(found.blocks())
+
+
 def verified(stage: Stage, *codes: str) -> TierDecision:
     reasons = tuple(Reason(code, "") for code in codes)
     return TierDecision(Tier.MEDIUM, 0.0, 0.5, (), stage, needs_verification=True, reasons=reasons)

@@ -33,7 +33,7 @@ _COLUMNS: Final = (
 _PRICES: Final = "set input_per_million and output_per_million of a model in [models]"
 #: Fields after the hour by which totals are divided: all before the first that is a sum.
 _TURN_KEYS: Final = TurnTotals.__struct_fields__.index("turns") - 1
-_PART_KEYS: Final = PartTotals.__struct_fields__.index("input") - 1
+_PART_KEYS: Final = PartTotals.__struct_fields__.index("parts") - 1
 
 
 class _Found(NamedTuple):

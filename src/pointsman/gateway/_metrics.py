@@ -38,9 +38,6 @@ __all__ = ["LowerTiers", "Metrics"]
 
 log = logging.getLogger(__name__)
 
-#: Failures of an attempt after which its tokens may have been used.
-_MAYBE_PAID: Final = frozenset({"timeout", "cut", "malformed", "too_large", "disconnect"})
-
 #: Decisions and attempts counted at once: many in a row cost a quarter of each in its turn.
 _BATCH: Final = 256
 
@@ -296,7 +293,7 @@ class Metrics(Collector):
             self.count("tokens", model, "output", by=attempt.output_tokens)
         if attempt.input_tokens is not None and attempt.output_tokens is not None:
             self._cost(attempt, attempt.input_tokens, attempt.output_tokens)
-        elif attempt.status // 100 == 2 or attempt.error in _MAYBE_PAID:
+        elif attempt.may_be_paid:
             self.count("unmetered", model)
 
     def _cost(self, attempt: Attempt, tokens_in: int, tokens_out: int) -> None:

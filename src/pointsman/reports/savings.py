@@ -56,6 +56,7 @@ class Savings:
     assumed: int = 0  # turns in which nothing says how much that is
     switches: int = 0
     retries: float = 0.0  # attempts that did not answer, where usage is known
+    unmetered: int = 0  # those that ended before their usage came: they may have cost something
     questions: int = 0
     verification: float = 0.0  # an estimate: the most a question costs, times the questions
     trials: int = 0
@@ -112,6 +113,7 @@ class Savings:
             "switches": self.switches,
             "questions": self.questions,
             "trials": self.trials,
+            "unmetered": self.unmetered,
             **{name: round(getattr(self, name), PRICED) for name in amounts},
             "net_share": round(self.share, PRICED),
             "writes_at_most": round(self.writes, PRICED),
@@ -162,7 +164,7 @@ class Savings:
         """Unrecorded amounts, and the direction of their effect on the net."""
         if self.counted:
             yield f'taken as fact: "{self.baseline}" would have read and written the same tokens'
-            yield "not counted: calls that ended before their usage came"
+            yield f"not counted: {self.unmetered:,} calls that ended before their usage came"
         if not self.baseline_caches:
             yield f'unknown: "{self.baseline}" has no cached_input_per_million, so no cache of it counts'
         elif self.assumed:
@@ -304,6 +306,9 @@ class SavingsCalculator:
             yield self._verifier
 
     def _add_part(self, found: Savings, part: PartTotals) -> None:
+        if part.kind == "unmetered":
+            found.unmetered += part.parts
+            return
         model = self.models[part.part_model]
         spent = model.cost(part.input, part.cached, part.output) or 0.0
         found.writes += model.writing(part.input - part.cached)

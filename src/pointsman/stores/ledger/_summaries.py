@@ -415,7 +415,7 @@ def totals_in(rows: Iterable[Sequence[Any]]) -> Totals:
         said = RESULTS[result]
         if kind:
             part = (hour, tier, model, said, bool(asked), beside, kind, of)
-            parts.append(PartTotals(*part, *sums[1:4]))
+            parts.append(PartTotals(*part, *sums[:4]))
         else:
             turns.append(TurnTotals(hour, tier, model, said, own, gap, bool(asked), beside, *sums))
     return Totals(tuple(turns), tuple(parts))

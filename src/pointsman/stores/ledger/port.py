@@ -76,6 +76,10 @@ NOT_ASKED: Final = {
 COMPARED: Final = "compared"
 
 
+#: Errors of calls that may be paid for, although they ended before their usage came.
+_MAYBE_PAID: Final = frozenset({"timeout", "cut", "malformed", "too_large", "disconnect"})
+
+
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One try of one model for one decision."""
 
@@ -98,6 +102,11 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     translated: str = (
         ""  # formats and constructs changed, "chat->messages; changed=seed"; empty: sent as it came
     )
+
+    @property
+    def may_be_paid(self) -> bool:
+        """Whether the provider may have counted tokens, reported or not."""
+        return self.status // 100 == 2 or self.error in _MAYBE_PAID
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
@@ -105,10 +105,13 @@ class DecisionFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         return tuple(filter(None, (self.signal, classifier, self.capability and SELECTED + self.capability)))
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Tokens that a turn used apart from its answer."""
+PartKind: TypeAlias = Literal["retry", "shadow", "unmetered"]
 
-    kind: Literal["retry", "shadow"]
+
+class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Tokens that a turn used apart from its answer; of a call that ended before its usage came, none."""
+
+    kind: PartKind
     model: str
     input: int
     cached: int
@@ -228,8 +231,9 @@ class PartTotals(msgspec.Struct, frozen=True, gc=False):
     result: Result
     asked: bool
     beside: str
-    kind: Literal["retry", "shadow"]
+    kind: PartKind
     part_model: str
+    parts: int
     input: int
     cached: int
     output: int
@@ -279,7 +283,7 @@ def totals_of(
             _add_row(row, int(hour + zone) // 24 * 24 - zone, turns, parts)
     return Totals(
         tuple(TurnTotals(*key, *sums) for key, sums in turns.items()),  # type: ignore[arg-type]
-        tuple(PartTotals(*key, *sums) for key, (_, *sums) in parts.items()),  # type: ignore[arg-type]
+        tuple(PartTotals(*key, *sums[:4]) for key, sums in parts.items()),  # type: ignore[arg-type]
     )
 
 

@@ -269,8 +269,12 @@ def _parts(
     tries: Iterable[Attempt], answer: Attempt | None, trials: Iterable[ShadowAnswer]
 ) -> Iterator[Part]:
     for attempt in tries:
-        if attempt is not answer and (spent := usage(attempt)):
+        if attempt is answer:
+            continue
+        if spent := usage(attempt):
             yield Part("retry", attempt.model, *spent)
+        elif attempt.may_be_paid:
+            yield Part("unmetered", attempt.model, *_UNUSED)
     for trial in trials:
         if spent := usage(trial):
             yield Part("shadow", trial.model, *spent)
