@@ -1,6 +1,6 @@
 """The page of an audit that the documentation links as an example: docs/examples/audit.html.
 
-    python scripts/audit_example.py > docs/examples/audit.html
+    TZ=UTC python scripts/audit_example.py > docs/examples/audit.html
 
 Its logs are invented (``tests/support/agent_logs.py``): a month of sessions of one person. A test compares
 the parts of the page with those that this script prints.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 AUTHORITY = str(Path(__file__).parent / "support" / "one_authority.pem")
 os.environ["SSL_CERT_FILE"] = AUTHORITY
 setattr(certifi, "where", lambda: AUTHORITY)  # noqa: B010 - for clients that do not read the environment
+# Days of an audit are those of this machine's zone.
+os.environ["TZ"] = "UTC"
+time.tzset()
 # Each worker keeps one core busy: two threads for a matrix of a few hundred rows only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 

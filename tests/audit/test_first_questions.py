@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -87,3 +89,22 @@ def test_projects_whose_folders_have_one_name_are_two_rows(tmp_path: Path) -> No
 )
 def test_names_of_projects(projects: list[str], names: list[str]) -> None:
     assert list(project_names(projects).values()) == names
+
+
+def test_days_are_those_of_this_machine(
+    tmp_path: Path, session: ClaudeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = {}
+    try:
+        for zone in ("Etc/GMT-14", "Etc/GMT+12"):
+            monkeypatch.setenv("TZ", zone)
+            time.tzset()
+            ran = json.loads(audit("--home", tmp_path, "--incremental", "--json").stdout)
+            days[zone] = [each["name"] for each in ran["by_day"]]
+            begins = datetime.fromisoformat(ran["sessions"][0]["started"]).astimezone()
+            assert days[zone] == [begins.date().isoformat()]
+            assert f"this machine's zone, {time.tzname[0]}" in audit("--home", tmp_path).stdout
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert len({*map(tuple, days.values())}) == 2

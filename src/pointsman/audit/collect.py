@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Collection as AnyCollection
@@ -98,8 +99,8 @@ def _name(log: Log) -> str:
 
 
 def _fingerprint(log: Log) -> bytes:
-    """Path, size and end of every file; of a database also of its write-ahead log."""
-    found = blake2b(digest_size=16)
+    """Path, size and end of every file, of a database also of its write-ahead log; and the zone of days."""
+    found = blake2b(repr(time.tzname).encode(), digest_size=16)
     for file in log.files:
         for each in (file, file.with_name(f"{file.name}-wal")):
             try:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
 from pointsman.audit.caches import HOUR, REWRITTEN, SHORT, Call, calls
 from pointsman.audit.outcomes import STUCK, Sign, TurnOutcome, call_outcome, is_stuck, signs, turn_outcomes
-from pointsman.audit.session import Certainty, Request, Session, SessionFacts, Tokens
+from pointsman.audit.session import Certainty, Request, Session, SessionFacts, Tokens, local
 from pointsman.trajectory import CallOutcome
 
 __all__ = [
@@ -109,8 +108,7 @@ def misses(requests: Sequence[Request]) -> tuple[Miss, ...]:
     """Compare every request with the one before of the same agent."""
     sums: dict[tuple[str, str, str, str], list[int]] = {}
     for cause, request, tokens in _missed(requests):
-        day = datetime.fromtimestamp(request.at, UTC).date().isoformat() if request.at else ""
-        found = sums.setdefault((cause, request.model, request.provider, day), [0, 0])
+        found = sums.setdefault((cause, request.model, request.provider, _day(request)), [0, 0])
         found[0] += 1
         found[1] += tokens
     return tuple(Miss(*key, count, tokens) for key, (count, tokens) in sums.items())
@@ -157,7 +155,7 @@ _UNTIMED: Final = ""
 class Split(msgspec.Struct, frozen=True, gc=False):
     """What tokens have in common that are added up: everything a price depends on, and day and role."""
 
-    day: str  # UTC, ISO 8601; "" unknown
+    day: str  # of this machine's zone, ISO 8601; "" unknown
     model: str
     provider: str
     role: str
@@ -304,8 +302,11 @@ def parts(requests: Iterable[Request]) -> tuple[Part, ...]:
 
 
 def _split(request: Request) -> Split:
-    day = datetime.fromtimestamp(request.at, UTC).date().isoformat() if request.at else _UNTIMED
-    return Split(day, request.model, request.provider, role_of(request), request.subscription)
+    return Split(_day(request), request.model, request.provider, role_of(request), request.subscription)
+
+
+def _day(request: Request) -> str:
+    return local(request.at).date().isoformat() if request.at else _UNTIMED
 
 
 def role_of(request: Request) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -256,6 +257,7 @@ class AuditReport:
         """What holds for all figures."""
         spent, money = self.total()
         yield f"Prices are list prices as of {self.pricing.as_of}, without long-context surcharges."
+        yield f"Days and times are those of this machine's zone, {time.strftime('%Z')}."
         if money.models:
             names = ", ".join(sorted(money.models))
             yield f"Without a price, so in no amount: {names}. pointsman models update may know it."

@@ -6,6 +6,7 @@ characters, so that the memory that a session needs does not depend on what its 
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
@@ -25,6 +26,7 @@ __all__ = [
     "ToolUse",
     "Usage",
     "cut",
+    "local",
 ]
 
 #: Characters kept of one text: its beginning and its end, where errors, exit codes and summaries are.
@@ -36,6 +38,11 @@ def cut(text: str) -> str:
     if len(text) <= KEPT:
         return text
     return f"{text[: KEPT // 2]}\n[{len(text) - KEPT} characters left out]\n{text[-KEPT // 2 :]}"
+
+
+def local(at: float) -> datetime:
+    """A time in the zone of this machine, by which days are counted."""
+    return datetime.fromtimestamp(at, UTC).astimezone()
 
 
 class Certainty(StrEnum):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from pointsman.audit.figures import Part, SessionFigures, SignFigures, Spent
 from pointsman.audit.money import Money, Pricing
 from pointsman.audit.outcomes import STUCK
+from pointsman.audit.session import local
 from pointsman.printable import Block, Column, TextTable
 
 __all__ = [
@@ -151,7 +151,7 @@ def _row(group: Group) -> list[str]:
 
 def _session_row(of: SessionFigures, money: Money) -> list[str]:
     total = of.total()
-    began = datetime.fromtimestamp(of.started, UTC).strftime("%Y-%m-%d %H:%M") if of.started else "-"
+    began = local(of.started).strftime("%Y-%m-%d %H:%M") if of.started else "-"
     return [
         of.id,
         began,

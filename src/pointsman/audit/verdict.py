@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Final, NamedTuple
 
 import msgspec
@@ -23,6 +23,7 @@ from pointsman.audit.savings import (
     within,
     without,
 )
+from pointsman.audit.session import local
 from pointsman.audit.tables import counted
 from pointsman.learning.intervals import MARGIN
 from pointsman.printable import Block, Column, TextTable
@@ -418,5 +419,5 @@ def period(sessions: Sequence[SessionFigures]) -> tuple[date, date] | None:
     """The first and the last day of sessions; None where no log has a time."""
     times = [of.started for of in sessions if of.started]
     ends = (min(times), max(of.ended for of in sessions)) if times else ()
-    days = [datetime.fromtimestamp(at, UTC).date() for at in ends]
+    days = [local(at).date() for at in ends]
     return (days[0], days[1]) if days else None
