@@ -496,3 +496,41 @@ def test_where_the_file_is_looked_for(tmp_path: Path) -> None:
     ours = write(here, "")
     assert find(here, env) == ours
     assert find(here, env | {"POINTSMAN_CONFIG": "/else.toml"}) == Path("/else.toml")
+
+
+def test_checks_across_keys_are_made_beside_mistakes_of_single_keys(tmp_path: Path) -> None:
+    """All that can be found is told at once, and nothing that follows from a mistake told already."""
+    text = """[upstreams.main]
+base_url = "http://localhost:1/v1"
+prot = 1
+[upstreams.gone]
+base_url = "${NO_SUCH}"
+[models.small]
+upstream = "main"
+input_per_million = "cheap"
+[models.other]
+upstream = "gone"
+[models.lost]
+upstream = "mian"
+[tiers]
+simple = "smal"
+medium = "other"
+[agreement.a]
+cheap = ["small", "other"]
+[shadow]
+modle = "small"
+[shadow.x]
+[guidance]
+mode = "sometimes"
+[ledger]
+url = "mysql://h/d"
+[server]
+host = "0.0.0.0"
+"""
+    errors = examine(write(tmp_path, text)).errors
+    found = {int(str(error.place).rpartition(":")[2]): error for error in errors}
+    assert list(found) == [3, 5, 6, 8, 9, 11, 14, 19, 20, 22, 24, 26]
+    assert "unknown model" in str(found[14])
+    assert not found[14].hint  # the names that are left are not all there are
+    assert "not a PostgreSQL URL" in str(found[24])
+    assert "can be reached by others" in str(found[26])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -21,7 +22,7 @@ from pointsman.config.shapes import Config
 from pointsman.decoding import syntax_error
 from pointsman.errors import ConfigError
 from pointsman.tiers import BUILTIN_PROFILES, load_profile
-from pointsman.toml_source import TomlSource
+from pointsman.toml_source import KeyPath, TomlSource
 from pointsman.upstreams.port import ServerSpec, UpstreamSpec, caller_name
 from pointsman.vocabulary import ModelSpec, Tier, WireFormat
 from pointsman.wire.translate import translated_formats
@@ -127,17 +128,58 @@ def examine(file: Path, env: Mapping[str, str] = os.environ, *, text: str | None
         return Loaded(None, [_syntax_error(file, text or "", error)])
     directory = Path(file).resolve().parent  # of a plain path: files that it names are no found ones
     converter = Converter(env, directory)
-    written = converter.struct(raw, Config, ())
-    files = list(check_files(converter.paths))
-    if written is None:
-        return Loaded(None, _placed([*converter.problems, *files], file, text))
+    faulty: list[_Faulty] = []
+    written, problems = _converted(converter, raw, faulty)
+    problems += check_files(converter.paths)
     try:
         tables = _with_verifier(_known(written))
     except ConfigError as error:
-        return Loaded(None, [error])
-    if problems := [*check(tables, directory), *files, *_shadow(tables.shadow.policy)]:
+        return Loaded(None, [*_placed(problems, file, text), error])
+    problems += _unexplained([*check(tables, directory), *_shadow(tables.shadow.policy)], faulty)
+    if problems:
         return Loaded(None, _placed(problems, file, text))
     return Loaded(_linked(tables, file), [], tables, written)
+
+
+class _Faulty(NamedTuple):
+    """A key that was left out because of a problem."""
+
+    path: KeyPath
+    names: frozenset[str]  # in its path, and of what stands in it
+
+    def explains(self, other: Problem) -> bool:
+        """Whether a problem may be there only because the key was left out: it is beside it, or about it."""
+        beside = self.path[:-1] or self.path
+        return other.path[: len(beside)] == beside or any(f'"{name}"' in other.message for name in self.names)
+
+
+def _unexplained(problems: Iterable[Problem], faulty: Sequence[_Faulty]) -> list[Problem]:
+    """Problems for themselves; the names in a hint are not all that the file has where keys were left out."""
+    found = [each for each in problems if not any(key.explains(each) for key in faulty)]
+    return [
+        replace(each, hint="") if faulty and each.hint.startswith("there are: ") else each for each in found
+    ]
+
+
+def _converted(
+    converter: Converter, raw: dict[str, Any], faulty: list[_Faulty]
+) -> tuple[Config, list[Problem]]:
+    """Convert a file, its faulty keys taken out, so that the rest of it can be checked too."""
+    problems: list[Problem] = []
+    while (written := converter.struct(raw, Config, ())) is None:
+        found = converter.problems[len(faulty) :]
+        problems += _unexplained(found, faulty)
+        faulty += [_taken(raw, each.path) for each in found]
+    return written, problems
+
+
+def _taken(raw: dict[str, Any], path: KeyPath) -> _Faulty:
+    """Take a key out of a file, or the list that it is in."""
+    *tables, key = (str(part) for part in takewhile(lambda part: isinstance(part, str), path))
+    for name in tables:
+        raw = raw.get(name, {})
+    value = raw.pop(key, ())
+    return _Faulty((*tables, key), frozenset((*tables, key, *(value if isinstance(value, dict) else ()))))
 
 
 def _known(tables: Config) -> Config:
