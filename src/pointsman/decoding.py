@@ -89,7 +89,8 @@ def why_unreadable(error: Exception) -> str:
     """Put one of ``UNREADABLE`` into words for the author of the line or file."""
     if isinstance(error, RecursionError):
         return "nested too deep"
-    return "not UTF-8" if isinstance(error, UnicodeError) else str(error)
+    said = "not UTF-8" if isinstance(error, UnicodeError) else str(error)
+    return f"{said}: a value has no end, so the rest of it is missing" if said.endswith("truncated") else said
 
 
 def syntax_error(error: tomllib.TOMLDecodeError, text: str) -> tuple[str, int]:
@@ -102,6 +103,8 @@ def syntax_error(error: tomllib.TOMLDecodeError, text: str) -> tuple[str, int]:
 def _in_words(message: str) -> str:
     if message == "Invalid value":  # words without quotes, as other formats allow
         return "Invalid value: text stands in quotes, a number begins with a digit"
+    if message.startswith("Illegal character"):
+        return f"{message}: remove it, or write it in a double-quoted text as an escape such as \\u0001"
     return _TABLE.sub(lambda found: f"[{'.'.join(re.findall(_NAME, found[0]))}]", message)
 
 

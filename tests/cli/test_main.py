@@ -134,3 +134,11 @@ def test_the_disk_behind_the_output_is_full() -> None:
         )
     assert ran.returncode == 2
     assert ran.stderr.splitlines() == ["pointsman: No space left on device"]
+
+
+def test_no_page_is_named_that_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("pointsman.cli.output.__file__", str(tmp_path / "lib/pointsman/cli/output.py"))
+    assert left(monkeypatch, "config", "show", "--config", "none.toml") == 2
+    assert "docs:" not in capsys.readouterr().err

@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from pointsman.cli import app
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
+from pointsman.stores.ledger import SqliteLedger
+from pointsman.testing import a_decision
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
 BYTES = b'{"id": "\xff", "text": "", "steps": []}'
@@ -143,3 +145,23 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(
     result = CliRunner().invoke(app, [named.get(word, word) for word in command.split()])
     assert isinstance(result.exception, PointsmanError), repr(result.exception)
     assert f"cannot write {named['PLACE']}: {why}" in str(result.exception)
+
+
+def test_each_refused_outcome_has_its_line_and_its_reason_and_a_way_out(tmp_path: Path) -> None:
+    file, ledger = tmp_path / "o.jsonl", tmp_path / "l.sqlite"
+    with closing(SqliteLedger(ledger)) as store:
+        store.append(a_decision("d"))
+    file.write_text('{"decision": "d", "scor": 1}\n{"decision": "d", "sco')
+    ran = CliRunner().invoke(app, ["outcomes", "import", str(file), "--ledger", str(ledger)])
+    assert ran.exit_code == 1
+    first, second, hint = ran.stderr.splitlines()
+    assert first == f"{file}:1: Object contains unknown field `scor`"
+    assert second == f"{file}:2: Input data was truncated: a value has no end, so the rest of it is missing"
+    assert hint.startswith('  hint: {"decision": ID, "score": 0.5}')
+
+
+def test_a_character_that_acts_has_its_line_and_a_way_out(tmp_path: Path) -> None:
+    file = tmp_path / "pointsman.toml"
+    file.write_text('[tiers]\nsimple = "a\x01"\n')
+    ran = CliRunner().invoke(app, ["config", "check", "--config", str(file)])
+    assert ran.stderr.startswith(f"{file}:2: Illegal character '\\x01': remove it, or write it in a")

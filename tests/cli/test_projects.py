@@ -187,7 +187,9 @@ def test_the_queue_lists_what_is_worth_an_outcome(files: Path) -> None:
     )
     ledger.close()
     given = ("outcomes", "queue", "--ledger", str(files / "ledger.sqlite"))
-    assert run(files, *given).output.split() == ["q", "p-9", "the", "agent", "was", "in", "trouble"]
+    heading, line = run(files, *given).output.splitlines()
+    assert heading.split() == ["decision", "project", "why"]
+    assert line.split() == ["q", "p-9", "the", "agent", "was", "in", "trouble"]
     assert json.loads(run(files, *given, "--json").output)["why"] == ["the agent was in trouble"]
 
 

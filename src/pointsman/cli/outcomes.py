@@ -20,11 +20,14 @@ from pointsman.cli.output import (
     echo,
     json_line,
     needs_extra,
+    print_table,
     read_lines,
     require_model,
 )
 from pointsman.config import Config, load
+from pointsman.decoding import why_unreadable
 from pointsman.errors import CallerError, ConfigError, PointsmanError, StoreUnavailable, UpstreamError
+from pointsman.printable import Column
 from pointsman.reports.judge import (
     ENOUGH_PAIRS,
     Judgement,
@@ -56,6 +59,9 @@ outcomes: Final = typer.Typer(
 # ``pointsman outcomes queue``: the decisions most worth an outcome.
 
 
+_QUEUED: Final = (Column("decision", whole=True), Column("project"), Column("why"))
+
+
 def queue_outcomes(
     *,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number.")] = 20,
@@ -70,9 +76,12 @@ def queue_outcomes(
     """
     with opened(ledger, config) as store:
         found = queue(store.records())
-    for each in found[:limit]:
-        line = f"{each.decision}  {each.project or '-':20}  {'; '.join(each.why)}"
-        echo(json_line(each._asdict()) if as_json else line)
+    if as_json:
+        for each in found[:limit]:
+            echo(json_line(each._asdict()))
+    else:
+        rows = [(each.decision, each.project or "-", "; ".join(each.why)) for each in found[:limit]]
+        print_table(_QUEUED, rows)
 
 
 # ``pointsman outcomes judge``: let a model judge shadow answers, once its agreement with people is shown.
@@ -187,11 +196,12 @@ def import_outcomes(
                     added += 1
             except (ValueError, RecursionError, CallerError) as error:
                 wrong += 1
-                echo(f"{file}:{number}: {error}", err=True)
+                echo(f"{file}:{number}: {why_unreadable(error)}", err=True)
                 continue
         _append(store, ())  # waits for the disk
     echo(f"added {added:,} outcomes" + (f"; {wrong:,} lines were invalid" if wrong else ""))
     if wrong:
+        echo('  hint: {"decision": ID, "score": 0.5}, and perhaps label, source, comment, model', err=True)
         raise typer.Exit(FAILED)
 
 

@@ -114,13 +114,17 @@ def report_error(error: PointsmanError) -> int:
     echo(f"pointsman: {error.message}", err=True)
     if hint:
         echo(f"  hint: {hint}", err=True)
-    if type(error) is not PointsmanError:  # which is about an option, and says all there is to say
-        echo(f"  docs: {_documentation()}{error.docs}", err=True)
+    # One that is about an option says all there is to say.
+    if type(error) is not PointsmanError and (place := _documentation()):
+        echo(f"  docs: {place}{error.docs}", err=True)
     return USAGE
 
 
 def _documentation() -> str:
-    """Return the address of the documentation that the distribution names, else its folder in a checkout."""
+    """Return the address of the documentation that the distribution names, else its folder in a checkout.
+
+    A wheel without an address has neither: "".
+    """
     from importlib.metadata import PackageNotFoundError, metadata  # only for an error
 
     try:
@@ -128,7 +132,8 @@ def _documentation() -> str:
     except PackageNotFoundError:
         addresses = ()
     known: dict[str, str] = dict(address.split(", ", 1) for address in addresses)
-    return known.get("Documentation", "docs/README.md").removesuffix("README.md")
+    folder = "docs/" if (Path(__file__).parents[3] / "docs").is_dir() else ""
+    return known.get("Documentation", folder).removesuffix("README.md")
 
 
 def json_line(value: object) -> str:
