@@ -39,4 +39,6 @@ async def main(action: str, database: str, words: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        raise SystemExit(__doc__)
     asyncio.run(main(*sys.argv[1:4]))

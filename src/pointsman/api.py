@@ -171,9 +171,9 @@ class Pointsman:
         Raises:
             MalformedRequest: the body is not of the format's shape.
             UnknownModel: the body asks for a model that is neither a tier nor configured.
-            ValueError: the name of the caller holds a slash.
+            ValueError: there is no such format, or the name of the caller holds a slash.
         """
-        read = _request(request, WireFormat(format), session, project, caller)
+        read = _request(request, format, session, project, caller)
         if dry_run:
             return self.runtime.preview(read).decision
         return self.runtime.decide_sync(read, self._ask)
@@ -188,7 +188,7 @@ class Pointsman:
         caller: str = "",
     ) -> Decision:
         """Decide one request without blocking the event loop. Arguments and errors as in ``decide``."""
-        return await self.runtime.decide(_request(request, WireFormat(format), session, project, caller))
+        return await self.runtime.decide(_request(request, format, session, project, caller))
 
     def explain(
         self,
@@ -204,7 +204,7 @@ class Pointsman:
         """
         from pointsman.diagnostics.explained import explain_request
 
-        read, runtime = _request(request, WireFormat(format), session, project), self.runtime
+        read, runtime = _request(request, format, session, project), self.runtime
         read = runtime.client_texts.with_repeated(read)
         return explain_request(runtime.engine, read, runtime.memories.load(session), self._config)
 
@@ -260,7 +260,7 @@ class Pointsman:
         Raises:
             MalformedRequest: the body is not of the format's shape.
         """
-        return self.runtime.guide_sync(_request(request, WireFormat(format), session), self._ask)
+        return self.runtime.guide_sync(_request(request, format, session), self._ask)
 
     async def guide_async(
         self,
@@ -270,7 +270,7 @@ class Pointsman:
         session: str = "",
     ) -> GuidanceDecision | None:
         """Decide guidance without blocking the event loop. As ``guide``."""
-        return await self.runtime.guide(_request(request, WireFormat(format), session))
+        return await self.runtime.guide(_request(request, format, session))
 
     def application(self, application: Application) -> Application:
         """Return an application of agents with its open settings, for ``Agent`` and ``build_graph``.
@@ -335,7 +335,7 @@ class Pointsman:
 
 def _request(
     request: str | Mapping[str, Any] | Sequence[Mapping[str, Any]],
-    wire: WireFormat,
+    format: WireFormat | str,  # noqa: A002 - as above
     session: str | None,
     project: str = "",
     caller: str = "",
@@ -348,6 +348,9 @@ def _request(
 
     if "/" in caller:
         raise ValueError("the name of a caller holds no slash")
+    if format not in FORMATS:
+        raise ValueError(f'format "{format}" is none of {", ".join(FORMATS)}')
+    wire = WireFormat(format)
     now = time.time()
     if isinstance(request, str):
         read = request_from_text(request, arrived_at=now)

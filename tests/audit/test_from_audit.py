@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pointsman.audit.figures import Part, SessionFigures, Spent, Split
-from pointsman.audit.money import Pricing, logged_models
+from pointsman.audit.money import LeftOut, Pricing, logged_models
 from pointsman.cli import app
 from pointsman.config import load
 from pointsman.config.draft import PROVIDERS
@@ -209,7 +209,7 @@ def test_a_model_that_no_configuration_can_have(provider: str, model: str, why: 
     with pytest.raises(PointsmanError, match="name no model that a configuration can have"):
         logged_models([of((provider, model, 10))], Pricing())
     found = logged_models([of((provider, model, 10), ("", SONNET, 10))], Pricing())
-    assert found.left_out == {model or "(not named)": why}
+    assert found.left_out == {model or "(not named)": LeftOut(why)}
 
 
 def test_a_name_that_toml_must_quote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -294,3 +294,12 @@ def test_a_key_of_a_founding_document_is_shown_its_place(tmp_path: Path, table: 
     with pytest.raises(ConfigError) as raised:
         load(file, {})
     assert hint in raised.value.hint
+
+
+@pytest.mark.parametrize("ask", ["decide", "explain"])
+def test_a_format_that_there_is_not_is_named_beside_those_there_are(ask: str) -> None:
+    with (
+        Pointsman() as points,
+        pytest.raises(ValueError, match='"openai" is none of chat, responses, messages'),
+    ):
+        getattr(points, ask)("Hello", format="openai")

@@ -266,3 +266,7 @@ def test_a_killed_process_is_resumed_in_a_new_one_from_sqlite(tmp_path: Path) ->
         "__end__: respond has finished the run",
         'Here is what I found: {"send_mail": "sent"}',
     ]
+    unnamed = subprocess.run(example, capture_output=True, text=True, timeout=60)
+    assert unnamed.returncode == 1
+    assert "langgraph_app.py start state.sqlite" in unnamed.stderr
+    assert "Traceback" not in unnamed.stderr

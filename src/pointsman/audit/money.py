@@ -18,6 +18,7 @@ from pointsman.prices import Prices
 from pointsman.vocabulary import Tier
 
 __all__ = [
+    "LeftOut",
     "LoggedModels",
     "Money",
     "Pricing",
@@ -178,7 +179,14 @@ class LoggedModels(NamedTuple):
     found: tuple[Found, ...]  # upstreams with their models, the cheapest first
     tiers: tuple[str, ...]  # configured name of the model of each tier, SIMPLE first
     names: Mapping[tuple[str, str], str]  # configured name by provider and model, as the logs have them
-    left_out: Mapping[str, str]  # why, by model
+    left_out: Mapping[str, LeftOut]  # by model
+
+
+class LeftOut(NamedTuple):
+    """Why a model of the logs is in no configuration."""
+
+    why: str
+    variable: str = ""  # of the environment, which would hold its key
 
 
 class _Model(NamedTuple):
@@ -219,13 +227,13 @@ def logged_models(
     Raises:
         PointsmanError: no model is left.
     """
-    left_out: dict[str, str] = {}
+    left_out: dict[str, LeftOut] = {}
     names: dict[tuple[str, str], str] = {}
     known: dict[str, _Model] = {}
     for (provider, model), cost in _costs(sessions, pricing).items():
         made = _model(provider, model, cost, pricing)
         if isinstance(made, str):
-            left_out.setdefault(model or "(not named)", made)
+            left_out.setdefault(model or "(not named)", LeftOut(made))
             continue
         names[provider, model] = model
         earlier = known.get(model)
@@ -234,7 +242,7 @@ def logged_models(
     if env is not None:
         usable = list(_with_credential(usable, env, left_out))
     if not usable:
-        why = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+        why = "; ".join(f"{name}: {reason.why}" for name, reason in left_out.items())
         raise PointsmanError(
             f"these logs name no model that a configuration can have ({why or 'no requests'})",
             hint="pointsman config init writes one for the API keys in the environment",
@@ -272,7 +280,7 @@ def variable_of(model: str) -> str:
 
 
 def _with_credential(
-    models: Sequence[_Model], env: Mapping[str, str], left_out: dict[str, str]
+    models: Sequence[_Model], env: Mapping[str, str], left_out: dict[str, LeftOut]
 ) -> Iterator[_Model]:
     costs: dict[str, float] = {}
     for each in models:
@@ -287,7 +295,8 @@ def _with_credential(
                 upstream=each.upstream._replace(variable="", forward_auth=True, remark=_FORWARDED)
             )
         else:
-            left_out.setdefault(each.id, f"{each.upstream.variable} is not set")
+            variable = each.upstream.variable
+            left_out.setdefault(each.id, LeftOut(f"{variable} is not set", variable))
 
 
 _FORWARDED: Final = (

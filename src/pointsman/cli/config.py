@@ -36,10 +36,9 @@ from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.printable import Column, TextTable
 
 if TYPE_CHECKING:
-    from pointsman.diagnostics import Client, Verdict
-
-if TYPE_CHECKING:
     from pointsman.access import KeyRow, Limit
+    from pointsman.audit.money import LeftOut
+    from pointsman.diagnostics import Client, Verdict
 
 #: What to do with the key of a provider for which ``init`` writes nothing.
 _OTHER_PROVIDER: Final = (
@@ -179,7 +178,7 @@ def init(
     if (home or logs) and not from_audit:
         raise PointsmanError("--home and --logs are for --from-audit")
     tiers: tuple[str, ...] = ()
-    left_out: Mapping[str, str] = {}
+    left_out: Mapping[str, LeftOut] = {}
     if from_audit:
         found, tiers, left_out = _logged(home, logs or ())
     else:
@@ -201,8 +200,8 @@ def init(
         echo(f"pointsman: {error}", err=True)
     for line in _written(output, found, unused_keys(os.environ), shadow):
         echo(line)
-    for model, why in left_out.items():
-        echo(f"left out: {model}, {why}")
+    for model, each in left_out.items():
+        echo(f"left out: {model}, {each.why}")
 
 
 @config.command()
@@ -228,7 +227,7 @@ def schema(
 
 def _logged(
     home: Path | None, files: Sequence[Path]
-) -> tuple[list[Found], tuple[str, ...], Mapping[str, str]]:
+) -> tuple[list[Found], tuple[str, ...], Mapping[str, LeftOut]]:
     """Return upstreams and tiers for the models in logs, and why others are left out."""
     from pointsman.audit.money import Pricing, logged_models
     from pointsman.cli.audit import read_logs
@@ -238,7 +237,7 @@ def _logged(
     return list(models.found), models.tiers, models.left_out
 
 
-def _check_shadow(name: str, found: Sequence[Found], left_out: Mapping[str, str]) -> None:
+def _check_shadow(name: str, found: Sequence[Found], left_out: Mapping[str, LeftOut]) -> None:
     """Refuse a model that cannot be asked in the background.
 
     Raises:
@@ -246,9 +245,8 @@ def _check_shadow(name: str, found: Sequence[Found], left_out: Mapping[str, str]
     """
     where = {model.name: each for each in found for model in each.models}
     if name in left_out:
-        why = left_out[name]
-        variable = why.removesuffix(" is not set")
-        hint = f"set {variable}" if variable != why else f"models: {', '.join(where) or 'none'}"
+        why, variable = left_out[name]
+        hint = f"set {variable}" if variable else f"models: {', '.join(where) or 'none'}"
         raise ConfigError(f'"{name}" cannot be asked in the background: {why}', hint=hint)
     if name not in where:
         known = ", ".join(where) or "none"
