@@ -8,8 +8,7 @@ import httpx
 import pytest
 
 from pointsman.stores.ledger import Ledger, MemoryLedger, SqliteLedger
-from pointsman.stores.ledger.outcome_reports import LENGTHS
-from pointsman.stores.ledger.port import MAX_OUTCOMES
+from pointsman.stores.ledger.outcome_reports import LENGTHS, MAX_OUTCOMES
 from pointsman.testing import ScriptedDecider, a_run_entry
 from support.servers import gateway, state_for
 

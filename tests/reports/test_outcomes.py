@@ -23,7 +23,7 @@ from pointsman.learning.datasets import read_outcomes
 from pointsman.reports.outcomes import Fittable, derive, prompts, scored
 from pointsman.stores import _sqlite_file as sqlite_file
 from pointsman.stores.ledger import Attempt, Outcome, PromptText, Record, SqliteLedger
-from pointsman.stores.ledger.port import MAX_OUTCOMES
+from pointsman.stores.ledger.outcome_reports import MAX_OUTCOMES
 from pointsman.tiers import TierDecision
 from pointsman.trajectory import Step
 from pointsman.trajectory.step import CallOutcome

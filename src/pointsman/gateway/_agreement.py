@@ -49,7 +49,8 @@ from pointsman.offload import offload
 from pointsman.stores.ledger.port import COMPARED, ComparedAnswers
 from pointsman.text.extract import draw
 from pointsman.tiers.projects import name_of
-from pointsman.upstreams.port import Exchange, Headers, ReadExchange
+from pointsman.upstreams.connections import ReadExchange
+from pointsman.upstreams.port import Exchange, Headers
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Usage
 from pointsman.wire.conversation import Completion, Shape, Tool, collected

@@ -370,8 +370,8 @@ def _learned_router(
         weak_calibration=calibrations[0],
         strong_calibration=calibrations[1],
         claim=shown,
-        lengths=_deciles(corpus.log_length),
-        similarities=_deciles(unseen.similarity),
+        lengths=tuple(np.quantile(corpus.log_length, DECILES).tolist()),
+        similarities=tuple(np.quantile(unseen.similarity, DECILES).tolist()),
     )
 
 
@@ -448,7 +448,3 @@ def _dense(weights: Weights, encoder: Encoder | None, kind: str) -> Dense | None
 
 def _halves(values: Floats) -> bytes:
     return values.astype("<f2").tobytes()
-
-
-def _deciles(values: Floats) -> tuple[float, ...]:
-    return tuple(float(value) for value in np.quantile(values, DECILES))

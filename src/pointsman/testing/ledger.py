@@ -32,7 +32,7 @@ from pointsman.stores.ledger import (
     ShadowAnswer,
     ShadowDecision,
 )
-from pointsman.stores.ledger.port import MAX_OUTCOMES
+from pointsman.stores.ledger.outcome_reports import MAX_OUTCOMES
 from pointsman.testing.ledger_summaries import summary_checks
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import AgentRole, Mode, Parameters, Reason, Stage, Tier, WireFormat

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -12,21 +12,14 @@ from pointsman.decoding import UNREADABLE
 from pointsman.errors import ConfigError, MissingExtra
 from pointsman.plugins import load
 from pointsman.text.extract import persons_words
-from pointsman.upstreams.port import (
-    DEMO_URL,
-    Call,
-    Exchange,
-    ReadExchange,
-    UpstreamClient,
-    UpstreamSpec,
-)
+from pointsman.upstreams.port import DEMO_URL, Call, Exchange, Headers, UpstreamClient, UpstreamSpec
 from pointsman.upstreams.relayed_headers import with_own_fields
 from pointsman.vocabulary import AgentRequest, Role
 from pointsman.wire import FORMATS, Body, Fault, Format, Reply, guess_wire
 from pointsman.wire.request import read_request
 from pointsman.wire.tools import decode_choice, demanded, forced_tool
 
-__all__ = ["LABEL", "Connections", "DemoClient"]
+__all__ = ["LABEL", "Connections", "DemoClient", "ReadExchange"]
 
 #: Begins every text, so that nobody takes it for a model's words.
 LABEL: Final = "[Pointsman demo upstream: no model was called]"
@@ -64,6 +57,27 @@ class DemoClient:
 
     def close(self) -> None:
         """There is nothing to close."""
+
+
+class ReadExchange:
+    """An answer that is already there (``Exchange``)."""
+
+    def __init__(self, status: int, headers: Headers, parts: Iterable[bytes]) -> None:
+        self.status: Final = status
+        self.headers: Final = headers
+        self._parts: Iterator[bytes] = iter(parts)
+
+    async def read(self) -> bytes:
+        """Return what is left."""
+        return b"".join(self._parts)
+
+    async def next(self) -> bytes:
+        """Return the next part; empty at the end."""
+        return next(self._parts, b"")
+
+    def close(self) -> None:
+        """Drop what is left."""
+        self._parts = iter(())
 
 
 def _complaint(wire: Format, body: Body) -> Fault | None:

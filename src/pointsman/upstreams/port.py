@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal, NoReturn, Protocol, TypeAlias
 
@@ -391,27 +391,6 @@ class Exchange(Protocol):
     def close(self) -> None:
         """Let go of the connection; an unfinished answer is cut off, so that the upstream stops working."""
         ...
-
-
-class ReadExchange:
-    """An answer that is already there (``Exchange``)."""
-
-    def __init__(self, status: int, headers: Headers, parts: Iterable[bytes]) -> None:
-        self.status: Final = status
-        self.headers: Final = headers
-        self._parts: Iterator[bytes] = iter(parts)
-
-    async def read(self) -> bytes:
-        """Return what is left."""
-        return b"".join(self._parts)
-
-    async def next(self) -> bytes:
-        """Return the next part; empty at the end."""
-        return next(self._parts, b"")
-
-    def close(self) -> None:
-        """Drop what is left."""
-        self._parts = iter(())
 
 
 class UpstreamClient(Protocol):

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from pointsman.errors import StoreUnavailable, TooManyOutcomes, UnknownDecision
 from pointsman.stores import _sqlite_file as sqlite_file
 from pointsman.stores.ledger import Outcome, Retention, SqliteLedger
-from pointsman.stores.ledger.outcome_reports import LENGTHS, Admission, read_line, read_report
-from pointsman.stores.ledger.port import MAX_OUTCOMES
+from pointsman.stores.ledger.outcome_reports import LENGTHS, MAX_OUTCOMES, Admission, read_line, read_report
 from pointsman.testing import a_decision
 from support.examples import share
 from support.waiting import until

@@ -11,11 +11,12 @@ import msgspec
 from pointsman.decision.decision import Decision
 from pointsman.errors import TooManyOutcomes, UnknownDecision
 from pointsman.remembering import Bounded
-from pointsman.stores.ledger.port import MAX_OUTCOMES, Outcome
+from pointsman.stores.ledger.port import Outcome
 
 __all__ = [
     "CALLER",
     "LENGTHS",
+    "MAX_OUTCOMES",
     "ReportedOutcome",
     "read_line",
     "read_report",
@@ -25,6 +26,9 @@ __all__ = [
 
 #: How the sources of outcomes begin that ordinary callers posted, where keys have roles.
 CALLER: Final = "caller:"
+#: Outcomes of one decision that are taken from outside: a judge, a test run and a person each say it a few
+#: times at most. With ``LENGTHS`` one decision has at most some 350 kB of them.
+MAX_OUTCOMES: Final = 20
 #: Most characters of each field. A comment holds a page; the others name something.
 LENGTHS: Final = {"decision": 200, "label": 200, "source": 100, "model": 200, "comment": 4_000}
 

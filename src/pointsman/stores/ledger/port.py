@@ -25,7 +25,6 @@ from pointsman.wire.format import CompletionSummary
 
 __all__ = [
     "COMPARED",
-    "MAX_OUTCOMES",
     "MAX_POLICY",
     "MAX_TEXT",
     "NOT_ASKED",
@@ -53,13 +52,8 @@ __all__ = [
 #: Most characters stored of a prompt. The user's words are shorter in all but pasted files, and
 #: a full queue of ten thousand such texts still fits into memory.
 MAX_TEXT: Final = 32_000
-
 #: Characters of a stored policy: that of a hundred models has some 20,000.
 MAX_POLICY: Final = 200_000
-
-#: Outcomes of one decision that are taken from outside: a judge, a test run and a person each say it a few
-#: times at most. With the bounds of ``ledger.reports`` one decision has at most some 350 kB of them.
-MAX_OUTCOMES: Final = 20
 
 #: Errors of attempts that did not ask their model, and what to say of them.
 NOT_ASKED: Final = {
@@ -70,11 +64,8 @@ NOT_ASKED: Final = {
     "rate": "not asked: a rate limit of the key or its team is used up",
     "translation": "not asked: the request cannot be translated for it",
 }
-
-
 #: Error of an attempt whose whole answer was compared with another model's and not sent. It is paid for.
 COMPARED: Final = "compared"
-
 
 #: Errors of calls that may be paid for, although they ended before their usage came.
 _MAYBE_PAID: Final = frozenset({"timeout", "cut", "malformed", "too_large", "disconnect"})
@@ -89,8 +80,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     upstream: str
     status: int  # HTTP status; 0 when none arrived
     #: "timeout", "busy", "connect", "stale", "cut", "malformed", "too_large", "status", ""; of an answer that
-    #: was read and not sent, "compared"; where a model was not asked: "breaker", "held", "credential",
-    #: "translation", "budget", "rate". Never a body or a key.
+    #: was read and not sent, ``COMPARED``; or one of ``NOT_ASKED``. Never a body or a key.
     error: str = ""
     started_at: float  # seconds since the epoch
     first_byte_ms: float | None = None
@@ -99,9 +89,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cached_tokens: int | None = None
     output_tokens: int | None = None
     estimated: bool = False  # some of the tokens: the caller left before the upstream reported them
-    translated: str = (
-        ""  # formats and constructs changed, "chat->messages; changed=seed"; empty: sent as it came
-    )
+    translated: str = ""  # what changed, as "chat->messages; changed=seed"; empty: sent as it came
 
     @property
     def may_be_paid(self) -> bool:
@@ -159,9 +147,7 @@ class ShadowAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_fiel
     output_tokens: int | None = None
     said: CompletionSummary = CompletionSummary()
     text: str | None = None  # its words, if they are stored
-    beside: CompletionSummary | None = (
-        None  # summary of the caller's answer; None when it was too long to read
-    )
+    beside: CompletionSummary | None = None  # of the caller's answer; None when it was too long to read
     beside_text: str | None = None
 
 
