@@ -22,7 +22,6 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from pointsman.audit.savings import Criterion, Run, compare
-from pointsman.learning.intervals import MARGIN
 
 DIFFERENCES = {"-0.15": -0.15, "-0.1": -0.1, "0": 0.0, "+0.15": 0.15, "shuffled": 0.0}
 SIZES = (90, 200, 300, 500, 1_000, 2_000)
@@ -34,7 +33,7 @@ def main() -> None:
     parser.add_argument("runs", type=Path)
     parser.add_argument("--source", default="tau-bench-airline", help="of the runs, where they have several")
     parser.add_argument("--seeds", type=int, default=1_000)
-    parser.add_argument("--margin", type=float, default=MARGIN, help="loss of success that is tolerated")
+    parser.add_argument("--margin", type=float, default=0.0, help="loss of success that is tolerated")
     parser.add_argument(
         "--sent", action="store_true", help="compare what a policy sends to the cheaper model"
     )

@@ -158,16 +158,15 @@ def runs(difference: float, each: int, *, seed: int = 0) -> list[Run]:
     ]
 
 
-#: The least margin: as good as, for sure.
-NO_LOSS = Criterion(margin=0.001)
+NO_LOSS = Criterion()
 TEN_POINTS = Criterion(margin=0.1)
 
 
 @pytest.mark.parametrize(
     ("difference", "criterion", "said"),
     [
-        (-0.15, Criterion(), "harmful"),
-        (0.15, Criterion(), "saves"),
+        (-0.15, NO_LOSS, "harmful"),
+        (-0.15, TEN_POINTS, "harmful"),
         (0.15, NO_LOSS, "saves"),
         (0.0, NO_LOSS, "unknown"),
         (0.0, TEN_POINTS, "saves"),  # it does as well
@@ -195,8 +194,12 @@ def test_projects_on_one_model_alone_prove_nothing() -> None:
 
 
 def test_labels_that_are_needed_fall_with_those_there_are() -> None:
-    assert labels_needed([], DEAR, CHEAP) == {DEAR: 1_570, CHEAP: 1_570}
-    assert labels_needed([], DEAR, CHEAP, TEN_POINTS) == {DEAR: 393, CHEAP: 393}
+    assert labels_needed([], DEAR, CHEAP, Criterion(margin=0.05)) == {DEAR: 1_570, CHEAP: 1_570}
+    assert (
+        labels_needed([], DEAR, CHEAP)
+        == labels_needed([], DEAR, CHEAP, TEN_POINTS)
+        == {DEAR: 393, CHEAP: 393}
+    )
     assert max(labels_needed(runs(0.0, 300), DEAR, CHEAP, TEN_POINTS).values()) < 100
     assert labels_needed(runs(0.0, 400), DEAR, CHEAP, TEN_POINTS) == {DEAR: 0, CHEAP: 0}
 
@@ -235,9 +238,9 @@ def test_at_the_margin_a_model_is_rarely_called_good_enough(
 
 def test_models_that_always_succeed_are_equally_good() -> None:
     made = [Run("p", model, solved=True, cost=1.0) for model in (DEAR, CHEAP) for _ in range(100)]
-    found = compare(made, DEAR, CHEAP)
+    found = compare(made, DEAR, CHEAP, TEN_POINTS)
     assert found.difference == 0.0
-    assert found.missing == "not worse by more than 5 points, but its runs do not surely cost less"
+    assert found.missing == "not worse by more than 10 points, but its runs do not surely cost less"
     assert "is possible" in compare(made[:10] + made[-10:], DEAR, CHEAP).missing
 
 
@@ -292,5 +295,5 @@ def test_labels_of_a_model_that_two_are_compared_with_count_once() -> None:
     assert [each.cheap for each in found.stakes] == [CHEAP, CHEAP]
     each = found.stakes[0].needed[CHEAP]
     unrun = f"{3 * each:,} labels ({3 * (each - 3):,} of them not yet run)"
-    assert f"{unrun} would show that equal models are not worse by more than 5 points." in found.sentence
+    assert f"{unrun} would show a difference of ten points." in found.sentence
     assert [len(stake.sample) for stake in found.stakes] == [6, 6]

@@ -12,7 +12,7 @@ from pointsman.audit.policies import policy_blocks
 from pointsman.audit.report import AuditReport, changes
 from pointsman.audit.savings import within
 from pointsman.audit.tables import by, cost, counted, dearest, ending, trouble_blocks, what_was_blocks
-from pointsman.audit.verdict import Verdict, dollars
+from pointsman.audit.verdict import Verdict, dollars, shown_by_labels
 from pointsman.printable import Block, html_text, printable
 from pointsman.stores.ledger.redact import redact
 
@@ -230,7 +230,7 @@ def _computed(report: AuditReport, found: Verdict) -> Iterator[str]:
         f"to be {within(report.margin)}.</li>"
         "<li>Unknown: the same tokens at the prices of the cheaper model, its cache as warm as the one that "
         "was used. It is the most that could be saved.</li>"
-        "<li>Labels: outcomes that show it in four of five cases of models that do equally well.</li>"
+        f"<li>Labels: outcomes that show {shown_by_labels(report.margin)} in four of five cases.</li>"
     )
     if report.policies:
         yield (

@@ -25,7 +25,6 @@ from pointsman.audit.verdict import (
     tried,
 )
 from pointsman.decision.policy import Policy
-from pointsman.learning.intervals import MARGIN
 from pointsman.printable import Block
 from pointsman.vocabulary import Tier
 
@@ -128,7 +127,7 @@ def policy_verdicts(
     logged: Iterable[Session],
     sessions: Sequence[SessionFigures],
     pricing: Pricing,
-    margin: float = MARGIN,
+    margin: float = 0.0,
 ) -> tuple[PolicyVerdict, ...]:
     """Decide all sessions again under each policy, and evaluate the results.
 

@@ -30,7 +30,6 @@ from pointsman.audit.tables import (
 from pointsman.audit.verdict import Stake, Verdict, amount, amounts, period, verdict
 from pointsman.errors import PointsmanError
 from pointsman.jsonl import numbered_lines
-from pointsman.learning.intervals import MARGIN
 from pointsman.printable import Block
 
 __all__ = ["AuditReport", "Change", "Label", "changes", "changes_blocks", "labelled", "read_labels"]
@@ -173,7 +172,7 @@ class AuditReport:
     since: float = 0.0
     arguments: str = "--from-audit"  # of ``config init``, so that it reads the same logs
     policies: Sequence[PolicyVerdict] = ()  # other policies on the same logs
-    margin: float = MARGIN  # of success, within which a model is good enough
+    margin: float = 0.0  # of success, within which a model is good enough
 
     def total(self) -> tuple[Spent, Money]:
         """Sums over all sessions."""

@@ -17,7 +17,7 @@ from pointsman.audit.caches import Call, paid, reads
 from pointsman.audit.figures import SUB_AGENT, Part, SessionFigures
 from pointsman.audit.money import Money, Pricing
 from pointsman.audit.session import HOUSEKEEPING
-from pointsman.learning.intervals import MARGIN, difference_of_shares
+from pointsman.learning.intervals import difference_of_shares
 from pointsman.prices import Prices
 from pointsman.vocabulary import Purpose
 
@@ -200,15 +200,17 @@ def _tools(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[_Sa
 
 #: Share of false claims that is accepted, over all comparisons of one audit, both sides together.
 RISK: Final = 0.05
-#: The chance with which labels should show that a model is good enough that does as well.
+#: The chance with which labels should show what they are to show.
 POWER: Final = 0.8
+#: The difference of success, ten points, that they should show where no loss is tolerated.
+DIFFERENCE: Final = 0.1
 
 
 class Criterion(NamedTuple):
     """When outcomes show that a model is good enough: the interval of the loss is within the margin."""
 
     tries: int = 1  # comparisons of this audit, which share ``RISK`` (Bonferroni)
-    margin: float = MARGIN
+    margin: float = 0.0  # of success; 0: no loss is tolerated, so that equal models stay unknown
 
     @property
     def certainty(self) -> float:
@@ -216,7 +218,7 @@ class Criterion(NamedTuple):
         return 1 - RISK / self.tries / 2
 
 
-#: One comparison, and the margin that is usual.
+#: One comparison, and no loss tolerated.
 _ALONE: Final = Criterion()
 
 
@@ -243,7 +245,7 @@ class Comparison(NamedTuple):
     verdict: str = "unknown"  # "saves", "harmful", "unknown"
     missing: str = ""  # why nothing is claimed
     subscribed: float = 0.0  # share of what the dear model's runs cost that a subscription paid
-    margin: float = MARGIN  # of success
+    margin: float = 0.0  # of success
 
     @property
     def is_good_enough(self) -> bool:
@@ -253,7 +255,7 @@ class Comparison(NamedTuple):
 
 def within(margin: float) -> str:
     """That a model is good enough, in words."""
-    return f"not worse by more than {100 * margin:g} points"
+    return f"not worse by more than {100 * margin:g} points" if margin else "not worse"
 
 
 def compare(runs: Iterable[Run], dear: str, cheap: str, criterion: Criterion = _ALONE) -> Comparison:
@@ -368,8 +370,9 @@ def _subscribed(clusters: Iterable[_Both]) -> float:
 def labels_needed(
     runs: Sequence[Run], dear: str, cheap: str, criterion: Criterion = _ALONE
 ) -> dict[str, int]:
-    """Return how many more outcomes of each model show, in four of five cases, that equal ones are equal.
+    """Return how many more outcomes of each model settle it in four of five cases.
 
+    With a margin they show that equal models are good enough, without one a difference of ``DIFFERENCE``.
     Both models need the same number; outcomes that the log proves count. The share of success is that of the
     log, and one half if it has fewer than ten outcomes.
     """
@@ -378,5 +381,5 @@ def labels_needed(
     known = {name: [each for each in side if each is not None] for name, side in own.items()}
     both = known[dear] + known[cheap]
     share = sum(both) / len(both) if len(both) >= 10 else 0.5
-    each = ceil(2 * max(share * (1 - share), 0.05) * (z / criterion.margin) ** 2)
+    each = ceil(2 * max(share * (1 - share), 0.05) * (z / (criterion.margin or DIFFERENCE)) ** 2)
     return {name: max(0, each - len(side)) for name, side in known.items()}

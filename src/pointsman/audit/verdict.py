@@ -25,7 +25,6 @@ from pointsman.audit.savings import (
 )
 from pointsman.audit.session import local
 from pointsman.audit.tables import counted
-from pointsman.learning.intervals import MARGIN
 from pointsman.printable import Block, Column, TextTable
 
 __all__ = [
@@ -55,13 +54,13 @@ class Stake(NamedTuple):
     dear: str
     cheap: str
     dollars: float
-    labels: int  # outcomes that would show it to be good enough, if it does as well
+    labels: int  # outcomes that would settle it
     sample: tuple[str, ...]  # sessions to label, the most informative first
     missing_runs: int  # of the labels, runs that the logs do not have
     needed: dict[str, int]  # labels by model
     missing: dict[str, int]  # of these, runs that the logs do not have
     worth: float = 0.0  # of the dollars: paid by a subscription, so that no money is at stake
-    margin: float = MARGIN  # of success, within which it is good enough
+    margin: float = 0.0  # of success, within which it is good enough
 
 
 class Verdict(NamedTuple):
@@ -151,6 +150,11 @@ def said_by_outcomes(claimed: Sequence[Comparison], compared: Sequence[Compariso
     return "By outcomes: nothing is proven."
 
 
+def shown_by_labels(margin: float) -> str:
+    """What as many labels as are named show in four of five cases."""
+    return f"that equal models are {within(margin)}" if margin else "a difference of ten points"
+
+
 def said_of_stakes(stakes: Sequence[Stake]) -> str:
     """The amount at stake, and the test that would settle it; "" if there is none."""
     if not stakes:
@@ -166,8 +170,8 @@ def said_of_stakes(stakes: Sequence[Stake]) -> str:
             f"{stake} at stake; needs {counted(labels, 'further session')} on {models}, nothing to label yet."
         )
     unrun = f" ({missing:,} of them not yet run)" if missing else ""
-    shown = within(stakes[0].margin)
-    return f"{stake} at stake; {counted(labels, 'label')}{unrun} would show that equal models are {shown}."
+    shown = shown_by_labels(stakes[0].margin)
+    return f"{stake} at stake; {counted(labels, 'label')}{unrun} would show {shown}."
 
 
 def outcomes_blocks(compared: Sequence[Comparison]) -> Iterator[Block]:
@@ -279,7 +283,7 @@ def _together(found: Sequence[Sure] | Sequence[Stake]) -> str:
     return amount(sum(each.dollars for each in found), sum(each.worth for each in found))
 
 
-def verdict(sessions: Sequence[SessionFigures], pricing: Pricing, margin: float = MARGIN) -> Verdict:
+def verdict(sessions: Sequence[SessionFigures], pricing: Pricing, margin: float = 0.0) -> Verdict:
     """Compute known savings, with models that are good enough within the margin."""
     runs = {of.id: run for of in sessions if (run := run_of(of, pricing))}
     pairs = _pairs(list(_work(sessions, pricing, {})), pricing)

@@ -30,7 +30,6 @@ from pointsman.config.draft import draft
 from pointsman.decision.policy import Policy
 from pointsman.errors import PointsmanError
 from pointsman.factory import build_engine, build_policy, default_policy, policy_toml, read_policy
-from pointsman.learning.intervals import MARGIN
 from pointsman.stores.ledger import PolicyText, SqliteLedger
 from pointsman.stores.pattern_cache import cache_directory
 from pointsman.upstreams.port import ServerSpec
@@ -73,7 +72,7 @@ def audit(
             help='JSON lines {"session": ID, "solved": true or false}: outcomes that the logs do not prove.'
         ),
     ] = None,
-    margin: MarginOption = MARGIN,
+    margin: MarginOption = 0.0,  # a loss is tolerated where somebody says so
     policy: Annotated[
         list[Path] | None,
         typer.Option(

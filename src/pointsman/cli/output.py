@@ -344,7 +344,7 @@ DemoOption = Annotated[bool, typer.Option("--demo", help="Read the ledger of poi
 MarginOption = Annotated[
     float,
     typer.Option(
-        min=0.001,
+        min=0,
         max=1,
         help="Success, of 1, that a cheaper model may lose and still be good enough: chosen before outcomes "
         "are seen.",
