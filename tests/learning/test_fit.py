@@ -8,7 +8,8 @@ import pytest
 
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import PromptOutcome
-from pointsman.learning.fit import Fit, calibrate, claim, fit_tiers, power_of
+from pointsman.learning.fit import Fit, calibrate, claim, fit_tiers
+from pointsman.learning.intervals import power_of
 from pointsman.learning.learning import Corpus, fit_weights
 from pointsman.learning.rankers import alike, persons_text
 from pointsman.learning.tiers import evaluate_scored, score_prompts

@@ -36,7 +36,8 @@ from pointsman.orchestrator import load_capabilities
 from pointsman.printable import Column, TextTable
 
 if TYPE_CHECKING:
-    from pointsman.learning.fit import Fit, Power
+    from pointsman.learning.fit import Fit
+    from pointsman.learning.intervals import Power
     from pointsman.learning.one_sided import Sides
 
 
@@ -249,7 +250,8 @@ def tiers(
     did, it calibrates that model alone.
     """
     with needs_extra("fit", "pointsman fit"):
-        from pointsman.learning.fit import fit_tiers, power_of
+        from pointsman.learning.fit import fit_tiers
+        from pointsman.learning.intervals import power_of
         from pointsman.learning.tiers import ranking_table
 
     writable(out)

@@ -8,6 +8,7 @@ tokens; four characters count as one token where a row states no tokens.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
@@ -21,7 +22,7 @@ from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import ConfigError
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.learning import Corpus
-from pointsman.learning.metrics import Floats, Interval, Rows, bootstrap
+from pointsman.learning.metrics import Floats, Interval, sums_interval
 from pointsman.prices import Price, Prices
 
 __all__ = [
@@ -251,26 +252,17 @@ def _evaluate(
 ) -> AgreementRow:
     agreed, right, costs, ruled, paid = measured(rows, cheap, strong, prices, instructions=instructions)
 
-    def mean(values: Floats) -> Interval:
-        return bootstrap(lambda drawn: float(values[drawn].mean()), len(rows), seed=seed)
-
-    def ratio(above: Floats, below: Floats) -> Interval:
-        def figure(drawn: Rows) -> float:
-            total = float(below[drawn].sum())
-            return float(above[drawn].sum()) / total if total else float("nan")
-
-        return bootstrap(figure, len(rows), seed=seed)
-
+    figure = partial(sums_interval, seed=seed)
     return AgreementRow(
         set=name,
         n=len(rows),
-        agreed=mean(agreed),
-        success_if_agreed=ratio(agreed * right[cheap[0]], agreed),
-        success_cheap=(mean(right[cheap[0]]), mean(right[cheap[1]])),
-        success_strong=mean(right[strong]),
-        success_rule=mean(ruled),
-        success_minus_strong=mean(ruled - right[strong]),
-        cost=ratio(paid, costs[strong]),
+        agreed=figure(agreed),
+        success_if_agreed=figure(agreed * right[cheap[0]], agreed),
+        success_cheap=(figure(right[cheap[0]]), figure(right[cheap[1]])),
+        success_strong=figure(right[strong]),
+        success_rule=figure(ruled),
+        success_minus_strong=figure(ruled - right[strong]),
+        cost=figure(paid, costs[strong]),
     )
 
 

@@ -19,8 +19,10 @@ from pointsman.learning.metrics import (
     Floats,
     Interval,
     Rows,
-    bootstrap,
+    interval_of,
     paired_bounds,
+    resampled_sums,
+    sums_interval,
     widened,
 )
 from pointsman.vocabulary import Tier
@@ -101,13 +103,7 @@ class Served:
             seed: of the resamples.
             resamples: how many.
         """
-        drawn = bootstrap(
-            lambda rows: float(self.quality[rows].sum() / best[rows].sum()),
-            len(best),
-            together=together,
-            seed=seed,
-            resamples=resamples,
-        )
+        drawn = sums_interval(self.quality, best, together=together, seed=seed, resamples=resamples)
         mean = float(best.mean())
         if not mean:
             return drawn
@@ -235,15 +231,29 @@ class Mixed:
         best = float(self.quality[:, -1].mean())
         return tuple(dict.fromkeys((float(cost), float(quality) / best) for cost, quality in means))
 
-    def at(self, money: float, rows: Rows) -> float:
-        """The best quality that a mixture of two of them gives for so much money on 1,000 prompts."""
-        quality, cost = self.quality[rows].mean(axis=0), self.cost[rows].mean(axis=0)
-        found = [float(each) for each, price in zip(quality, cost, strict=True) if price <= money]
-        for cheap, dear in permutations(range(len(cost)), 2):
-            if cost[cheap] <= money < cost[dear]:
-                part = (money - cost[cheap]) / (cost[dear] - cost[cheap])
-                found.append(float(quality[cheap] + part * (quality[dear] - quality[cheap])))
-        return max(found, default=float("nan"))
+    def surpassed(self, served: Served, *, together: Rows | None = None, seed: int) -> Interval:
+        """Quality of what was served above the best that a mixture of two models gives for the same money.
+
+        Arguments as of ``Served.kept``.
+        """
+        ones = np.ones(len(self.quality))
+        columns = np.column_stack([ones, served.quality, served.cost, self.quality, self.cost])
+        drawn = resampled_sums(columns, together=together, seed=seed)
+        sums = np.vstack([columns.sum(axis=0), drawn])
+        of_served, money, *of_models = (sums[:, 1:] / sums[:, :1]).T
+        quality, cost = of_models[: len(Tier)], of_models[len(Tier) :]
+        found = of_served - _mixture(quality, cost, money)
+        return interval_of(float(found[0]), found[1:])
+
+
+def _mixture(quality: Sequence[Floats], cost: Sequence[Floats], money: Floats) -> Floats:
+    """The best quality that a mixture of two models gives for so much money; NaN where all cost more."""
+    found = [np.where(price <= money, each, np.nan) for each, price in zip(quality, cost, strict=True)]
+    for cheap, dear in permutations(range(len(cost)), 2):
+        is_between = (cost[cheap] <= money) & (money < cost[dear])
+        part = (money - cost[cheap]) / np.where(is_between, cost[dear] - cost[cheap], np.nan)
+        found.append(quality[cheap] + part * (quality[dear] - quality[cheap]))
+    return np.asarray(np.fmax.reduce(found))
 
 
 def _sums(prompts: Prompts, tiers: Tiers) -> tuple[Rows, Floats, Floats]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -10,13 +9,12 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 from scipy import sparse
-from sklearn.linear_model import LogisticRegression
 
 from pointsman.encoders import StaticEncoder, load_encoder
 from pointsman.encoders.learned_routers import load_kinds, table_hash
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import LEAST_FOR_TIERS, Features, PromptOutcome
-from pointsman.learning.intervals import MARGIN, POWER, Z, paired_interval
+from pointsman.learning.intervals import MARGIN, paired_interval
 from pointsman.learning.kinds_prior import PriorWeights, fitter
 from pointsman.learning.learning import (
     FOLDS,
@@ -52,11 +50,9 @@ from pointsman.vocabulary import Encoder
 __all__ = [
     "RIVALS",
     "Fit",
-    "Power",
     "calibrate",
     "claim",
     "fit_tiers",
-    "power_of",
     "read_with",
     "signal_chance",
 ]
@@ -152,13 +148,35 @@ def _platt(raw: Floats, outcomes: Floats) -> tuple[float, float]:
     high, low = (right + 1) / (right + 2), 1 / (wrong + 2)
     soft = low + (high - low) * outcomes
     middle, spread = raw.mean(), raw.std() or 1.0  # all alike: the slope stays 0
-    twice = np.r_[raw - middle, raw - middle][:, None] / spread
-    labels = np.r_[np.ones(len(raw)), np.zeros(len(raw))]
-    model = LogisticRegression(C=math.inf, tol=1e-8, max_iter=1_000)
-    model.fit(twice, labels, sample_weight=np.r_[soft, 1 - soft])
-    slope = float(model.coef_[0, 0]) / spread
-    return float(model.intercept_[0] - slope * middle), float(slope)
+    design = np.column_stack([np.ones(len(raw)), (raw - middle) / spread])
+    intercept, steep = _logistic(design, soft)
+    return float(intercept - steep / spread * middle), float(steep / spread)
 
+
+def _logistic(design: Floats, targets: Floats) -> Floats:
+    """The coefficients of a logistic regression, by Newton's method with halved steps. Targets: 0..1."""
+
+    def loss(found: Floats) -> float:
+        values = design @ found
+        return float((np.logaddexp(0.0, values) - targets * values).sum())
+
+    found = np.zeros(design.shape[1])
+    for _ in range(NEWTON_STEPS):
+        probabilities = 1 / (1 + np.exp(-(design @ found)))
+        curvature = (design.T * (probabilities * (1 - probabilities))) @ design
+        step = np.linalg.solve(curvature + 1e-9 * np.eye(len(found)), design.T @ (targets - probabilities))
+        before = loss(found)
+        while loss(found + step) > before and np.abs(step).max() > NEWTON_STEP:
+            step /= 2
+        found = found + step
+        if np.abs(step).max() <= NEWTON_STEP:
+            break
+    return found
+
+
+#: Steps of a calibration, and the change of a coefficient that ends them: ten or fewer are taken.
+NEWTON_STEPS: Final = 100
+NEWTON_STEP: Final = 1e-10
 
 LEAST_ROWS: Final = LEAST_FOR_TIERS
 
@@ -170,27 +188,6 @@ RIVALS: Final = ("random", "length", "seed", "default")
 
 #: Where the drift check looks for live prompts outside what was trained on.
 DECILES: Final = tuple(step / 10 for step in range(11))
-
-
-class Power(msgspec.Struct, frozen=True):
-    """What these labels could have shown against length, whatever they did show. Differences are of APGR."""
-
-    difference: float  # measured, held out
-    smallest: float  # difference that four in five such data sets would show
-    labels: int | None  # about what would show the measured one; None where it is not above 0
-
-
-def power_of(shown: Claim) -> Power:
-    """The power of the paired comparison with length, from the width of its bootstrap interval.
-
-    The error of an APGR falls with the square root of the labels; that is all the extrapolation assumes, and
-    a learned router that gets better with more labels needs fewer.
-    """
-    difference, low, high = shown.against["length"]
-    smallest = POWER * (high - low) / (2 * Z)
-    if not difference > 0:
-        return Power(difference, smallest, None)
-    return Power(difference, smallest, math.ceil(shown.rows * (smallest / difference) ** 2))
 
 
 @dataclass(frozen=True)
@@ -238,7 +235,7 @@ def fit_tiers(
         raise _nothing_to_route(corpus, names)
     fit = fitter(corpus) if given.observed is None else given.observed.fitter(fitter(corpus))
     unseen = held_out(corpus, seed=seed, fit=fit)
-    rankings = {**baselines(outcomes), "learned_router": unseen.raw[1] - unseen.raw[0]}
+    rankings = {**baselines(outcomes, {RULES: corpus.rules}), "learned_router": unseen.raw[1] - unseen.raw[0]}
     weights = fit(corpus, np.arange(len(corpus)))
     apart = Corpus.of(given.ruled, encoder, prompt_kinds) if given.ruled else None
     raw = unseen.raw

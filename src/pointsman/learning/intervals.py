@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
-from typing import Final
+from math import ceil, sqrt
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from pointsman.tiers.learned_router import Claim
 
 __all__ = [
     "MARGIN",
     "POWER",
     "Interval",
+    "Power",
     "Z",
     "difference_of_shares",
     "margin_score",
     "paired_interval",
+    "power_of",
     "wilson",
 ]
 
@@ -96,3 +103,24 @@ def _rejected(kept: float, end: float, better: float, worse: float, count: float
         else:
             end = middle
     return end
+
+
+class Power(msgspec.Struct, frozen=True):
+    """What these labels could have shown against length, whatever they did show. Differences are of APGR."""
+
+    difference: float  # measured, held out
+    smallest: float  # difference that four in five such data sets would show
+    labels: int | None  # about what would show the measured one; None where it is not above 0
+
+
+def power_of(shown: Claim) -> Power:
+    """The power of the paired comparison with length, from the width of its bootstrap interval.
+
+    The error of an APGR falls with the square root of the labels; that is all the extrapolation assumes, and
+    a learned router that gets better with more labels needs fewer.
+    """
+    difference, low, high = shown.against["length"]
+    smallest = POWER * (high - low) / (2 * Z)
+    if not difference > 0:
+        return Power(difference, smallest, None)
+    return Power(difference, smallest, ceil(shown.rows * (smallest / difference) ** 2))

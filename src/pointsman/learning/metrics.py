@@ -43,6 +43,7 @@ __all__ = [
     "paired_bounds",
     "ratio_interval",
     "resampled_sums",
+    "sums_interval",
     "widened",
 ]
 
@@ -355,21 +356,39 @@ def ratio_interval(
     Turns of one dialogue are alike: drawn one by one they would make the interval look too narrow.
     """
     sums, counts = (np.array(column, dtype=np.float64) for column in zip(*parts, strict=True))
-    found = bootstrap(
-        lambda rows: float(sums[rows].sum() / counts[rows].sum()) if counts[rows].any() else float("nan"),
-        len(parts),
-        seed=seed,
-        resamples=resamples,
-    )
+    found = sums_interval(sums, counts, seed=seed, resamples=resamples)
     return found.low, found.high
+
+
+def sums_interval(
+    above: Floats,
+    below: Floats | None = None,
+    *,
+    together: Rows | None = None,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+) -> Interval:
+    """Return a ratio of sums over rows, or a mean of rows, with its bootstrap interval; NaN for a ratio to 0.
+
+    Args:
+        above: Shape ``(n,)``.
+        below: Shape ``(n,)``; None: 1 for each row.
+        together: rows of one number are drawn as one. Shape ``(n,)``.
+        seed: of the resamples.
+        resamples: how many.
+    """
+    columns = np.column_stack([above, np.ones(len(above)) if below is None else below])
+    drawn = resampled_sums(columns, together=together, seed=seed, resamples=resamples)
+    sums = np.vstack([[column.sum() for column in columns.T], drawn])
+    found = sums[:, 0] / np.where(sums[:, 1] == 0, np.nan, sums[:, 1])
+    return interval_of(float(found[0]), found[1:])
 
 
 def resampled_sums(
     columns: Floats, *, together: Rows | None = None, seed: int = 0, resamples: int = RESAMPLES
 ) -> Floats:
     """Sums over rows by resample. ``(n, k)`` gives ``(resamples, k)``; the rest as ``bootstrap``."""
-    drawn = _resamples(len(columns), together, seed, resamples)
-    return np.stack([weights @ columns for weights in drawn])
+    return np.concatenate([weights @ columns for weights in _blocks(len(columns), together, seed, resamples)])
 
 
 def _resamples(count: int, together: Rows | None, seed: int, resamples: int) -> Iterator[Floats]:

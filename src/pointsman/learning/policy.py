@@ -37,7 +37,7 @@ from pointsman.learning.boundaries import (
 from pointsman.learning.datasets import LEAST_FOR_POLICY, Graded
 from pointsman.learning.kinds_prior import fitter, kinds_of
 from pointsman.learning.learning import Corpus, clusters, held_out, trust
-from pointsman.learning.metrics import Floats, Interval, Rows, bootstrap
+from pointsman.learning.metrics import Floats, Interval, Rows, sums_interval
 from pointsman.learning.one_sided import LEAST_SESSIONS
 from pointsman.learning.rankers import alike, decided, unseen, was_fitted_on
 from pointsman.learning.savings import RouterSavings, served_savings
@@ -268,13 +268,10 @@ def _report(
     count = len(best)
     stands = seen is None or abs(seen.rows - count) <= _AS_MANY * seen.rows
 
-    def over_mixing(rows: Rows) -> float:
-        return float(served.quality[rows].mean()) - mixed.at(float(served.cost[rows].mean()), rows)
-
     ranks = _ranks(served, scored)
     moved = mixed.places[ranks] < mixed.places[-1]
     kept = served.kept(best, together=first, moved=moved, seed=seed)
-    cost = bootstrap(lambda rows: float(served.cost[rows].mean()), count, together=first, seed=seed)
+    cost = sums_interval(served.cost, together=first, seed=seed)
     enough = kept.low >= target.to_show if isinstance(target, Kept) else cost.high <= target.to_show
     return PolicyReport(
         prompts=count,
@@ -284,7 +281,7 @@ def _report(
         kept=kept,
         cost=cost,
         cost_of_best=float(mixed.cost[:, -1].mean()),
-        over_mixing=bootstrap(over_mixing, count, together=first, seed=seed),
+        over_mixing=mixed.surpassed(served, together=first, seed=seed),
         savings=served_savings(
             served.quality,
             served.cost,

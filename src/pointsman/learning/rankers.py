@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
@@ -124,15 +124,17 @@ def by_learned_router(rows: Sequence[PromptOutcome], scorer: LearnedScorer) -> l
     return [scorer.score(persons_text(row.prompt), rules=score, domain=row.group) for row, score in pairs]
 
 
-def baselines(rows: Sequence[PromptOutcome]) -> dict[str, Floats]:
+def baselines(rows: Sequence[PromptOutcome], known: Mapping[str, Floats] | None = None) -> dict[str, Floats]:
     """Random, length, both rule profiles, and the oracle that knows every outcome beforehand.
 
-    Random gives every prompt the same score: equal scores are served in random order.
+    Random gives every prompt the same score: equal scores are served in random order. ``known`` are scores of
+    profiles that were computed before.
     """
+    known = known or {}
     return {
         "random": np.zeros(len(rows)),
         "length": by_length(rows),
-        **{name: by_rules(rows, name) for name in RULES},
+        **{name: known[name] if name in known else by_rules(rows, name) for name in RULES},
         "oracle": np.array([row.gain for row in rows]),
     }
 

@@ -26,7 +26,7 @@ from pointsman.capabilities import (
 )
 from pointsman.errors import ConfigError
 from pointsman.learning.capabilities import CalibrationReport, Labelled, report_selection
-from pointsman.learning.metrics import Floats, Interval, bootstrap
+from pointsman.learning.metrics import Floats, Interval, sums_interval
 from pointsman.vocabulary import Encoder
 
 __all__ = ["SelectionRow", "Selections", "evaluate_selection"]
@@ -211,5 +211,4 @@ def _random(needed: Sequence[frozenset[str]], count: int, seed: int) -> Selectio
 
 
 def _mean(values: Sequence[float], seed: int) -> Interval:
-    found = np.array(values, dtype=np.float64)
-    return bootstrap(lambda rows: float(found[rows].mean()), len(found), seed=seed)
+    return sums_interval(np.array(values, dtype=np.float64), seed=seed)
