@@ -199,7 +199,7 @@ class Live:
             {
                 "figures": render("_figures.html", {"figures": figures(view)}),
                 "rows": [
-                    {"id": row.id, "html": render("_row.html", {"row": row, "names": names})}
+                    {"id": row.id, "html": render("_row.html", {"rows": [row], "names": names})}
                     for row in reversed(changed)
                 ],
             },
