@@ -150,7 +150,8 @@ def listed(turn: TurnSummary, encode_turn: Callable[[TurnSummary], T], error: Ex
 
 
 _COUNTED, _NO_ANSWER = RESULTS.index("counted"), RESULTS.index("no_answer")
-_ANSWERED: Final = f"CASE result WHEN {_NO_ANSWER} THEN '' ELSE model END AS model"
+_ANSWERER: Final = f"CASE result WHEN {_NO_ANSWER} THEN '' ELSE model END"
+_ANSWERED: Final = f"{_ANSWERER} AS model"
 _SPENDER: Final = ", ".join(Spender._fields)
 _NAMED: Final = ", ".join(FIELDS)
 #: What a row adds to each of ``SUMS`` that is no column of it.
@@ -205,6 +206,7 @@ class SearchDialect(NamedTuple):
     item: str  # of the JSON of an hour's value, by its place
     longest: int | None  # characters of an hour's value that are stored; None: all
     unknown: str  # the hours whose values are not known, or have changed
+    spent: str  # what turns of one spender that are added up have in common
 
 
 class SummarySearch:
@@ -221,8 +223,7 @@ class SummarySearch:
         parts = f"{self._parts('summaries')} AND {within}"
         #: The sums of a period for each spender, neither by hour nor by tier; its bounds twice.
         self.spenders: Final = (
-            # Columns with the most values first: sorting then compares fewer of them, a quarter of the work.
-            f"SELECT {_SPENDER}, 0, '', {turns} GROUP BY 11, 10, 8, 12, 9, 13, 1, 2, 3, 4, 5 "
+            f"SELECT {_SPENDER}, 0, '', {turns} GROUP BY {dialect.spent} "
             f"UNION ALL SELECT {_SPENDER}, 0, '', {parts} GROUP BY 1, 2, 3, 4, 5, 8, 9, 12, 13, 14, 15"
         ).replace("?", dialect.place)
 
@@ -404,6 +405,8 @@ SEARCH: Final = SummarySearch(
         item="json_extract(value, '$[{}]')",
         longest=None,
         unknown="SELECT hour FROM dirty",
+        # Sorted by one value that names all eleven: to compare the columns takes a quarter more.
+        spent=f"json_array({_SPENDER}, {_ANSWERER}, result, own, gap, asked, beside)",
     )
 )
 

@@ -101,6 +101,7 @@ SEARCH: Final = SummarySearch(
         item="(value::json ->> {})",
         longest=_LONGEST,
         unknown="SELECT hour FROM dirty UNION SELECT hour FROM hours WHERE NOT has_values",
+        spent="1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13",
     )
 )
 
