@@ -20,27 +20,24 @@ from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.rankers import (
     DIGEST,
+    ERRORS,
+    LEARNED,
     RULES,
-    by_kinds,
-    by_learned_router,
-    by_rules,
+    STATED,
     first_alike,
     persons_text,
     prompt_digest,
+    scores_of,
 )
-from pointsman.learning.tiers import LEARNED, ScoredPrompts
+from pointsman.learning.tiers import ScoredPrompts, scored
 from pointsman.tiers.kinds import Kinds
 from pointsman.tiers.learned_router import LearnedScorer
 
-__all__ = ["BASE", "ERRORS", "P_STRONG", "P_WEAK", "BatchRanker", "scored_in"]
-
+__all__ = ["BASE", "BatchRanker", "scored_in"]
 
 _PROMPT: Final = "prompt"
 _GROUPS: Final = ("domain", "task")
 _BENCH: Final = "bench"
-P_WEAK: Final = "p_weak"
-P_STRONG: Final = "p_strong"
-ERRORS: Final = ("weak_error", "strong_error")
 
 #: Columns of the output before those of the rankers (docs/reference/batch.md).
 BASE: Final = pa.schema(
@@ -79,7 +76,7 @@ class BatchRanker:
         if self.kinds != "off":
             self.rankers += ("kinds", "kinds + default")
         if learned_router:
-            self.rankers += (LEARNED, P_WEAK, P_STRONG, *ERRORS)
+            self.rankers += (LEARNED, *STATED, *ERRORS)
 
     def describe(self) -> dict[str, object]:
         """Inputs of the output other than the rows."""
@@ -113,7 +110,9 @@ class BatchRanker:
         errors = list(map(_wrong, values[_PROMPT], values[self.weak], values[self.strong]))
         places = [place for place, error in enumerate(errors) if error is None]
         rows = [self._outcome(values, place) for place in places]
-        found = [*self._base(rows), [None] * len(rows), *(self._scores(rows)[name] for name in self.rankers)]
+        scorer = _scorer(self.learned_router) if self.learned_router else None
+        scores = scores_of(rows, _kinds(self.kinds), scorer)
+        found: list[Any] = [*self._base(rows), [None] * len(rows), *(scores[name] for name in self.rankers)]
         schema = self.schema(batch.schema)
         columns = [
             _spread(made, places, len(errors), field.type) for made, field in zip(found, schema, strict=True)
@@ -141,20 +140,6 @@ class BatchRanker:
             [prompt_digest(row.prompt) for row in rows],
             [len(persons_text(row.prompt)) for row in rows],
         ]
-
-    def _scores(self, rows: Sequence[PromptOutcome]) -> dict[str, Sequence[float]]:
-        found: dict[str, Any] = {"length": [float(len(row.prompt)) for row in rows]}
-        found |= {name: by_rules(rows, name) for name in RULES}
-        if kinds := _kinds(self.kinds):
-            found |= by_kinds(rows, kinds, found["default"])
-        if self.learned_router:
-            said = by_learned_router(rows, _scorer(self.learned_router))
-            found[LEARNED] = [each.score for each in said]
-            found[P_WEAK] = [each.p_weak for each in said]
-            found[P_STRONG] = [each.p_strong for each in said]
-            for name in ERRORS:
-                found[name] = [getattr(each, name) for each in said]
-        return found
 
 
 def _wrong(prompt: str | None, weak: float | None, strong: float | None) -> str | None:
@@ -200,21 +185,10 @@ def scored_in(job: BatchRanker, done: Finished) -> tuple[ScoredPrompts, list[byt
     table = table.filter(table["error"].is_null())
     if not table.num_rows:
         raise PointsmanError("no row could be read", hint='column "error" of the output has the reasons')
-    of_rankers = {name: _floats(table[name]) for name in job.rankers}
     outcomes = _outcomes(table)
-    rankings = {
-        "random": np.zeros(len(outcomes)),
-        **{name: of_rankers[name] for name in ("length", "seed", "default")},
-        "oracle": np.array([row.gain for row in outcomes]),
-        **{name: found for name, found in of_rankers.items() if name not in {P_WEAK, P_STRONG, *ERRORS}},
-    }
-    said = {"weak": P_WEAK, "strong": P_STRONG}
-    probabilities = {name: of_rankers[column] for name, column in said.items() if column in of_rankers}
-    models = zip(said, ERRORS, strict=True)
-    errors = {name: of_rankers[column] for name, column in models if column in of_rankers}
     digests: list[bytes] = table["alike"].to_pylist()
-    scored = ScoredPrompts(outcomes, rankings, first_alike(digests), probabilities, errors)
-    return scored, digests, table["characters"].to_numpy()
+    found: dict[str, NDArray[np.float64]] = {name: table[name].to_numpy() for name in job.rankers}
+    return scored(outcomes, found, first_alike(digests)), digests, table["characters"].to_numpy()
 
 
 def _outcomes(table: pa.Table) -> list[PromptOutcome]:
@@ -224,8 +198,3 @@ def _outcomes(table: pa.Table) -> list[PromptOutcome]:
         PromptOutcome("", weak, strong, known.setdefault(group, group), known.setdefault(bench, bench))
         for weak, strong, group, bench in zip(*columns, strict=True)
     ]
-
-
-def _floats(column: Any) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = column.to_numpy()
-    return found

@@ -28,7 +28,10 @@ from pointsman.tiers.ngrams import ngram_key, ngrams
 from pointsman.wire.request import request_from_text
 
 __all__ = [
+    "ERRORS",
+    "LEARNED",
     "RULES",
+    "STATED",
     "alike",
     "baselines",
     "by_kinds",
@@ -40,9 +43,11 @@ __all__ = [
     "has_seen",
     "persons_text",
     "prompt_digest",
+    "scores_of",
     "sketch_of",
     "unseen",
     "was_fitted_on",
+    "with_bounds",
 ]
 
 #: Bytes of a digest of a prompt: two of 10⁹ prompts collide once in 10²⁰ runs.
@@ -53,6 +58,12 @@ SKETCH: Final = 1_024
 
 #: The profiles that are measured beside everything else.
 RULES: Final = ("seed", "default")
+
+#: The ranker of a learned router.
+LEARNED: Final = "learned_router"
+#: What it says of each prompt beside its score: of the weak and of the strong model.
+STATED: Final = ("p_weak", "p_strong")
+ERRORS: Final = ("weak_error", "strong_error")
 
 
 def persons_text(prompt: str) -> str:
@@ -124,18 +135,46 @@ def by_learned_router(rows: Sequence[PromptOutcome], scorer: LearnedScorer) -> l
     return [scorer.score(persons_text(row.prompt), rules=score, domain=row.group) for row, score in pairs]
 
 
-def baselines(rows: Sequence[PromptOutcome], known: Mapping[str, Floats] | None = None) -> dict[str, Floats]:
-    """Random, length, both rule profiles, and the oracle that knows every outcome beforehand.
+_NOTHING: Final[Mapping[str, Floats]] = {}
 
-    Random gives every prompt the same score: equal scores are served in random order. ``known`` are scores of
-    profiles that were computed before.
+
+def scores_of(
+    rows: Sequence[PromptOutcome],
+    kinds: Kinds | None = None,
+    scorer: LearnedScorer | None = None,
+    *,
+    known: Mapping[str, Floats] = _NOTHING,
+) -> dict[str, Floats]:
+    """Scores of each prompt by every ranker, and what a learned router says beside its own.
+
+    ``known`` are scores of profiles that were computed before.
     """
-    known = known or {}
+    rules = {name: known[name] if name in known else by_rules(rows, name) for name in RULES}
+    found = {"length": by_length(rows), **rules}
+    if kinds:
+        found |= by_kinds(rows, kinds, found["default"])
+    if scorer:
+        said = by_learned_router(rows, scorer)
+        found[LEARNED] = np.array([each.score for each in said])
+        found |= {name: np.array([getattr(each, name) for each in said]) for name in (*STATED, *ERRORS)}
+    return found
+
+
+def baselines(rows: Sequence[PromptOutcome], known: Mapping[str, Floats] = _NOTHING) -> dict[str, Floats]:
+    """Random, length, both rule profiles, and the oracle that knows every outcome beforehand."""
+    return with_bounds(rows, scores_of(rows, known=known))
+
+
+def with_bounds(rows: Sequence[PromptOutcome], found: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Rankings by scores, with random before and the oracle after the baselines.
+
+    Random gives every prompt the same score: equal scores are served in random order.
+    """
     return {
         "random": np.zeros(len(rows)),
-        "length": by_length(rows),
-        **{name: known[name] if name in known else by_rules(rows, name) for name in RULES},
+        **{name: found[name] for name in ("length", *RULES)},
         "oracle": np.array([row.gain for row in rows]),
+        **{name: scores for name, scores in found.items() if name not in {*STATED, *ERRORS}},
     }
 
 

@@ -14,13 +14,12 @@ import numpy as np
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.learning import clusters
 from pointsman.learning.metrics import Floats, Interval, Rows, calibration_interval, curve_intervals
-from pointsman.learning.rankers import alike, baselines, by_kinds, by_learned_router
+from pointsman.learning.rankers import ERRORS, LEARNED, STATED, alike, scores_of, with_bounds
 from pointsman.tiers.kinds import Kinds
 from pointsman.tiers.learned_router import LearnedScorer
 
 __all__ = [
     "KEPT",
-    "LEARNED",
     "EqualQuality",
     "ScoredPrompts",
     "TierRow",
@@ -29,14 +28,12 @@ __all__ = [
     "measure",
     "ranking_table",
     "score_prompts",
+    "scored",
 ]
 
 #: Share of the strong model's quality at which rankings are compared by cost, unless asked otherwise: the
 #: loss of one answer in twenty is the most that published routers call "the same quality".
 KEPT: Final = 0.95
-
-#: The ranker of a learned router.
-LEARNED: Final = "learned_router"
 
 #: Tasks that get a row each; subjects of an exam are more, and too small to say anything alone.
 _TASKS: Final = 30
@@ -91,20 +88,16 @@ def score_prompts(
         scorer: the learned router.
         kinds: combined with length, and with profile ``default``; should not be made from these outcomes.
     """
-    rankings = baselines(outcomes)
-    if kinds:
-        rankings |= by_kinds(outcomes, kinds, rankings["default"])
-    probabilities: dict[str, Floats] = {}
-    errors: dict[str, Floats] = {}
-    if scorer:
-        said = by_learned_router(outcomes, scorer)
-        rankings[LEARNED] = np.array([each.score for each in said])
-        probabilities["weak"] = np.array([each.p_weak for each in said])
-        probabilities["strong"] = np.array([each.p_strong for each in said])
-        errors["weak"] = np.array([each.weak_error for each in said])
-        errors["strong"] = np.array([each.strong_error for each in said])
-    copies = _copies(outcomes)
-    return ScoredPrompts(outcomes, rankings, copies, probabilities, errors)
+    return scored(outcomes, scores_of(outcomes, kinds, scorer), _copies(outcomes))
+
+
+def scored(outcomes: Sequence[PromptOutcome], found: Mapping[str, Floats], copies: Rows) -> ScoredPrompts:
+    """Sort scores by what they are: rankings, and what a learned router says of both models."""
+    probabilities, errors = (
+        {model: found[name] for model, name in zip(("weak", "strong"), names, strict=True) if name in found}
+        for names in (STATED, ERRORS)
+    )
+    return ScoredPrompts(outcomes, with_bounds(outcomes, found), copies, probabilities, errors)
 
 
 def _copies(outcomes: Sequence[PromptOutcome]) -> Rows:
