@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ __all__ = [
     "figures",
     "misses",
     "role_of",
+    "summed",
     "unused_tools",
     "where",
 ]
@@ -191,6 +192,9 @@ class Spent(Tokens, frozen=True, gc=False, kw_only=True):
 
 _EXACT: Final = (Certainty.LOGGED, Certainty.LOGGED)
 
+Key = TypeVar("Key")
+Amount = TypeVar("Amount", float, Spent)
+
 
 class Part(msgspec.Struct, frozen=True, gc=False):
     """Sums of the requests that have one split in common."""
@@ -294,11 +298,16 @@ def figures(session: Session, *, keys: Sequence[int] = ()) -> SessionFigures:
 
 def parts(requests: Iterable[Request]) -> tuple[Part, ...]:
     """Add requests up by what their price, day and role depend on."""
-    sums: dict[Split, Spent] = {}
-    for request in requests:
-        split = _split(request)
-        sums[split] = sums.get(split, Spent()) + Spent.of(request)
+    sums = summed(((_split(request), Spent.of(request)) for request in requests), Spent())
     return tuple(Part(split, spent) for split, spent in sums.items())
+
+
+def summed(found: Iterable[tuple[Key, Amount]], nothing: Amount) -> dict[Key, Amount]:
+    """Sums by key, in the order in which the keys come."""
+    sums: dict[Key, Amount] = {}
+    for key, amount in found:
+        sums[key] = sums.get(key, nothing) + amount
+    return sums
 
 
 def _split(request: Request) -> Split:

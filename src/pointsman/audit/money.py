@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from pointsman.audit.caches import Call, paid
-from pointsman.audit.figures import Part, SessionFigures, Spent, Split
+from pointsman.audit.figures import Part, SessionFigures, Spent, Split, summed
 from pointsman.catalogue import ANY, CatalogueEntry, installed
 from pointsman.config.draft import PROVIDERS, Found, ModelDraft
 from pointsman.errors import PointsmanError
@@ -230,7 +230,15 @@ def logged_models(
     left_out: dict[str, LeftOut] = {}
     names: dict[tuple[str, str], str] = {}
     known: dict[str, _Model] = {}
-    for (provider, model), cost in _costs(sessions, pricing).items():
+    parts = ((of, part) for of in sessions for part in of.parts)
+    costs = summed(
+        (
+            ((part.split.provider, part.split.model), pricing.money([part], of.client).total)
+            for of, part in parts
+        ),
+        0.0,
+    )
+    for (provider, model), cost in costs.items():
         made = _model(provider, model, cost, pricing)
         if isinstance(made, str):
             left_out.setdefault(model or "(not named)", LeftOut(made))
@@ -249,15 +257,6 @@ def logged_models(
         )
     tiers = tuple(each.id for each in spread(usable).values())
     return LoggedModels(tuple(_founds(usable, str(pricing.as_of or ""))), tiers, names, left_out)
-
-
-def _costs(sessions: Sequence[SessionFigures], pricing: Pricing) -> dict[tuple[str, str], float]:
-    found: dict[tuple[str, str], float] = {}
-    for of in sessions:
-        for part in of.parts:
-            key = part.split.provider, part.split.model
-            found[key] = found.get(key, 0.0) + pricing.money([part], of.client).total
-    return found
 
 
 def _model(provider: str, model: str, cost: float, pricing: Pricing) -> _Model | str:
@@ -282,9 +281,7 @@ def variable_of(model: str) -> str:
 def _with_credential(
     models: Sequence[_Model], env: Mapping[str, str], left_out: dict[str, LeftOut]
 ) -> Iterator[_Model]:
-    costs: dict[str, float] = {}
-    for each in models:
-        costs[each.upstream.name] = costs.get(each.upstream.name, 0.0) + each.cost
+    costs = summed(((each.upstream.name, each.cost) for each in models), 0.0)
     any_key = any(env.get(each.upstream.variable) for each in models)
     dearest = "" if any_key or not costs else max(costs, key=costs.__getitem__)
     for each in models:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from pointsman.audit.figures import SessionFigures
 from pointsman.audit.money import Pricing
-from pointsman.audit.replay import Moved, Moves, PolicyReplay
-from pointsman.audit.savings import Comparison, Criterion, Run, compare
+from pointsman.audit.replay import Moves, PolicyReplay
+from pointsman.audit.savings import Comparison, Criterion, Run, Saved, compare
 from pointsman.audit.session import Session
 from pointsman.audit.tables import counted
 from pointsman.audit.verdict import (
@@ -179,15 +179,15 @@ class _Judged:
             moved=sum(each.requests for each in (sums.roles, *work)),
             before=sums.before,
             after=sums.after,
-            sure=sums.roles.saved,
+            sure=sums.roles.dollars,
             roles=sums.roles.requests,
-            costs_more=-sum(each.saved for each in work if each.saved < 0),
+            costs_more=-sum(each.dollars for each in work if each.dollars < 0),
             compared=tuple(compared.values()),
             stakes=tuple(self._stakes(compared, criterion)),
             refused=tuple(self._refused(compared)),
             left_out=tuple(self._left_out()),
             sure_worth=sums.roles.worth,
-            costs_more_worth=-sum(each.worth for each in work if each.saved < 0),
+            costs_more_worth=-sum(each.worth for each in work if each.dollars < 0),
         )
 
     def _stakes(
@@ -197,10 +197,10 @@ class _Judged:
         open_: Moves = dict(self._replay.sums.part)
         for pair, each in self._replay.sums.whole.items():
             if pair not in compared or compared[pair].verdict == "unknown":
-                open_[pair] = open_.get(pair, Moved()).plus(*each)
-        for pair, each in sorted(open_.items(), key=lambda item: -item[1].saved):
-            if each.saved > 0:
-                yield stake_of(*pair, each.saved, self._runs, criterion, worth=each.worth)
+                open_[pair] = open_.get(pair, Saved()) + each
+        for pair, each in sorted(open_.items(), key=lambda item: -item[1].dollars):
+            if each.dollars > 0:
+                yield stake_of(*pair, each.dollars, self._runs, criterion, worth=each.worth)
 
     def _refused(self, compared: Mapping[tuple[str, str], Comparison]) -> Iterator[str]:
         for each in compared.values():

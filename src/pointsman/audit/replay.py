@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from pointsman.audit.caches import Call, calls, paid, reads
 from pointsman.audit.figures import SessionFigures, role_of
 from pointsman.audit.money import Pricing, price_order, spread
-from pointsman.audit.savings import is_work
+from pointsman.audit.savings import Saved, is_work
 from pointsman.audit.session import HOUSEKEEPING, WORK, Request, Session
 from pointsman.catalogue import CatalogueEntry
 from pointsman.decision.engine import Decided, Engine
@@ -41,7 +41,7 @@ from pointsman.vocabulary import (
 )
 from pointsman.wire.project import named_project
 
-__all__ = ["Conversations", "Moved", "Moves", "PolicyReplay", "Replayed", "tiers_of"]
+__all__ = ["Conversations", "Moves", "PolicyReplay", "Replayed", "tiers_of"]
 
 #: Bytes of a token, as the engine estimates a request's length from its size.
 _BYTES: Final = 4
@@ -136,20 +136,8 @@ def _answer(request: Request) -> Iterator[Message]:
         yield Message(Role.TOOL, results=results)
 
 
-class Moved(NamedTuple):
-    """Requests that another model answers."""
-
-    requests: int = 0
-    saved: float = 0.0  # dollars at list prices; negative: it costs more
-    worth: float = 0.0  # of these, paid by a subscription
-
-    def plus(self, requests: int, saved: float, worth: float) -> Moved:
-        """The sum of both."""
-        return Moved(self.requests + requests, self.saved + saved, self.worth + worth)
-
-
 #: Requests that move, by both models.
-Moves: TypeAlias = dict[tuple[str, str], Moved]
+Moves: TypeAlias = dict[tuple[str, str], Saved]
 
 
 def tiers_of(models: Iterable[tuple[str, str]], pricing: Pricing) -> dict[str, dict[Tier, ModelSpec]]:
@@ -194,7 +182,7 @@ class Replayed:
     before: float = 0.0  # dollars of what is decided, at list prices
     after: float = 0.0
     decided: Counter[Tier] = field(default_factory=Counter)
-    roles: Moved = field(default_factory=Moved)  # titles, topics, summaries, probes
+    roles: Saved = field(default_factory=Saved)  # titles, topics, summaries, probes
     whole: Moves = field(default_factory=dict)  # sessions that one model answers whole
     part: Moves = field(default_factory=dict)  # other sessions
     dearer: Moves = field(default_factory=dict)  # to a model that is no cheaper
@@ -311,14 +299,14 @@ class PolicyReplay:
             if spec is None:
                 pair = latest.get(call.agent)
                 if pair and paid_now != paid_then:  # a cache is colder, or warmer, because others moved
-                    moved[pair] = moved.get(pair, Moved()).plus(0, saved, worth)
+                    moved[pair] = moved.get(pair, Saved()) + Saved(0, saved, worth)
                 continue
             if role_of(request) in HOUSEKEEPING:
-                self.sums.roles = self.sums.roles.plus(1, saved, worth)
+                self.sums.roles = self.sums.roles + Saved(1, saved, worth)
                 continue
             pair = latest[call.agent] = request.model, spec.id
             into = self.sums.dearer if self._is_dearer(request, spec) else moved
-            into[pair] = into.get(pair, Moved()).plus(1, saved, worth)
+            into[pair] = into.get(pair, Saved()) + Saved(1, saved, worth)
 
     def _amounts(
         self, request: Request, call: Call, spec: ModelSpec | None, cached: int

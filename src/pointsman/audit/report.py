@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.audit.figures import SessionFigures, Spent
+from pointsman.audit.figures import SessionFigures, Spent, summed
 from pointsman.audit.money import Money, Pricing, variable_of
 from pointsman.audit.policies import PolicyVerdict, policy_blocks
 from pointsman.audit.savings import HOUSEKEEPING_CHANGE, MOVES_CHANGE, STUCK_CHANGE, TOOLS_CHANGE
@@ -279,6 +279,7 @@ class AuditReport:
 
 def _session(of: SessionFigures, pricing: Pricing) -> dict[str, object]:
     total = of.total()
+    by_model = summed(((part.split.model, part.spent) for part in of.parts), Spent())
     return {
         "id": of.id,
         "client": of.client,
@@ -288,7 +289,7 @@ def _session(of: SessionFigures, pricing: Pricing) -> dict[str, object]:
         "files": list(of.files),
         "started": _time(of.started),
         "ended": _time(of.ended),
-        "models": {name: _spent(spent) for name, spent in _by_model(of).items()},
+        "models": {name: _spent(spent) for name, spent in by_model.items()},
         **_spent(total),
         **pricing.session(of).to_json(),
         "turns": of.turns,
@@ -314,13 +315,6 @@ def _session(of: SessionFigures, pricing: Pricing) -> dict[str, object]:
         "not_logged": list(of.not_logged),
         "notes": list(of.notes),
     }
-
-
-def _by_model(of: SessionFigures) -> dict[str, Spent]:
-    sums: dict[str, Spent] = {}
-    for part in of.parts:
-        sums[part.split.model] = sums.get(part.split.model, Spent()) + part.spent
-    return sums
 
 
 def _spent(spent: Spent) -> dict[str, object]:

@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import ceil, sqrt
 from statistics import NormalDist, fmean, variance
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import msgspec
 
 from pointsman.audit.caches import Call, paid, reads
 from pointsman.audit.figures import SUB_AGENT, Part, SessionFigures
-from pointsman.audit.money import Money, Pricing
+from pointsman.audit.money import Pricing
 from pointsman.audit.session import HOUSEKEEPING
 from pointsman.learning.intervals import difference_of_shares
 from pointsman.prices import Prices
@@ -30,6 +30,7 @@ __all__ = [
     "Comparison",
     "Criterion",
     "Run",
+    "Saved",
     "Sure",
     "compare",
     "is_work",
@@ -80,55 +81,34 @@ def without(parts: Sequence[Part], less: Sequence[Part]) -> Iterator[Part]:
             yield Part(part.split, part.spent - other)
 
 
+class Saved(msgspec.Struct, frozen=True, gc=False):
+    """Requests that would have been served otherwise, or not at all."""
+
+    requests: int = 0
+    dollars: float = 0.0  # saved, at list prices; negative: it costs more
+    worth: float = 0.0  # of these, paid by a subscription
+
+    def __add__(self, other: Saved) -> Saved:
+        return Saved(self.requests + other.requests, self.dollars + other.dollars, self.worth + other.worth)
+
+
 def sure(sessions: Sequence[SessionFigures], pricing: Pricing) -> tuple[Sure, ...]:
     """Sure savings, the largest first, without zeros."""
-    found = [
-        _after_stuck(sessions, pricing),
-        _added(HOUSEKEEPING_CHANGE, _housekeeping(sessions, pricing)),
-        _added(MOVES_CHANGE, _moves(sessions, pricing)),
-        _added(TOOLS_CHANGE, _tools(sessions, pricing)),
-    ]
-    return tuple(sorted((each for each in found if each.dollars > 0), key=lambda each: -each.dollars))
+    found = []
+    for what, (saved, because) in _SAVINGS.items():
+        total = sum(saved(sessions, pricing), Saved())
+        if total.dollars > 0:
+            found.append(Sure(what, total.dollars, total.requests, because, total.worth))
+    return tuple(sorted(found, key=lambda each: -each.dollars))
 
 
-#: Dollars saved in a session, the share of them that a subscription paid, and the requests.
-_Saved: TypeAlias = tuple[float, float, int]
+def _after_stuck(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[Saved]:
+    for of in sessions:
+        money = pricing.money(of.after_stuck, of.client)
+        yield Saved(sum(part.spent.requests for part in of.after_stuck), money.total, money.worth)
 
 
-def _added(what: str, found: Iterable[_Saved]) -> Sure:
-    dollars, worth, count = 0.0, 0.0, 0
-    for saved, subscribed, requests in found:
-        dollars += saved
-        worth += saved * subscribed
-        count += requests
-    return Sure(what, dollars, count, _BECAUSE[what], worth)
-
-
-#: How these savings are computed, and what is assumed.
-_BECAUSE: Final = {
-    HOUSEKEEPING_CHANGE: "at the prices of the cheapest model of the same provider in these logs, nothing "
-    "read from its cache",
-    MOVES_CHANGE: "all sessions that changed models, also those in which staying costs more, had the dearest "
-    "model of a session answered all of it: nothing is read anew; assumed: the dearest does no worse",
-    TOOLS_CHANGE: "tokens of their descriptions (four characters each), all at the price of cached input, of "
-    f"clients with {ENOUGH_SESSIONS} sessions or more; assumed: later sessions do not need them either",
-}
-
-
-def _after_stuck(sessions: Sequence[SessionFigures], pricing: Pricing) -> Sure:
-    money = sum((pricing.money(of.after_stuck, of.client) for of in sessions), Money())
-    count = sum(part.spent.requests for of in sessions for part in of.after_stuck)
-    return Sure(
-        STUCK_CHANGE,
-        money.total,
-        count,
-        "requests after a sign of being stuck that lasted, in sessions that ended stuck and are not proven "
-        "solved; assumed: stopping there would have cost nothing else",
-        money.worth,
-    )
-
-
-def _housekeeping(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[_Saved]:
+def _housekeeping(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[Saved]:
     models = {(part.split.provider, part.split.model) for of in sessions for part in of.parts}
     for of in sessions:
         for part in without(of.parts, of.after_stuck):
@@ -148,13 +128,14 @@ def _housekeeping(sessions: Sequence[SessionFigures], pricing: Pricing) -> Itera
             money = pricing.money([part], of.client)
             saved = money.total - least if least is not None else 0.0
             if saved > 0:
-                yield saved, money.subscribed, part.spent.requests
+                yield Saved(part.spent.requests, saved, saved * money.subscribed)
 
 
-def _moves(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[_Saved]:
+def _moves(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[Saved]:
     for of in sessions:
         if of.moved and not of.stuck:
-            yield _staying(of.moved, pricing), pricing.session(of).subscribed, len(of.moved)
+            saved = _staying(of.moved, pricing)
+            yield Saved(len(of.moved), saved, saved * pricing.session(of).subscribed)
 
 
 def _staying(moved: Sequence[Call], pricing: Pricing) -> float:
@@ -180,7 +161,7 @@ def _staying(moved: Sequence[Call], pricing: Pricing) -> float:
     return sum(paid(call, price) or 0.0 for call, price in zip(moved, prices, strict=True)) - now
 
 
-def _tools(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[_Saved]:
+def _tools(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[Saved]:
     called: dict[str, set[str]] = {}
     for of in sessions:
         called.setdefault(of.client, set()).update(of.calls_by_tool)
@@ -195,7 +176,38 @@ def _tools(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[_Sa
         prices = pricing.prices(main.split.provider, main.split.model) if main else None
         if tokens and prices and total:
             saved = (prices.cost(tokens, tokens, 0) or 0.0) * kept / total
-            yield saved, pricing.session(of).subscribed, kept
+            yield Saved(kept, saved, saved * pricing.session(of).subscribed)
+
+
+#: What is saved by each change, how it is computed, and what is assumed.
+_SAVINGS: Final = {
+    STUCK_CHANGE: (
+        _after_stuck,
+        (
+            "requests after a sign of being stuck that lasted, in sessions that ended stuck and are not "
+            "proven solved; assumed: stopping there would have cost nothing else"
+        ),
+    ),
+    HOUSEKEEPING_CHANGE: (
+        _housekeeping,
+        "at the prices of the cheapest model of the same provider in these logs, nothing read from its cache",
+    ),
+    MOVES_CHANGE: (
+        _moves,
+        (
+            "all sessions that changed models, also those in which staying costs more, had the dearest "
+            "model of a session answered all of it: nothing is read anew; assumed: the dearest does no worse"
+        ),
+    ),
+    TOOLS_CHANGE: (
+        _tools,
+        (
+            "tokens of their descriptions (four characters each), all at the price of cached input, of "
+            f"clients with {ENOUGH_SESSIONS} sessions or more; assumed: later sessions do not need them "
+            "either"
+        ),
+    ),
+}
 
 
 #: Share of false claims that is accepted, over all comparisons of one audit, both sides together.

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.audit.figures import SessionFigures, Spent
+from pointsman.audit.figures import SessionFigures, Spent, summed
 from pointsman.audit.money import Money, Pricing
 from pointsman.audit.savings import (
     Comparison,
@@ -286,7 +286,7 @@ def _together(found: Sequence[Sure] | Sequence[Stake]) -> str:
 def verdict(sessions: Sequence[SessionFigures], pricing: Pricing, margin: float = 0.0) -> Verdict:
     """Compute known savings, with models that are good enough within the margin."""
     runs = {of.id: run for of in sessions if (run := run_of(of, pricing))}
-    pairs = _pairs(list(_work(sessions, pricing, {})), pricing)
+    pairs = _pairs(dict.fromkeys(model for (model, _), _ in _work(sessions, pricing, {})), pricing)
     comparable = tried({(dear[1], cheap[1]) for dear, cheap in pairs}, runs.values())
     criterion = Criterion(max(1, len(comparable)), margin)
     compared = tuple(compare(runs.values(), dear, cheap, criterion) for dear, cheap in comparable)
@@ -297,7 +297,7 @@ def verdict(sessions: Sequence[SessionFigures], pricing: Pricing, margin: float 
         for each in compared
         if each.verdict == "saves"
     }
-    spent = _work(sessions, pricing, claimed)
+    spent = summed(_work(sessions, pricing, claimed), Spent())
     first, last = period(sessions) or (None, None)
     return Verdict(
         total=sum(map(pricing.session, sessions), Money()),
@@ -335,25 +335,22 @@ def run_of(of: SessionFigures, pricing: Pricing) -> Run | None:
 
 def _work(
     sessions: Sequence[SessionFigures], pricing: Pricing, claimed: Mapping[str, Collection[str]]
-) -> dict[_Model, dict[bool, Spent]]:
-    """The work of every model without sure savings, and its cost, by whether a subscription paid it.
+) -> Iterator[tuple[tuple[_Model, bool], Spent]]:
+    """Yield the work of every model without sure savings, and its cost, by whether a subscription paid it.
 
     ``claimed`` are projects by model, of which outcomes show the saving.
     """
-    found: dict[_Model, dict[bool, Spent]] = {}
     for of in sessions:
         for part in without(of.parts, of.after_stuck):
             if not is_work(part.split.role) or of.project in claimed.get(part.split.model, ()):
                 continue
-            paid = found.setdefault((part.split.provider, part.split.model), {})
             subscribed = pricing.subscribed(of.client, logged=part.split.subscription)
             cost = pricing.money([part], of.client).total
-            own = msgspec.structs.replace(part.spent, logged_cost=cost)
-            paid[subscribed] = paid.get(subscribed, Spent()) + own
-    return found
+            model = part.split.provider, part.split.model
+            yield (model, subscribed), msgspec.structs.replace(part.spent, logged_cost=cost)
 
 
-def _pairs(models: Sequence[_Model], pricing: Pricing) -> list[tuple[_Model, _Model]]:
+def _pairs(models: Iterable[_Model], pricing: Pricing) -> list[tuple[_Model, _Model]]:
     """Every model with every one that is cheaper in input and output."""
     prices = {
         model: (found.input_per_million, found.output_per_million)
@@ -372,7 +369,7 @@ def _pairs(models: Sequence[_Model], pricing: Pricing) -> list[tuple[_Model, _Mo
 
 def _stakes(
     pairs: Sequence[tuple[_Model, _Model]],
-    work: dict[_Model, dict[bool, Spent]],
+    work: Mapping[tuple[_Model, bool], Spent],
     runs: dict[str, Run],
     pricing: Pricing,
     criterion: Criterion,
@@ -382,7 +379,7 @@ def _stakes(
     for dear, cheap in pairs:
         money, worth = (
             own.logged_cost - _instead(own, cheap, pricing)
-            for own in (work.get(dear, {}).get(subscribed, Spent()) for subscribed in (False, True))
+            for own in (work.get((dear, subscribed), Spent()) for subscribed in (False, True))
         )
         share = money + worth
         if share > 0 and (dear[1] not in found or share > found[dear[1]].dollars):
