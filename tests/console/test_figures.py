@@ -4,6 +4,7 @@ import re
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from html import unescape
+from itertools import combinations
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,7 @@ import pytest
 
 from pointsman.config import ConsoleSpec
 from pointsman.console import _quality
+from pointsman.console._svg import points_chart
 from pointsman.gateway.build import demo_config
 from pointsman.guidance import Arm, Firing, FollowUp, GuidanceDecision, Rung
 from pointsman.reports.guidance import guidance_report
@@ -200,3 +202,16 @@ def test_the_curve_is_drawn_from_its_file(tmp_path: Path, written: str | None, s
         text = page.body.decode()
         assert (page.status, shown in text) == (200, True), text
         assert ('<polyline class="curve"' in text) is (written == CURVE)
+
+
+def test_no_name_of_a_chart_stands_on_another() -> None:
+    names = ["claude-haiku-4-5-20251001", "", "gpt-5-mini-2025-08-07", "gemini-2.5-flash-lite", "gpt-5"]
+    points = [(name, 0.011 + 0.001 * at, 0.8, 0.7, 0.9) for at, name in enumerate(names)]
+    drawn = re.findall(
+        r'<text x="([\d.]+)" y="([-\d.]+)" text-anchor="middle">([^<]+)</text></g>',
+        points_chart(points, "", ""),
+    )
+    assert [name for *_, name in drawn] == [name or "working point" for name in names]
+    for (x, y, name), (other_x, other_y, other) in combinations(drawn, 2):
+        apart = abs(float(x) - float(other_x)) >= 6 * (len(name) + len(other))
+        assert apart or abs(float(y) - float(other_y)) >= 22

@@ -126,4 +126,3 @@ def test_labels_say_what_is_missing() -> None:
     found = labels(ledger, limit=2)
     assert [each.decision for each in found.queue] == ["d44", "d43"]
     assert (len(found.labelled), found.is_complete) == (42, True)
-    assert not found.is_text_kept

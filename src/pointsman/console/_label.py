@@ -91,7 +91,7 @@ class Labels:
             "labelled": known,
             "pairs": pairs,
             "is_complete": state.is_complete,
-            "is_text_kept": state.is_text_kept,
+            "is_text_kept": view.config.ledger.text in {"redacted", "full"},
             "choices": CHOICES,
             "latest_fit": next((job.id for job in self._fits.all()), ""),
             "is_fit_used": is_in_use(view.config),

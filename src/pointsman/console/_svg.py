@@ -62,9 +62,10 @@ def score_bar(score: float, boundaries: Sequence[float], name: str) -> Markup:
 #: Edges of the points, in the units of their picture.
 _LEFT, _RIGHT, _ABOVE, _BELOW = 60.0, 700.0, 30.0, 260.0
 _TICKS: Final = 5
-#: Width of a name and height of its line.
-_LABEL: Final = 90
+#: Half the width of a letter of a name and the height of its line, as a phone shows them.
+_LETTER: Final = 6
 _LINE: Final = 22
+_WORKING: Final = "working point"
 
 
 def points_chart(points: Sequence[tuple[str, float, float, float, float]], label: str, axis: str) -> Markup:
@@ -89,19 +90,22 @@ def points_chart(points: Sequence[tuple[str, float, float, float, float]], label
         *(_text(x(most * step), _BELOW + 18, f"{most * step:.3g}") for step in steps),
         _text((_LEFT + _RIGHT) / 2, _BELOW + 36, axis, kind="axis"),
     ]
-    named: list[tuple[float, float]] = []
+    named: list[tuple[float, float, int]] = []
     for name, cost, score, low, high in points:
-        across, up, height = x(cost), y(score), y(high) - 7
-        while any(abs(left - across) < _LABEL and abs(above - height) < _LINE for left, above in named):
+        across, up, height, half = x(cost), y(score), y(high) - 7, _LETTER * len(name or _WORKING)
+        while any(
+            abs(other - across) < half + wide and abs(at - height) < _LINE for other, at, wide in named
+        ):
             height -= _LINE  # above the name that is there
-        named.append((across, height))
+        named.append((across, height, half))
         line = f'<line x1="{across}" x2="{across}" y1="{y(high)}" y2="{y(low)}"></line>'
         dot = f'<circle cx="{across}" cy="{up}" r="5"></circle>'
         diamond = f'<path d="M{across} {up - 8} l8 8 l-8 8 l-8 -8 Z"></path>'
         mark = dot if name else diamond
         kind = "dot" if name else "dot now"
-        parts.append(f'<g class="{kind}">{line}{mark}{_text(across, height, name or "working point")}</g>')
-    return _svg("chart", "0 0 760 300", label, parts)
+        parts.append(f'<g class="{kind}">{line}{mark}{_text(across, height, name or _WORKING)}</g>')
+    top = min(0.0, *(at - _LINE for _, at, _ in named))  # names above the axis are in the picture
+    return _svg("chart", f"0 {top:g} 760 {300 - top:g}", label, parts)
 
 
 class Money(NamedTuple):

@@ -144,7 +144,6 @@ class Labels(msgspec.Struct, frozen=True):
     labelled: frozenset[str]  # decisions with an outcome of a person or a program, about the served answer
     scored: Mapping[str, Fittable]  # by decision: what is counted of it
     is_complete: bool  # False: there are more decisions than were read
-    is_text_kept: bool  # False: of no labelled decision the words are kept, without which nothing is fitted
 
 
 def labels(ledger: Search, *, limit: int = 100) -> Labels:
@@ -155,26 +154,22 @@ def labels(ledger: Search, *, limit: int = 100) -> Labels:
     """
     newest = ledger.records(limit=NEWEST + 1, newest_first=True)
     read: dict[str, Fittable | None] = {}
-    worded: set[str] = set()
-    waiting = queue(_noted(islice(newest, NEWEST), read, worded))
+    waiting = queue(_noted(islice(newest, NEWEST), read))
     said = ledger.search(DecisionFilter(labelled=True), limit=_LABELLED)
     older = [row.id for row in said.rows if row.id not in read]
-    for _ in _noted(records_of(ledger, older[:OLDER], with_text=True), read, worded):
+    for _ in _noted(records_of(ledger, older[:OLDER], with_text=True), read):
         pass
     return Labels(
         queue=tuple(waiting[:limit]),
         labelled=frozenset(row.id for row in said.rows),
         scored={name: each for name, each in read.items() if each is not None},
         is_complete=next(newest, None) is None or (said.next is None and len(older) <= OLDER),
-        is_text_kept=not said.rows or any(row.id in worded for row in said.rows[:20]),
     )
 
 
-def _noted(records: Iterable[Record], read: dict[str, Fittable | None], worded: set[str]) -> Iterator[Record]:
+def _noted(records: Iterable[Record], read: dict[str, Fittable | None]) -> Iterator[Record]:
     for each in records:
         read[each.decision.id] = scored(each, callers=False)
-        if each.text:
-            worded.add(each.decision.id)
         yield each
 
 

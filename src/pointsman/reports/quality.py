@@ -191,7 +191,7 @@ _COLUMNS: Final = (
     Column("model"),
     Column("labels", right=True, show="{:,}".format),
     *(Column(name, right=True, show="{:.2f}".format) for name in ("score", "low", "high")),
-    Column("cost_of_1000", right=True, show=dollars),
+    Column("cost of 1,000 answers", right=True, show=dollars),
 )
 
 

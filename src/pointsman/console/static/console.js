@@ -8,6 +8,7 @@
     day: { year: "numeric", month: "2-digit", day: "2-digit" },
   };
 
+  for (const named of document.querySelectorAll("[data-zone]")) named.textContent = `Times in ${zone}`;
   function localise(root) {
     for (const time of root.querySelectorAll("time:not([data-done])")) {
       const at = new Date(time.dateTime);
