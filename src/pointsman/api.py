@@ -204,9 +204,8 @@ class Pointsman:
         """
         from pointsman.diagnostics.explained import explain_request
 
-        read, runtime = _request(request, format, session, project), self.runtime
-        read = runtime.client_texts.with_repeated(read)
-        return explain_request(runtime.engine, read, runtime.memories.load(session), self._config)
+        read = self.runtime.client_texts.with_repeated(_request(request, format, session, project))
+        return explain_request(self.runtime.engine, read, self.runtime.memories.load(session), self._config)
 
     async def explain_async(
         self,

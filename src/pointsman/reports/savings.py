@@ -306,16 +306,15 @@ class SavingsCalculator:
             yield self._verifier
 
     def _add_part(self, found: Savings, part: PartTotals) -> None:
-        if part.kind == "unmetered":
-            found.unmetered += part.parts
-            return
         model = self.models[part.part_model]
         spent = model.cost(part.input, part.cached, part.output) or 0.0
         found.writes += model.writing(part.input - part.cached)
         if part.kind == "retry":
             found.retries += spent
-        else:
+        elif part.kind == "shadow":
             found.shadow += spent
+        else:
+            found.unmetered += part.parts
 
     def _add_answers(self, found: Savings, turn: TurnTotals) -> None:
         model, spec = self.models[turn.model], self._spec
