@@ -69,7 +69,7 @@ def mapped(value: Any, leaf: Callable[[Any], Any], *, nulls: bool = True) -> Any
     Args:
         value: As JSON or TOML is decoded; a tuple counts as a list.
         leaf: Returns what replaces a value.
-        nulls: Whether a table keeps members that are null.
+        nulls: Whether the copy has members that are null.
     """
     if isinstance(value, dict):
         return {

@@ -281,7 +281,7 @@ def compare(runs: Iterable[Run], dear: str, cheap: str, criterion: Criterion = _
         runs: Runs of both models and of others.
         dear: The model that was used.
         cheap: The one that would have been used instead.
-        criterion: What the interval has to show.
+        criterion: Of the interval.
     """
     clusters = _judged_clusters(runs, dear, cheap)
     pairs = list(map(_judged, clusters))

@@ -232,7 +232,7 @@ class Mixed:
         return tuple(dict.fromkeys((float(cost), float(quality) / best) for cost, quality in means))
 
     def surpassed(self, served: Served, *, together: Rows | None = None, seed: int) -> Interval:
-        """Quality of what was served above the best that a mixture of two models gives for the same money.
+        """Quality of the served answers above the best that a mixture of two models gives for the same money.
 
         Arguments as of ``Served.kept``.
         """

@@ -145,7 +145,7 @@ def scores_of(
     *,
     known: Mapping[str, Floats] = _NOTHING,
 ) -> dict[str, Floats]:
-    """Scores of each prompt by every ranker, and what a learned router says beside its own.
+    """Scores of each prompt by every ranker, and the statements of a learned router.
 
     ``known`` are scores of profiles that were computed before.
     """

@@ -92,7 +92,7 @@ def score_prompts(
 
 
 def scored(outcomes: Sequence[PromptOutcome], found: Mapping[str, Floats], copies: Rows) -> ScoredPrompts:
-    """Sort scores by what they are: rankings, and what a learned router says of both models."""
+    """Divide scores into rankings, and statements of a learned router about both models."""
     probabilities, errors = (
         {model: found[name] for model, name in zip(("weak", "strong"), names, strict=True) if name in found}
         for names in (STATED, ERRORS)

@@ -154,7 +154,7 @@ class ClassificationNode(_Base):
 
 
 async def _answer_of(judge: Ask, query: ModelQuery) -> ModelReply:
-    """The answer of a model; one that raises what it may not is unavailable."""
+    """The answer of a model; one that raises another error is unavailable."""
     try:
         return await judge(query)
     except Exception as error:  # noqa: BLE001 - fail open: anyone's model

@@ -68,7 +68,7 @@ class ReadExchange:
         self._parts: Iterator[bytes] = iter(parts)
 
     async def read(self) -> bytes:
-        """Return what is left."""
+        """Return the rest."""
         return b"".join(self._parts)
 
     async def next(self) -> bytes:
@@ -76,7 +76,7 @@ class ReadExchange:
         return next(self._parts, b"")
 
     def close(self) -> None:
-        """Drop what is left."""
+        """Drop the rest."""
         self._parts = iter(())
 
 

@@ -93,7 +93,7 @@ def forbids_tools(choice: msgspec.Raw) -> bool:
 
 
 def demanded(choice: msgspec.Raw) -> _Tool | str:
-    """What ``tool_choice`` demands: a tool, or a word; empty for what is absent or of another shape."""
+    """What ``tool_choice`` demands: a tool, or a word; empty if it is absent or of another shape."""
     if not memoryview(choice):
         return ""
     try:

@@ -95,7 +95,7 @@ class ClaudeCodeEvent(HookEvent, frozen=True, kw_only=True):
 class CodexEvent(HookEvent, frozen=True, kw_only=True):
     """An event of Codex, by the JSON schemas that ``codex`` 0.169 holds.
 
-    Neither a failure nor the exit code of a command is told.
+    Neither a failure nor the exit code of a command is reported.
     """
 
     agent: ClassVar[str] = "Codex"
@@ -105,7 +105,7 @@ class CodexEvent(HookEvent, frozen=True, kw_only=True):
 class OpencodeEvent(HookEvent, frozen=True, kw_only=True):
     """An event of opencode, as ``opencode.js`` in this folder writes it.
 
-    It has plugins, and no settings of hooks. Of failures only the exit code of a command is told.
+    It has plugins, and no settings of hooks. Of failures only the exit code of a command is reported.
     """
 
     agent: ClassVar[str] = "opencode"
