@@ -19,7 +19,7 @@ __all__ = ["PRICES", "Price", "Prices", "dollars"]
 
 #: Prices are per so many tokens.
 _PER: Final = 1_000_000
-#: Dollars below which an amount is written as none: less than one token of the cheapest model.
+#: Dollars below which an amount is written as $0: less than one token of the cheapest model.
 _SMALLEST: Final = 1e-8
 
 Price: TypeAlias = Annotated[float, Meta(ge=0)]

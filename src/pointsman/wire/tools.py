@@ -175,7 +175,7 @@ def _digest(text: str) -> str:
 # Tools that a provider runs itself or has a schema of its own for, in a request for another format.
 _PLAIN: Final = frozenset({"function", "custom"})
 
-#: How the types of tools begin without which the caller's others still do their work.
+#: Prefixes of the types of optional tools: the caller's other tools work without them.
 _DISPENSABLE: Final = (
     "advisor",
     "code_execution",

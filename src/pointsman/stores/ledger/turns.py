@@ -70,7 +70,7 @@ _Answer: TypeAlias = tuple[Attempt | None, tuple[int, int, int] | None, str | No
 
 
 class Usage(NamedTuple):
-    """Tokens of one attempt."""
+    """Tokens of an attempt, or of several."""
 
     input: int
     cached: int  # of the input, read from the provider's cache
