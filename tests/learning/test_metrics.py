@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.learning.intervals import paired_interval
+from pointsman.learning.intervals import Stratum, Z, paired_interval, stratified_interval
 from pointsman.learning.metrics import (
     apgr_interval,
     bootstrap,
@@ -222,3 +222,36 @@ def test_rows_of_a_session_count_as_many_as_they_are_unlike() -> None:
     assert independent_count(whole, sessions) == pytest.approx(100, rel=0.01)
     assert 400 < independent_count(single, sessions) < 2_000
     assert independent_count(single, np.arange(2_000)) == 2_000
+
+
+@pytest.mark.parametrize("difference", [-0.9, -0.3, -0.05, 0.0, 0.2, 0.7])
+@pytest.mark.parametrize(
+    "stratum", [Stratum(3, 10, 4, 7), Stratum(5, 5, 2, 2), Stratum(0, 3, 40, 40), Stratum(1, 1, 0, 1)]
+)
+def test_the_variance_of_a_stratum_is_that_of_its_likeliest_shares(
+    stratum: Stratum, difference: float
+) -> None:
+    def likelihood(share: float) -> float:
+        first, other = min(max(share - difference, 1e-12), 1 - 1e-12), min(max(share, 1e-12), 1 - 1e-12)
+        misses, other_misses = stratum.total - stratum.hits, stratum.other_total - stratum.other_hits
+        return (
+            stratum.hits * math.log(first) + misses * math.log(1 - first)
+            + stratum.other_hits * math.log(other) + other_misses * math.log(1 - other)
+        )  # fmt: skip
+
+    low, high = max(0.0, difference), min(1.0, 1 + difference)
+    likely = max((low + (high - low) * at / 20_000 for at in range(20_001)), key=likelihood)
+    both, first = stratum.total + stratum.other_total, likely - difference
+    spread = likely * (1 - likely) / stratum.other_total + first * (1 - first) / stratum.total
+    assert stratum.variance(difference) == pytest.approx(spread * both / (both - 1), abs=1e-4)
+
+
+def test_an_interval_over_strata_holds_what_the_score_does_not_reject() -> None:
+    strata = [Stratum(6, 10, 9, 12), Stratum(1, 2, 2, 2), Stratum(0, 1, 1, 3)]
+    seen, low, high = stratified_interval(strata)
+    assert low < seen < high
+    for end in (low, high):
+        weight = sum(each.weight for each in strata)
+        variance = sum(each.weight**2 * each.variance(end) for each in strata)
+        assert abs(seen - end) * weight / math.sqrt(variance) == pytest.approx(Z, abs=1e-5)
+    assert stratified_interval([Stratum(9, 9, 9, 9)])[0] == 0.0

@@ -17,7 +17,7 @@ from pointsman.audit.caches import Call, paid, reads
 from pointsman.audit.figures import SUB_AGENT, Part, SessionFigures
 from pointsman.audit.money import Pricing
 from pointsman.audit.session import HOUSEKEEPING
-from pointsman.learning.intervals import difference_of_shares
+from pointsman.learning.intervals import Stratum, stratified_interval
 from pointsman.prices import Prices
 from pointsman.vocabulary import Purpose
 
@@ -273,9 +273,7 @@ def within(margin: float) -> str:
 def compare(runs: Iterable[Run], dear: str, cheap: str, criterion: Criterion = _ALONE) -> Comparison:
     """Compare two models within projects.
 
-    The difference is the Mantel-Haenszel difference of shares; its interval that of Newcombe over strata (Yan
-    & Su 2010, "Stratified Wilson and Newcombe confidence intervals for multiple binomial proportions"), which
-    also holds where one model has few runs or all of a kind.
+    The difference of success is that of ``stratified_interval``, with projects as strata.
 
     Args:
         runs: Runs of both models and of others.
@@ -289,11 +287,9 @@ def compare(runs: Iterable[Run], dear: str, cheap: str, criterion: Criterion = _
     found = Comparison(dear, cheap, counts, len(pairs), margin=criterion.margin)
     if not pairs:
         return found._replace(missing="no project has outcomes of both models")
-    (hits, total), (other_hits, other_total) = _weighted(pairs)
-    low, high = difference_of_shares(
-        other_hits, other_total, hits, total, NormalDist().inv_cdf(criterion.certainty)
-    )
-    found = found._replace(difference=other_hits / other_total - hits / total, interval=(low, high))
+    strata = [Stratum(sum(used), len(used), sum(other), len(other)) for used, other in pairs]
+    seen, low, high = stratified_interval(strata, NormalDist().inv_cdf(criterion.certainty))
+    found = found._replace(difference=seen, interval=(low, high))
     if not found.is_good_enough:
         if high < 0:
             return found._replace(verdict="harmful", missing=f"{cheap} solves fewer of them")
@@ -327,16 +323,6 @@ def settled(runs: Iterable[Run], dear: str, cheap: str) -> frozenset[str]:
 def _judged(both: _Both) -> tuple[list[bool], list[bool]]:
     used, other = ([run.solved for run in side if run.solved is not None] for side in both)
     return used, other
-
-
-def _weighted(pairs: Sequence[tuple[list[bool], list[bool]]]) -> list[tuple[float, float]]:
-    """Solved and all runs of each model: as many of one project as would say as much."""
-    weights = [len(used) * len(other) / (len(used) + len(other)) for used, other in pairs]
-    found = []
-    for side in zip(*pairs, strict=True):
-        total = sum(weights) ** 2 / sum(w**2 / len(own) for w, own in zip(weights, side, strict=True))
-        found.append((total * fmean(map(fmean, side), weights), total))
-    return found
 
 
 def _saved(clusters: Iterable[_Both], certainty: float) -> tuple[float, float]:

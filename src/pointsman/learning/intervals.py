@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from math import ceil, sqrt
-from typing import TYPE_CHECKING, Final
+from math import acos, ceil, copysign, cos, pi, sqrt
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -16,11 +18,13 @@ __all__ = [
     "POWER",
     "Interval",
     "Power",
+    "Stratum",
     "Z",
     "difference_of_shares",
     "margin_score",
     "paired_interval",
     "power_of",
+    "stratified_interval",
     "wilson",
 ]
 
@@ -46,14 +50,12 @@ class Interval:
     high: float
 
 
-def difference_of_shares(
-    hits: float, total: float, other_hits: float, other_total: float, z: float = Z
-) -> tuple[float, float]:
-    """The interval of a share minus another, from their score intervals (Newcombe 1998, method 10)."""
+def difference_of_shares(hits: float, total: int, other_hits: float, other_total: int) -> tuple[float, float]:
+    """The 95 % interval of a share minus another, from their score intervals (Newcombe 1998, method 10)."""
     share = hits / total if total else 0.0
     other = other_hits / other_total if other_total else 0.0
-    low, high = wilson(hits, total, z)
-    other_low, other_high = wilson(other_hits, other_total, z)
+    low, high = wilson(hits, total)
+    other_low, other_high = wilson(other_hits, other_total)
     below = sqrt((share - low) ** 2 + (other_high - other) ** 2)
     above = sqrt((high - share) ** 2 + (other - other_low) ** 2)
     return share - other - below, share - other + above
@@ -90,15 +92,73 @@ def margin_score(better: float, worse: float, count: float, margin: float) -> fl
 
 def paired_interval(better: float, worse: float, count: float, z: float = Z) -> tuple[float, float]:
     """The score interval of a paired difference: what ``margin_score`` does not reject, by default 95 %."""
-    seen = (better - worse) / count
-    return -_rejected(-seen, 1.0, better, worse, count, z), -_rejected(-seen, -1.0, better, worse, count, z)
+    return _not_rejected((better - worse) / count, lambda at: margin_score(better, worse, count, -at), z)
 
 
-def _rejected(kept: float, end: float, better: float, worse: float, count: float, z: float) -> float:
-    """The margin between one that is kept and an end at which the score reaches ``z``, by bisection."""
+class Stratum(NamedTuple):
+    """Successes and trials of two sides; both have trials."""
+
+    hits: int
+    total: int
+    other_hits: int
+    other_total: int
+
+    @property
+    def weight(self) -> float:
+        """Its weight in the difference of Mantel and Haenszel."""
+        return self.total * self.other_total / (self.total + self.other_total)
+
+    @property
+    def difference(self) -> float:
+        """Share of the other side minus that of the first one."""
+        return self.other_hits / self.other_total - self.hits / self.total
+
+    def variance(self, difference: float) -> float:
+        """Variance of a difference as given, by the likeliest shares (Farrington & Manning 1990)."""
+        share, other = self.hits / self.total, self.other_hits / self.other_total
+        both = self.total + self.other_total
+        ratio = self.total / self.other_total
+        cube = 1 + ratio
+        square = -(cube + other + ratio * share + difference * (ratio + 2)) / (3 * cube)
+        linear = (difference**2 + difference * (2 * other + cube) + other + ratio * share) / (3 * cube)
+        free = -other * difference * (1 + difference) / cube
+        middle = square**3 - 1.5 * square * linear + free / 2
+        width = copysign(sqrt(max(square**2 - linear, 1e-18)), middle)
+        angle = (pi + acos(max(-1.0, min(1.0, middle / width**3)))) / 3
+        likely = min(1.0, max(0.0, difference, 2 * width * cos(angle) - square))
+        first = min(1.0, max(0.0, likely - difference))
+        spread = likely * (1 - likely) / self.other_total + first * (1 - first) / self.total
+        return spread * both / (both - 1)
+
+
+def stratified_interval(strata: Iterable[Stratum], z: float = Z) -> tuple[float, float, float]:
+    """The difference of two shares over strata, by Mantel and Haenszel, and its score interval.
+
+    The interval holds the differences that the score test of Miettinen and Nurminen ("Comparative analysis of
+    two rates", 1985) does not reject. At 0 its variance is that of the hypergeometric distribution, which
+    also holds for strata with few trials.
+    """
+    alike = Counter(strata).items()
+    weight = sum(count * each.weight for each, count in alike)
+    seen = sum(count * each.weight * each.difference for each, count in alike) / weight
+
+    def score(difference: float) -> float:
+        variance = sum(count * each.weight**2 * each.variance(difference) for each, count in alike)
+        return (seen - difference) * weight / sqrt(max(variance, 1e-12))
+
+    return seen, *_not_rejected(seen, score, z)
+
+
+def _not_rejected(seen: float, score: Callable[[float], float], z: float) -> tuple[float, float]:
+    """The interval of the differences at which a score is below ``z``."""
+    return _edge(seen, -1.0, score, z), _edge(seen, 1.0, score, z)
+
+
+def _edge(kept: float, end: float, score: Callable[[float], float], z: float) -> float:
+    """The difference between one that is kept and an end at which the score reaches ``z``, by bisection."""
     for _ in range(_HALVINGS):
         middle = (kept + end) / 2
-        if abs(margin_score(better, worse, count, middle)) < z:
+        if abs(score(middle)) < z:
             kept = middle
         else:
             end = middle
