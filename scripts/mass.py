@@ -120,9 +120,9 @@ def attributes(node: ast.ClassDef) -> int:
     return len(names)
 
 
-def messages(tree: ast.Module) -> Iterator[str]:
-    """Texts of what is raised and logged."""
-    for node in ast.walk(tree):
+def messages(found: Iterable[ast.AST]) -> Iterator[str]:
+    """Texts of what is raised and logged among nodes."""
+    for node in found:
         raised = node.exc if isinstance(node, ast.Raise) else None
         called = raised if isinstance(raised, ast.Call) else node
         is_log = (
@@ -186,8 +186,8 @@ def words(texts: list[str]) -> int:
 
 def prose(paths: Iterable[Path]) -> list[str]:
     """Docstrings, messages and log lines of modules."""
-    trees = map(parsed, paths)
-    return [text for tree in trees for text in (*docstrings(ast.walk(tree)), *messages(tree))]
+    found = (list(ast.walk(parsed(path))) for path in paths)
+    return [text for nodes in found for text in (*docstrings(nodes), *messages(nodes))]
 
 
 def listed(texts: list[str]) -> list[str]:

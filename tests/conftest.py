@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import ssl
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import certifi
 import pytest
@@ -23,6 +24,15 @@ setattr(certifi, "where", lambda: AUTHORITY)  # noqa: B010 - for clients that do
 # Days of an audit are those of this machine's zone.
 os.environ["TZ"] = "UTC"
 time.tzset()
+# One context for all clients that trust it: tests make a client for each request, and a context takes 1 ms.
+_context, _fresh = ssl.create_default_context(cafile=AUTHORITY), ssl.create_default_context
+
+
+def _shared_context(*purpose: Any, **given: Any) -> ssl.SSLContext:
+    return _context if (purpose, given) == ((), {"cafile": AUTHORITY}) else _fresh(*purpose, **given)
+
+
+ssl.create_default_context = _shared_context
 # Each worker keeps one core busy: two threads for a matrix of a few hundred rows only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 

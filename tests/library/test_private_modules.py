@@ -7,8 +7,16 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src" / "pointsman"
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements below a node: no expression holds an import, and most nodes are expressions."""
+    for each in ast.iter_child_nodes(node):
+        if isinstance(each, ast.stmt | ast.excepthandler | ast.match_case):
+            yield each
+            yield from statements(each)
+
+
 def imported(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in statements(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
