@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.cluster import KMeans
-from sklearn.linear_model import Ridge
+from scipy.sparse.linalg import LinearOperator, cg
 
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.metrics import Floats, Rows, gap_curve
@@ -85,6 +84,8 @@ def find_centres(features: Any) -> Floats:
 
 def vector_centres(vectors: Floats) -> Floats:
     """Centres of an encoder's vectors, of unit length. Shape ``(n, d)`` to ``(k, d)``."""
+    from sklearn.cluster import KMeans  # it takes two seconds to load, and most fits need none of it
+
     count = max(1, min(VECTOR_CENTRES, len(vectors) // ROWS_PER_CENTRE, len(np.unique(vectors, axis=0))))
     return _unit(KMeans(count, n_init=1, max_iter=30, random_state=0).fit(vectors).cluster_centers_)
 
@@ -279,19 +280,36 @@ def fit_weights(corpus: Corpus, rows: Rows) -> Weights:
         scale = math.sqrt(VECTOR_SHARE * spread / max(float(vectors.var(axis=0).sum()), 1e-12))
         features = sparse.hstack([features, scale * vectors], format="csr")
         mean = np.r_[mean, scale * vectors.mean(axis=0)]
-    fitted = Ridge(alpha=SHRINKAGE * spread, solver="sparse_cg", tol=1e-6)
     expected = LENGTH_SLOPE * corpus.log_length[rows] + RULES_SLOPE * corpus.rules[rows]
-    fitted.fit(features, residuals(corpus, rows, expected).T)
+    fitted = _ridge(features, mean, residuals(corpus, rows, expected), SHRINKAGE * spread)
     return Weights(
         rarity=rarity,
         columns=columns,
         centres=centres * own,
-        ngrams=fitted.coef_[:, : len(columns)] * own,
-        means=fitted.coef_ @ mean,
-        vectors=scale * fitted.coef_[:, len(columns) :] if scale else None,
+        ngrams=fitted[:, : len(columns)] * own,
+        means=fitted @ mean,
+        vectors=scale * fitted[:, len(columns) :] if scale else None,
         log_length=float(corpus.log_length[rows].mean()),
         rules=float(corpus.rules[rows].mean()),
     )
+
+
+def _ridge(features: Any, mean: Floats, targets: Floats, penalty: float) -> Floats:
+    """Coefficients of a ridge regression of centred targets on features less their mean, by row of targets.
+
+    Solved for a weight of each row, by conjugate gradients: the features stay sparse.
+    """
+
+    def of_rows(weights: Floats) -> Floats:
+        return np.asarray(features.T @ weights - mean * weights.sum())
+
+    def kernel(weights: Floats) -> Floats:
+        found = of_rows(weights)
+        return np.asarray(features @ found - mean @ found + penalty * weights)
+
+    count = features.shape[0]
+    operator = LinearOperator((count, count), matvec=kernel, dtype=np.float64)
+    return np.stack([of_rows(cg(operator, each, rtol=1e-6)[0]) for each in targets])
 
 
 def residuals(corpus: Corpus, rows: Rows, expected: Floats) -> Floats:

@@ -18,7 +18,6 @@ from typing import Final
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import Ridge
 
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import PromptOutcome
@@ -168,8 +167,11 @@ def _predicted(
     """Success of one model on rows, by a ridge regression of those where it is known."""
     if known.sum() < 2:
         return np.full(int(out.sum()), 0.5)
-    fitted = Ridge(alpha=_SHRINKAGE).fit(features[known], outcomes[known])
-    return np.asarray(fitted.predict(features[out])).clip(0.0, 1.0)
+    middle, mean = features[known].mean(axis=0), outcomes[known].mean()
+    apart = features[known] - middle
+    squares = apart.T @ apart + _SHRINKAGE * np.eye(apart.shape[1])
+    coefficients = np.linalg.solve(squares, apart.T @ (outcomes[known] - mean))
+    return np.asarray(mean + (features[out] - middle) @ coefficients).clip(0.0, 1.0)
 
 
 def _features(corpus: Corpus, rows: Rows) -> Floats:
