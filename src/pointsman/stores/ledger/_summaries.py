@@ -412,9 +412,9 @@ SEARCH: Final = SummarySearch(
 
 
 def totals_in(rows: Iterable[Sequence[Any]]) -> Totals:
-    """Return the totals in rows of hour, ``KEYS`` and ``SUMS``, one for each hour and group."""
+    """Return the totals in rows of hour, ``KEYS`` and ``SUMS``, one for each hour and group, sorted."""
     turns, parts = [], []
-    for hour, tier, model, result, own, gap, asked, beside, kind, of, *sums in rows:
+    for hour, tier, model, result, own, gap, asked, beside, kind, of, *sums in sorted(rows):
         said = RESULTS[result]
         if kind:
             part = (hour, tier, model, said, bool(asked), beside, kind, of)
@@ -427,7 +427,7 @@ def totals_in(rows: Iterable[Sequence[Any]]) -> Totals:
 def spenders_in(rows: Iterable[Sequence[Any]]) -> dict[Spender, Totals]:
     """Return the totals of each spender in the rows of ``SummarySearch.spenders``."""
     found: dict[Spender, list[Sequence[Any]]] = {}
-    for row in rows:
+    for row in sorted(rows):
         found.setdefault(Spender(*row[: len(Spender._fields)]), []).append(row[len(Spender._fields) :])
     return {spender: totals_in(of) for spender, of in found.items()}
 

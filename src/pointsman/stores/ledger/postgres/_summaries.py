@@ -115,24 +115,27 @@ _UNSEALED: Final = (
     "AND at >= (SELECT min(hour) FROM dirty WHERE hour >= %(since)s) * 3600.0 "
     "AND at < ((SELECT max(hour) FROM dirty WHERE hour < %(until)s) + 1) * 3600.0) AS summaries"
 )
+_BEGINS: Final = "(hour + %(zone)s) / 24 * 24 - %(zone)s"
 #: Totals by days of a zone: of what is added up, of whole days of UTC from the sums of days where they do;
-#: and of what is not.
+#: and of what is not. Only days with changed hours are grouped by their keys: most of the time went there.
 TOTALS: Final = f"""WITH whole AS (
-        SELECT DISTINCT hour AS day FROM days
+        SELECT hour AS day, grp, {_NAMED} FROM days
         WHERE %(zone)s = 0 AND hour >= %(since)s AND hour + 24 <= %(until)s
         AND hour NOT IN (SELECT hour / 24 * 24 FROM dirty)
     ),
     sums AS (
-        SELECT hour AS day, grp, {_NAMED} FROM days WHERE hour IN (SELECT day FROM whole)
-        UNION ALL
-        SELECT (hour + %(zone)s) / 24 * 24 - %(zone)s, grp, {_ADDED} FROM hours
-        WHERE hour >= %(since)s AND hour < %(until)s AND hour NOT IN (SELECT hour FROM dirty)
-        AND hour / 24 * 24 NOT IN (SELECT day FROM whole) GROUP BY 1, 2
-    )
-    SELECT day, {KEYS}, {_ADDED} FROM (
+        SELECT * FROM whole
+        UNION ALL SELECT {_BEGINS}, grp, {_ADDED} FROM hours
+        WHERE hour >= %(since)s AND hour < %(until)s AND hour / 24 * 24 NOT IN (SELECT day FROM whole)
+        AND hour NOT IN (SELECT hour FROM dirty) GROUP BY 1, 2
+    ),
+    changed AS (SELECT {_BEGINS} AS day FROM dirty)
+    SELECT day, {KEYS}, {_NAMED} FROM sums JOIN groups ON groups.id = grp
+    WHERE day NOT IN (SELECT day FROM changed)
+    UNION ALL SELECT day, {KEYS}, {_ADDED} FROM (
         SELECT day, {KEYS}, {_NAMED} FROM sums JOIN groups ON groups.id = grp
-        UNION ALL SELECT (hour + %(zone)s) / 24 * 24 - %(zone)s, {KEYS}, {_NAMED}
-        FROM ({SEARCH.rollup(_UNSEALED)}) AS live
+        WHERE day IN (SELECT day FROM changed)
+        UNION ALL SELECT {_BEGINS}, {KEYS}, {_NAMED} FROM ({SEARCH.rollup(_UNSEALED)}) AS live
     ) AS known GROUP BY 1, {KEYS}"""  # noqa: S608 - words of ours
 
 _ONE: Final = (
