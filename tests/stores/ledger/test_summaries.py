@@ -331,6 +331,22 @@ def test_what_is_removed_is_in_no_row_and_stays_in_the_sums(tmp_path: Path) -> N
         assert hours == 6  # that of the last that went, and those of the five
 
 
+def test_what_comes_late_for_removed_hours_is_found_by_a_filter(tmp_path: Path) -> None:
+    path, wanted = tmp_path / "ledger.sqlite", DecisionFilter(tier="COMPLEX")
+    with closing(opened(path)) as ledger:
+        for number in range(10):
+            ledger.append(a_decision(f"d{number}", at=number * DAY))
+    for _ in range(10):
+        sweep(path, Retention(keep_days=5, max_mb=None), 9.5 * DAY)
+    before = sums(path)
+    with closing(opened(path)) as ledger:
+        ledger.append(a_decision("late", at=1.5 * DAY))
+        ledger.flush()
+        assert [row.id for row in ledger.search(wanted).rows] == ["d9", "d8", "d7", "d6", "d5", "late"]
+        assert ledger.search(DecisionFilter(tier="SIMPLE")).rows == ()
+    assert sums(path) == before
+
+
 def test_what_comes_late_for_removed_rows_changes_no_sum(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     made = [a_decision(f"d{number}", at=number * 60.0) for number in range(10)]

@@ -411,7 +411,7 @@ SEARCH: Final = SummarySearch(
 )
 
 
-def totals_in(rows: Iterable[Sequence[Any]]) -> Totals:
+def totals_in(rows: Iterable[tuple[Any, ...]]) -> Totals:
     """Return the totals in rows of hour, ``KEYS`` and ``SUMS``, one for each hour and group, sorted."""
     turns, parts = [], []
     for hour, tier, model, result, own, gap, asked, beside, kind, of, *sums in sorted(rows):
@@ -424,9 +424,9 @@ def totals_in(rows: Iterable[Sequence[Any]]) -> Totals:
     return Totals(tuple(turns), tuple(parts))
 
 
-def spenders_in(rows: Iterable[Sequence[Any]]) -> dict[Spender, Totals]:
+def spenders_in(rows: Iterable[tuple[Any, ...]]) -> dict[Spender, Totals]:
     """Return the totals of each spender in the rows of ``SummarySearch.spenders``."""
-    found: dict[Spender, list[Sequence[Any]]] = {}
+    found: dict[Spender, list[tuple[Any, ...]]] = {}
     for row in sorted(rows):
         found.setdefault(Spender(*row[: len(Spender._fields)]), []).append(row[len(Spender._fields) :])
     return {spender: totals_in(of) for spender, of in found.items()}

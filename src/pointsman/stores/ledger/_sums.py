@@ -168,11 +168,14 @@ def take_over(connection: sqlite3.Connection) -> None:
 
 
 def mark(connection: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> set[int]:
-    """Mark and return the hours of rows written now; rows of before the removed ones change no sum."""
+    """Mark and return the hours of rows written now.
+
+    Rows of before the removed ones change no sum; searches find them by values stored at once.
+    """
     gone = _gone_until(connection)
-    if gone > -math.inf:
-        rows = [row for row in rows if row[AT] > gone]
-    hours = set(map(hour_in, rows))
+    for hour in {hour_in(row) for row in rows if row[AT] <= gone}:
+        _store_values(connection, hour)
+    hours = {hour_in(row) for row in rows if row[AT] > gone}
     insert(connection, _MARK, list(zip(hours)))
     return hours
 
