@@ -1,4 +1,4 @@
-"""Bounded memory: results of a function for short words, and maps that forget their oldest entries.
+"""Maps: results of a function for short words, entries of which the oldest are forgotten, values by key.
 
 ``lru_cache`` bounds the number of words, not how long they are; a caller's word may be long.
 """
@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
+from operator import add
 from typing import Generic, TypeVar
 
-__all__ = ["Bounded", "remembered"]
+__all__ = ["Bounded", "grouped", "remembered", "summed"]
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -70,3 +71,19 @@ class Bounded(OrderedDict[Key, Value]):
             except KeyError:  # another thread has removed it since
                 return value
         return value
+
+
+def grouped(found: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """Values by key, both in the order in which they come."""
+    groups: dict[Key, list[Value]] = {}
+    for key, value in found:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
+def summed(found: Iterable[tuple[Key, Value]], nothing: Value) -> dict[Key, Value]:
+    """Sums by key, in the order in which the keys come."""
+    sums: dict[Key, Value] = {}
+    for key, value in found:
+        sums[key] = add(sums.get(key, nothing), value)
+    return sums

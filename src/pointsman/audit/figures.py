@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
 from pointsman.audit.caches import HOUR, REWRITTEN, SHORT, Call, calls
 from pointsman.audit.outcomes import STUCK, Sign, TurnOutcome, call_outcome, is_stuck, signs, turn_outcomes
 from pointsman.audit.session import Certainty, Request, Session, SessionFacts, Tokens, local
+from pointsman.remembering import grouped, summed
 from pointsman.trajectory import CallOutcome
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "figures",
     "misses",
     "role_of",
-    "summed",
     "unused_tools",
     "where",
 ]
@@ -107,12 +106,11 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
 
 def misses(requests: Sequence[Request]) -> tuple[Miss, ...]:
     """Compare every request with the one before of the same agent."""
-    sums: dict[tuple[str, str, str, str], list[int]] = {}
-    for cause, request, tokens in _missed(requests):
-        found = sums.setdefault((cause, request.model, request.provider, _day(request)), [0, 0])
-        found[0] += 1
-        found[1] += tokens
-    return tuple(Miss(*key, count, tokens) for key, (count, tokens) in sums.items())
+    found = grouped(
+        ((cause, request.model, request.provider, _day(request)), tokens)
+        for cause, request, tokens in _missed(requests)
+    )
+    return tuple(Miss(*key, len(tokens), sum(tokens)) for key, tokens in found.items())
 
 
 def _missed(requests: Sequence[Request]) -> Iterator[tuple[str, Request, int]]:
@@ -191,9 +189,6 @@ class Spent(Tokens, frozen=True, gc=False, kw_only=True):
 
 
 _EXACT: Final = (Certainty.LOGGED, Certainty.LOGGED)
-
-Key = TypeVar("Key")
-Amount = TypeVar("Amount", float, Spent)
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
@@ -302,20 +297,12 @@ def parts(requests: Iterable[Request]) -> tuple[Part, ...]:
     return tuple(Part(split, spent) for split, spent in sums.items())
 
 
-def summed(found: Iterable[tuple[Key, Amount]], nothing: Amount) -> dict[Key, Amount]:
-    """Sums by key, in the order in which the keys come."""
-    sums: dict[Key, Amount] = {}
-    for key, amount in found:
-        sums[key] = sums.get(key, nothing) + amount
-    return sums
+def _day(request: Request) -> str:
+    return local(request.at).date().isoformat() if request.at else _UNTIMED
 
 
 def _split(request: Request) -> Split:
     return Split(_day(request), request.model, request.provider, role_of(request), request.subscription)
-
-
-def _day(request: Request) -> str:
-    return local(request.at).date().isoformat() if request.at else _UNTIMED
 
 
 def role_of(request: Request) -> str:
@@ -344,20 +331,16 @@ def _lane(requests: Iterable[Request], sign: int) -> str:
 
 def _moved(requests: Iterable[Request]) -> tuple[Call, ...]:
     work = [each for each in requests if each.agent or each.is_main]
-    used: dict[str, set[str]] = {}
-    for request in work:
-        used.setdefault(request.agent, set()).add(request.model)
-    return calls(work) if any(len(models) > 1 for models in used.values()) else ()
+    used = grouped((request.agent, request.model) for request in work)
+    return calls(work) if any(len(set(models)) > 1 for models in used.values()) else ()
 
 
 def _calls(requests: Iterable[Request]) -> dict[str, tuple[int, int]]:
-    made: Counter[str] = Counter()
-    failed: Counter[str] = Counter()
-    for request in requests:
-        for call in request.calls:
-            made[call.name] += 1
-            failed[call.name] += call_outcome(call) is CallOutcome.ERROR
-    return {name: (count, failed[name]) for name, count in made.most_common()}
+    found = grouped(
+        (call.name, call_outcome(call) is CallOutcome.ERROR) for request in requests for call in request.calls
+    )
+    ranked = sorted(found.items(), key=lambda each: -len(each[1]))
+    return {name: (len(failed), sum(failed)) for name, failed in ranked}
 
 
 def _after(found: Sequence[Sign]) -> list[int]:

@@ -10,11 +10,12 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from pointsman.audit.caches import Call, paid
-from pointsman.audit.figures import Part, SessionFigures, Spent, Split, summed
+from pointsman.audit.figures import Part, SessionFigures, Spent, Split
 from pointsman.catalogue import ANY, CatalogueEntry, installed
 from pointsman.config.draft import PROVIDERS, Found, ModelDraft
 from pointsman.errors import PointsmanError
 from pointsman.prices import Prices
+from pointsman.remembering import summed
 from pointsman.vocabulary import Tier
 
 __all__ = [

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pointsman.audit.session import Request, Session, ToolUse
+from pointsman.remembering import grouped
 from pointsman.trajectory import CallOutcome, Event, ToolInvoked, TrajectoryAnalysis, UserSpoke, outcome_of
 from pointsman.trajectory.actions import acted, command_of
 from pointsman.trajectory.checks import Checks, Failing
@@ -139,9 +140,7 @@ class Sign(NamedTuple):
 
 def signs(requests: Sequence[Request]) -> tuple[Sign, ...]:
     """Find episodes. Every sub-agent has a separate trajectory; indices are those of the session."""
-    agents: dict[str, list[int]] = {}
-    for index, request in enumerate(requests):
-        agents.setdefault(request.agent, []).append(index)
+    agents = grouped((request.agent, index) for index, request in enumerate(requests))
     found = [sign for indices in agents.values() for sign in _signs(requests, indices)]
     return tuple(sorted(found, key=lambda sign: (sign.first, sign.detector)))
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pointsman.audit.figures import SessionFigures
 from pointsman.audit.money import Pricing
-from pointsman.audit.replay import Moves, PolicyReplay
+from pointsman.audit.replay import PolicyReplay
 from pointsman.audit.savings import Comparison, Criterion, Run, Saved, compare
 from pointsman.audit.session import Session
 from pointsman.audit.tables import counted
@@ -26,6 +26,7 @@ from pointsman.audit.verdict import (
 )
 from pointsman.decision.policy import Policy
 from pointsman.printable import Block
+from pointsman.remembering import summed
 from pointsman.vocabulary import Tier
 
 __all__ = ["PolicyVerdict", "policy_blocks", "policy_verdicts"]
@@ -194,10 +195,12 @@ class _Judged:
         self, compared: Mapping[tuple[str, str], Comparison], criterion: Criterion
     ) -> Iterator[Stake]:
         """What outcomes do not decide: sessions that change models within, and undecided comparisons."""
-        open_: Moves = dict(self._replay.sums.part)
-        for pair, each in self._replay.sums.whole.items():
-            if pair not in compared or compared[pair].verdict == "unknown":
-                open_[pair] = open_.get(pair, Saved()) + each
+        whole = (
+            (pair, each)
+            for pair, each in self._replay.sums.whole.items()
+            if pair not in compared or compared[pair].verdict == "unknown"
+        )
+        open_ = summed([*self._replay.sums.part.items(), *whole], Saved())
         for pair, each in sorted(open_.items(), key=lambda item: -item[1].dollars):
             if each.dollars > 0:
                 yield stake_of(*pair, each.dollars, self._runs, criterion, worth=each.worth)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.audit.figures import SessionFigures, Spent, summed
+from pointsman.audit.figures import SessionFigures, Spent
 from pointsman.audit.money import Money, Pricing, variable_of
 from pointsman.audit.policies import PolicyVerdict, policy_blocks
 from pointsman.audit.savings import HOUSEKEEPING_CHANGE, MOVES_CHANGE, STUCK_CHANGE, TOOLS_CHANGE
@@ -27,10 +27,11 @@ from pointsman.audit.tables import (
     trouble_blocks,
     what_was_blocks,
 )
-from pointsman.audit.verdict import Stake, Verdict, amount, amounts, period, verdict
+from pointsman.audit.verdict import Verdict, amount, amounts, period, verdict
 from pointsman.errors import PointsmanError
 from pointsman.jsonl import numbered_lines
 from pointsman.printable import Block
+from pointsman.remembering import grouped, summed
 
 __all__ = ["AuditReport", "Change", "Label", "changes", "changes_blocks", "labelled", "read_labels"]
 
@@ -141,10 +142,7 @@ def _outcomes(found: Verdict, arguments: str) -> Iterator[Change]:
 
 def _unknown(found: Verdict, arguments: str) -> Iterator[Change]:
     """Yield one change for every cheaper model, whichever models did the work."""
-    stakes: dict[str, list[Stake]] = {}
-    for each in found.stakes:
-        stakes.setdefault(each.cheap, []).append(each)
-    for cheap, own in stakes.items():
+    for cheap, own in grouped((each.cheap, each) for each in found.stakes).items():
         dear = " and ".join(each.dear for each in own)
         needs = f", which needs {variable}" if (variable := variable_of(cheap)) else ""
         yield Change(

@@ -162,14 +162,12 @@ def _staying(moved: Sequence[Call], pricing: Pricing) -> float:
 
 
 def _tools(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[Saved]:
-    called: dict[str, set[str]] = {}
-    for of in sessions:
-        called.setdefault(of.client, set()).update(of.calls_by_tool)
+    called = {(of.client, name) for of in sessions for name in of.calls_by_tool}
     count = Counter(of.client for of in sessions)
     for of in sessions:
         if count[of.client] < ENOUGH_SESSIONS:
             continue
-        tokens = sum(size for name, size in of.unused_tools.items() if name not in called[of.client])
+        tokens = sum(size for name, size in of.unused_tools.items() if (of.client, name) not in called)
         total = of.total().requests
         kept = total - sum(part.spent.requests for part in of.after_stuck)
         main = max(of.parts, key=lambda part: part.spent.requests, default=None)

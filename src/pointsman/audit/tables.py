@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from pointsman.audit.figures import Part, SessionFigures, SignFigures, Spent
+from pointsman.audit.figures import Miss, Part, SessionFigures, Spent
 from pointsman.audit.money import Money, Pricing
 from pointsman.audit.outcomes import STUCK
 from pointsman.audit.session import local
 from pointsman.printable import Block, Column, TextTable
+from pointsman.remembering import grouped
 
 __all__ = [
     "DIVISIONS",
@@ -52,20 +53,17 @@ def by(sessions: Iterable[SessionFigures], pricing: Pricing, what: str) -> list[
     """Divide requests by project, client, model, role or day; the dearest first, days in order."""
     sessions = list(sessions)
     names = project_names(of.project for of in sessions) if what == "project" else {}
-    parts: dict[str, list[tuple[str, Part]]] = {}
-    members: dict[str, set[tuple[str, str]]] = {}
-    for of in sessions:
-        for part in of.parts:
-            name = DIVISIONS[what](of, part)
-            name = names.get(name, name)
-            parts.setdefault(name, []).append((of.client, part))
-            members.setdefault(name, set()).add((of.client, of.id))
+    parts = grouped(
+        (names.get(name := DIVISIONS[what](of, part), name), (of, part))
+        for of in sessions
+        for part in of.parts
+    )
     groups = [
         Group(
             name,
-            len(members[name]),
+            len({(of.client, of.id) for of, _ in own}),
             sum((part.spent for _, part in own), Spent()),
-            sum((pricing.money([part], client) for client, part in own), Money()),
+            sum((pricing.money([part], of.client) for of, part in own), Money()),
         )
         for name, own in parts.items()
     ]
@@ -248,10 +246,7 @@ def _stuck_blocks(sessions: Sequence[SessionFigures], pricing: Pricing) -> Itera
     yield ""
     ended = f"{counted(len(stuck), 'session')} ended stuck." if stuck else "No session ended stuck."
     yield f"{ended} Requests after a first sign cost {cost(after)}." if after.total or stuck else ended
-    found: dict[str, list[tuple[SessionFigures, SignFigures]]] = {}
-    for of in sessions:
-        for sign in of.signs:
-            found.setdefault(sign.detector, []).append((of, sign))
+    found = grouped((sign.detector, (of, sign)) for of in sessions for sign in of.signs)
     rows = [
         [
             name.replace("_", " ") if name in STUCK else f"{name.replace('_', ' ')} (a sign, not stuck)",
@@ -266,16 +261,15 @@ def _stuck_blocks(sessions: Sequence[SessionFigures], pricing: Pricing) -> Itera
 
 
 def _error_blocks(sessions: Iterable[SessionFigures]) -> Iterator[Block]:
-    calls: Counter[str] = Counter()
-    failed: Counter[str] = Counter()
-    for of in sessions:
-        for name, (made, errors) in of.calls_by_tool.items():
-            calls[name] += made
-            failed[name] += errors
+    found = grouped(each for of in sessions for each in of.calls_by_tool.items())
+    sums = [
+        (name, sum(made for made, _ in counts), sum(failed for _, failed in counts))
+        for name, counts in found.items()
+    ]
     rows = [
-        [name, f"{calls[name]:,}", f"{errors:,}", f"{errors / calls[name]:.0%}"]
-        for name, errors in failed.most_common(_ROWS)
-        if errors
+        [name, f"{made:,}", f"{failed:,}", f"{failed / made:.0%}"]
+        for name, made, failed in sorted(sums, key=lambda each: -each[2])[:_ROWS]
+        if failed
     ]
     if rows:
         yield ""
@@ -310,19 +304,22 @@ def _unused_blocks(sessions: Iterable[SessionFigures]) -> Iterator[Block]:
 
 
 def _miss_blocks(sessions: Iterable[SessionFigures], pricing: Pricing) -> Iterator[Block]:
-    sums: dict[str, list[float]] = {}
-    for of in sessions:
-        for miss in of.misses:
-            found = sums.setdefault(miss.cause, [0, 0, 0.0])
-            prices = pricing.prices(miss.provider, miss.model)
-            found[0] += miss.count
-            found[1] += miss.tokens
-            found[2] += (prices.missing(miss.tokens) if prices else None) or 0.0
-    if sums:
+    found = grouped((miss.cause, miss) for of in sessions for miss in of.misses)
+    if found:
         yield ""
-        ranked = sorted(sums.items(), key=lambda each: -each[1][1])
+        ranked = sorted(found.items(), key=lambda each: -sum(miss.tokens for miss in each[1]))
         rows = [
-            [cause, f"{count:,.0f}", tokens(int(missed)), f"${price:,.2f}"]
-            for cause, (count, missed, price) in ranked
+            [
+                cause,
+                f"{sum(miss.count for miss in own):,}",
+                tokens(sum(miss.tokens for miss in own)),
+                f"${sum(_least_cost(miss, pricing) for miss in own):,.2f}",
+            ]
+            for cause, own in ranked
         ]
         yield TextTable(_columns("cause of cache misses", "misses", "tokens", "cost, at least"), rows)
+
+
+def _least_cost(miss: Miss, pricing: Pricing) -> float:
+    prices = pricing.prices(miss.provider, miss.model)
+    return (prices.missing(miss.tokens) if prices else None) or 0.0

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pointsman.audit.figures import SessionFigures, Spent, summed
+from pointsman.audit.figures import SessionFigures, Spent
 from pointsman.audit.money import Money, Pricing
 from pointsman.audit.savings import (
     Comparison,
@@ -26,6 +26,7 @@ from pointsman.audit.savings import (
 from pointsman.audit.session import local
 from pointsman.audit.tables import counted
 from pointsman.printable import Block, Column, TextTable
+from pointsman.remembering import summed
 
 __all__ = [
     "Stake",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,6 +14,7 @@ from pointsman.capabilities._registry import Capability, CapabilityRegistry
 from pointsman.capabilities._scorer import LocalScorer
 from pointsman.capabilities.calibration import CHECKING, Calibration
 from pointsman.errors import ConfigError, UpstreamUnavailable
+from pointsman.remembering import grouped
 from pointsman.vocabulary import Mode
 
 
@@ -178,15 +178,17 @@ def _unprovided(registry: CapabilityRegistry) -> Iterator[str]:
 
 def _collisions(capabilities: list[Capability]) -> Iterator[str]:
     """A query that is an example for two capabilities teaches neither, unless both are always needed."""
-    owners: dict[str, list[str]] = defaultdict(list)
     for each in capabilities:
         both = {query.casefold() for query in each.guide.positives} & {
             query.casefold() for query in each.guide.negatives
         }
         for query in sorted(both):
             yield f'{each.name}: "{query}" is an example both ways'
-        for query in dict.fromkeys(query.casefold() for query in each.guide.positives):
-            owners[query].append(each.name)
+    owners = grouped(
+        (query, each.name)
+        for each in capabilities
+        for query in dict.fromkeys(query.casefold() for query in each.guide.positives)
+    )
     for query, names in owners.items():
         if len(names) > 1:
             yield f'{", ".join(names)}: "{query}" is an example for each of them'

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from pointsman.prices import PRICES, Prices
+from pointsman.remembering import grouped
 from pointsman.vocabulary import Feature, ModelSpec
 
 #: The provider of entries that hold for a model wherever it is served: open models. They have no prices.
@@ -106,11 +107,8 @@ class Catalogue:
     @cached_property
     def _patterns(self) -> dict[str, list[CatalogueEntry]]:
         """By provider, the longest first."""
-        found: dict[str, list[CatalogueEntry]] = {}
-        for entry in sorted(self.entries, key=lambda each: -len(each.id)):
-            if _WILD.search(entry.id):
-                found.setdefault(entry.provider, []).append(entry)
-        return found
+        longest_first = sorted(self.entries, key=lambda each: -len(each.id))
+        return grouped((entry.provider, entry) for entry in longest_first if _WILD.search(entry.id))
 
 
 def _readings(provider: str, id_: str) -> Iterator[tuple[str, str, bool]]:

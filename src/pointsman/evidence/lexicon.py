@@ -18,6 +18,7 @@ from pointsman.evidence._engines import Engine, build_matcher
 from pointsman.evidence._pattern import Alt, Chars, Edge, Node, Repeat, Seq
 from pointsman.evidence._patterns import PatternSet, framed, separated, tree, without_marks
 from pointsman.evidence._signals import Kind, Signal, SignalTable
+from pointsman.remembering import grouped
 from pointsman.toml_source import TomlSource, path_in
 
 __all__ = ["Cost", "Finding", "Lexicon", "LintReport", "Term", "check", "load_lexicon"]
@@ -219,9 +220,7 @@ def _readable(chars: tuple[tuple[int, int], ...]) -> str:
 
 def _repeated(lexicon: Lexicon) -> Iterator[Finding]:
     """Terms that are in one group twice: as the same kind, or once as a word and once as a substring."""
-    kinds: dict[tuple[str, str], list[Term]] = {}
-    for term in lexicon.terms:
-        kinds.setdefault((term.signal.group, term.signal.pattern), []).append(term)
+    kinds = grouped(((term.signal.group, term.signal.pattern), term) for term in lexicon.terms)
     for (group, pattern), terms in kinds.items():
         for term in terms[1:]:
             other = terms[0].signal.kind

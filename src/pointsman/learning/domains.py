@@ -15,6 +15,7 @@ import msgspec
 from pointsman.domains import DomainMemory, DomainSet, DomainTracker
 from pointsman.domains.data import Compound, Part, format_signature, parse_signature, restore_from_signature
 from pointsman.evidence import Scanner
+from pointsman.remembering import grouped
 from pointsman.vocabulary import Evidence
 
 __all__ = ["STRATEGIES", "DomainReport", "LabelledTurn", "Spread", "evaluate"]
@@ -66,11 +67,7 @@ def evaluate(
         scanner: over a table that holds the tracker's signals.
         spread: gives the interval of a figure; without it the reports have none.
     """
-    grouped: dict[str, list[LabelledTurn]] = {}
-    for turn in turns:
-        if turn.speaker == "user":
-            grouped.setdefault(turn.dialogue_id, []).append(turn)
-    dialogues = list(grouped.values())
+    dialogues = list(grouped((turn.dialogue_id, turn) for turn in turns if turn.speaker == "user").values())
     evidence = [[scanner.scan(turn.text) for turn in dialogue] for dialogue in dialogues]
     return [
         _report(name, dialogues, [strategy(tracker, scans) for scans in evidence], tracker.domains, spread)

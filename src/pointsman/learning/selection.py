@@ -6,7 +6,7 @@ else four fifths against one by a hash of the task, so that no task ever changes
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
@@ -27,6 +27,7 @@ from pointsman.capabilities import (
 from pointsman.errors import ConfigError
 from pointsman.learning.capabilities import CalibrationReport, Labelled, report_selection
 from pointsman.learning.metrics import Floats, Interval, sums_interval
+from pointsman.remembering import grouped
 from pointsman.vocabulary import Encoder
 
 __all__ = ["SelectionRow", "Selections", "evaluate_selection"]
@@ -125,11 +126,7 @@ def _by_selector(
 
 
 def _split(rows: Sequence[Labelled]) -> _Split:
-    examples: dict[str, list[str]] = defaultdict(list)
-    for row in rows:
-        if not row.judged:
-            for name in sorted(row.needed):
-                examples[name].append(row.words)
+    examples = grouped((name, row.words) for row in rows if not row.judged for name in sorted(row.needed))
     return _Split(examples, [row for row in rows if row.judged])
 
 

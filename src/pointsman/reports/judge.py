@@ -18,6 +18,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from pointsman.errors import PointsmanError
 from pointsman.learning.intervals import wilson
 from pointsman.prices import dollars
+from pointsman.remembering import summed
 from pointsman.reports.outcomes import IMPLICIT, JUDGE
 from pointsman.reports.usage import answered, kept_words
 from pointsman.stores.ledger import Outcome, Record, ShadowAnswer
@@ -304,10 +305,8 @@ def _with_refused(pairs: Sequence[tuple[Pair, Judgement]], refused: Sequence[Out
 
 def _verdicts(record: Record) -> Iterator[tuple[str, Pair, Judgement]]:
     """Verdicts of judges on the answers to one turn. A pair's cost is counted at the caller's answer."""
-    costs: dict[str, float] = {}
-    for outcome in record.outcomes:
-        if outcome.source.startswith(JUDGE) and not _is_refusal(outcome):
-            costs[outcome.source] = costs.get(outcome.source, 0.0) + outcome.cost
+    judged = (each for each in record.outcomes if each.source.startswith(JUDGE) and not _is_refusal(each))
+    costs = summed(((each.source, each.cost) for each in judged), 0.0)
     for outcome in record.outcomes:
         if not outcome.source.startswith(JUDGE) or not outcome.model or outcome.score is None:
             continue

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pointsman.model_choice.chains import chances_of
 from pointsman.printable import Block, Column, TextTable
+from pointsman.remembering import grouped
 from pointsman.reports.outcomes import scores_of
 from pointsman.reports.usage import answered
 from pointsman.stores.ledger import Record
@@ -86,11 +87,9 @@ def uses(records: Iterable[Record]) -> dict[str, int]:
 
 def clients_of(records: Iterable[Record]) -> dict[str, str]:
     """The programs seen in each project."""
-    seen: dict[str, set[str]] = {}
-    for record in records:
-        if client := record.decision.input.client:
-            seen.setdefault(record.decision.input.project, set()).add(client)
-    return {project: " ".join(sorted(clients)) for project, clients in seen.items()}
+    asked = (record.decision.input for record in records)
+    seen = grouped((each.project, each.client) for each in asked if each.client)
+    return {project: " ".join(sorted(set(clients))) for project, clients in seen.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from pointsman.errors import PointsmanError
 from pointsman.learning.intervals import POWER, Interval, Z
 from pointsman.prices import dollars
 from pointsman.printable import Block, Column, TextTable
+from pointsman.remembering import grouped
 from pointsman.reports.usage import root_session
 from pointsman.stores.ledger import Record
 from pointsman.stores.ledger.reading import DecisionRow
@@ -198,20 +199,17 @@ _COLUMNS: Final = (
 def observed(rows: Iterable[DecisionRow]) -> Observed:
     """Add up labelled decisions; those without a score or an answer are left out."""
     scored = [row for row in rows if row.score is not None and row.result != "no_answer"]
-    by: dict[str, list[DecisionRow]] = {}
-    for row in scored:
-        by.setdefault(row.model, []).append(row)
-    models = [_point(name, of) for name, of in by.items()]
+    models = [_point(name, of) for name, of in grouped((row.model, row) for row in scored).items()]
     models.sort(key=lambda point: (point.cost is None, point.cost or 0.0, point.name))
     return Observed(_point("", scored) if scored else None, tuple(models))
 
 
 def _point(name: str, rows: list[DecisionRow]) -> Point:
-    sessions: dict[tuple[str, str], list[float]] = {}
-    for row in rows:
-        if row.score is not None:
-            session = row.caller, root_session(row.session, row.role) or row.id
-            sessions.setdefault(session, []).append(row.score)
+    sessions = grouped(
+        ((row.caller, root_session(row.session, row.role) or row.id), row.score)
+        for row in rows
+        if row.score is not None
+    )
     scores = list(chain.from_iterable(sessions.values()))
     costs = [row.cost for row in rows if row.cost is not None]
     mean, half = sum(scores) / len(scores), _half(list(sessions.values()))

@@ -11,6 +11,7 @@ import msgspec
 
 from pointsman.prices import dollars
 from pointsman.printable import Block, Column, TextTable
+from pointsman.remembering import grouped
 from pointsman.reports.usage import PRICED, Usage, answered, cost, usage
 from pointsman.stores.ledger import Record
 from pointsman.tiers.kinds import KindShift
@@ -140,10 +141,8 @@ def roles(records: Iterable[Record], models: Mapping[str, ModelSpec]) -> Roles:
         models: With their prices, by configured name.
     """
     served = [_served(record) for record in records]
-    sessions: dict[str, Counter[str]] = {}
-    for each in served:
-        if each.is_main and each.model:
-            sessions.setdefault(each.session, Counter())[each.model] += 1
+    mains = grouped((each.session, each.model) for each in served if each.is_main and each.model)
+    sessions = {session: Counter(used) for session, used in mains.items()}
     found: dict[str, RoleCost] = {}
     for each in served:
         main = sessions.get(each.session, Counter()).most_common(1) if each.by_role else []

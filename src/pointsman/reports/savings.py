@@ -16,6 +16,7 @@ from pointsman.errors import PointsmanError
 from pointsman.model_calls import question_price
 from pointsman.prices import dollars
 from pointsman.printable import Block, Column, TextTable
+from pointsman.remembering import grouped
 from pointsman.reports.usage import PRICED, answer_costs
 from pointsman.stores.ledger import Spender, Totals
 from pointsman.stores.ledger.reading import GAPS, PartTotals, TurnTotals
@@ -254,12 +255,8 @@ class SavingsCalculator:
 
         A day is one of the ``zone`` that the totals were read for, in hours ahead of UTC: ``2026-01-31``.
         """
-        turns: dict[str, list[TurnTotals]] = {}
-        parts: dict[str, list[PartTotals]] = {}
-        for turn in found.turns:
-            turns.setdefault(_key(turn, division, zone), []).append(turn)
-        for part in found.parts:
-            parts.setdefault(_key(part, division, zone), []).append(part)
+        turns = grouped((_key(turn, division, zone), turn) for turn in found.turns)
+        parts = grouped((_key(part, division, zone), part) for part in found.parts)
         return {key: self.add_up(turns[key], parts.get(key, ())) for key in sorted(turns)}
 
     def add_up(self, turns: Iterable[TurnTotals], parts: Iterable[PartTotals]) -> Savings:

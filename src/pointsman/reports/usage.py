@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from pointsman.remembering import grouped
 from pointsman.stores.ledger import DecisionFilter, DecisionRow, Search, Totals
 from pointsman.stores.ledger.reading import TurnTotals, totals_of
 from pointsman.stores.ledger.turns import Usage, answered, rows_of, usage
@@ -129,10 +130,7 @@ def now(
 
 
 def _minutes(rows: Iterable[DecisionRow]) -> Iterator[Minute]:
-    by: dict[int, list[DecisionRow]] = {}
-    for row in rows:
-        by.setdefault(int(row.at // 60), []).append(row)
-    for minute, of in sorted(by.items()):
+    for minute, of in sorted(grouped((int(row.at // 60), row) for row in rows).items()):
         yield Minute(
             at=minute * 60.0,
             requests=len(of),
@@ -185,9 +183,7 @@ class UsageRow(msgspec.Struct, frozen=True):
 
 def usage_by_model(found: Totals, models: Mapping[str, ModelSpec]) -> tuple[UsageRow, ...]:
     """Add up the answers of each model, in the order of their names; retries and shadows excepted."""
-    by: dict[str, list[TurnTotals]] = {}
-    for turn in found.turns:
-        by.setdefault(turn.model, []).append(turn)
+    by = grouped((turn.model, turn) for turn in found.turns)
     return tuple(_usage_row(model, of, models.get(model)) for model, of in sorted(by.items()))
 
 
