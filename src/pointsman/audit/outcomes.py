@@ -59,11 +59,11 @@ def turn_outcomes(session: Session, stuck_at: frozenset[int] = frozenset()) -> t
     """
     turns = list(_turns(session.requests))
     failing = Failing()
-    judged = []
-    for first, end in turns:
-        corrected = end < len(session.requests) and _is_correction(session.requests[end].prompt)
-        judged.append(_judge(session.requests, first, end, failing, stuck_at, corrected=corrected))
-    return tuple(judged)
+    after = {first: _is_correction(session.requests[first].prompt) for first, _ in turns}
+    return tuple(
+        _judge(session.requests, first, end, failing, stuck_at, corrected=after.get(end, False))
+        for first, end in turns
+    )
 
 
 def _turns(requests: Sequence[Request]) -> Iterator[tuple[int, int]]:

@@ -115,11 +115,9 @@ def _command(what: str, sessions: Sequence[SessionFigures], gateway: str) -> tup
 
 def _without_tools(sessions: Sequence[SessionFigures], gateway: str) -> tuple[str, str]:
     called = {name for of in sessions for name in of.calls_by_tool}
-    unused: Counter[str] = Counter()
-    clients: Counter[str] = Counter()
-    for of in sessions:
-        unused.update({name: size for name, size in of.unused_tools.items() if name not in called})
-        clients[of.client] += sum(of.unused_tools.values())
+    offered = (each for of in sessions for each in of.unused_tools.items())
+    unused = Counter(summed((each for each in offered if each[0] not in called), 0))
+    clients = Counter(summed(((of.client, sum(of.unused_tools.values())) for of in sessions), 0))
     names = ",".join(name for name, _ in unused.most_common(_TOOLS))
     client = _most(clients)
     if client == "claude-code":

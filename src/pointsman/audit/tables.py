@@ -11,7 +11,7 @@ from pointsman.audit.money import Money, Pricing
 from pointsman.audit.outcomes import STUCK
 from pointsman.audit.session import local
 from pointsman.printable import Block, Column, TextTable
-from pointsman.remembering import grouped
+from pointsman.remembering import grouped, summed
 
 __all__ = [
     "DIVISIONS",
@@ -76,12 +76,15 @@ def by(sessions: Iterable[SessionFigures], pricing: Pricing, what: str) -> list[
 def project_names(projects: Iterable[str]) -> dict[str, str]:
     """Return a name for each project's path: its last part, with as many before it as tell it from others."""
     paths = {each: tuple(each.replace("\\", "/").strip("/").split("/")) for each in projects}
-    shared = Counter(path[-length:] for path in set(paths.values()) for length in range(1, len(path) + 1))
-    names = {}
-    for project, path in paths.items():
-        ends = (path[-length:] for length in range(1, len(path) + 1))
-        names[project] = "/".join(next((end for end in ends if shared[end] == 1), path)) or "(none)"
-    return names
+    shared = Counter(end for path in set(paths.values()) for end in _ends(path))
+    return {
+        project: "/".join(next((end for end in _ends(path) if shared[end] == 1), path)) or "(none)"
+        for project, path in paths.items()
+    }
+
+
+def _ends(path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    return (path[-length:] for length in range(1, len(path) + 1))
 
 
 def dearest(sessions: Iterable[SessionFigures], pricing: Pricing) -> list[tuple[SessionFigures, Money]]:
@@ -183,9 +186,7 @@ def _where_blocks(sessions: Sequence[SessionFigures]) -> Iterator[Block]:
     ]
     yield "Where the tokens went:"
     yield TextTable(_columns("tokens", "count", "of the input"), rows)
-    parts: Counter[str] = Counter()
-    for of in sessions:
-        parts.update(of.where)
+    parts = Counter(summed((each for of in sessions for each in of.where.items()), 0))
     yield ""
     yield "What the prompts consisted of (estimated from the lengths of texts):"
     shown = [[name, tokens(count), _share(count, total)] for name, count in parts.most_common() if count]
@@ -291,15 +292,12 @@ def _test_blocks(sessions: Iterable[SessionFigures]) -> Iterator[Block]:
 
 
 def _unused_blocks(sessions: Iterable[SessionFigures]) -> Iterator[Block]:
-    unused: Counter[str] = Counter()
-    offered: Counter[str] = Counter()
-    for of in sessions:
-        unused.update(of.unused_tools)
-        offered.update(of.unused_tools.keys())
+    unused = grouped(each for of in sessions for each in of.unused_tools.items())
     if unused:
         yield ""
         yield "Tools offered and never called, in sessions whose log lists them:"
-        rows = [[name, str(offered[name]), tokens(count)] for name, count in unused.most_common(_ROWS)]
+        ranked = sorted(unused.items(), key=lambda each: -sum(each[1]))
+        rows = [[name, str(len(sizes)), tokens(sum(sizes))] for name, sizes in ranked[:_ROWS]]
         yield TextTable(_columns("tool", "sessions", "tokens, about"), rows)
 
 

@@ -26,7 +26,7 @@ from pointsman.audit.savings import (
 from pointsman.audit.session import local
 from pointsman.audit.tables import counted
 from pointsman.printable import Block, Column, TextTable
-from pointsman.remembering import summed
+from pointsman.remembering import grouped, summed
 
 __all__ = [
     "Stake",
@@ -78,12 +78,8 @@ class Verdict(NamedTuple):
     @property
     def claimed(self) -> tuple[Comparison, ...]:
         """Comparisons with outcomes that show a saving, at most one for each model."""
-        best: dict[str, Comparison] = {}
-        for each in self.compared:
-            earlier = best.get(each.dear)
-            if each.verdict == "saves" and (earlier is None or each.saved[0] > earlier.saved[0]):
-                best[each.dear] = each
-        return tuple(best.values())
+        saving = grouped((each.dear, each) for each in self.compared if each.verdict == "saves")
+        return tuple(max(own, key=lambda each: each.saved[0]) for own in saving.values())
 
     @property
     def sentence(self) -> str:
@@ -237,11 +233,7 @@ def _sample(sessions: Sequence[str]) -> str:
 
 def _by_model(counts: Sequence[dict[str, int]]) -> int:
     """The sum over models: what serves two comparisons counts once."""
-    most: dict[str, int] = {}
-    for each in counts:
-        for model, count in each.items():
-            most[model] = max(count, most.get(model, 0))
-    return sum(most.values())
+    return sum(map(max, grouped(each for of in counts for each in of.items()).values()))
 
 
 def dollars(amount: float) -> str:

@@ -18,6 +18,7 @@ from pointsman.batch.replay import RECORD, BatchReplayer, part_of
 from pointsman.batch.row_jobs import Finished, run_local
 from pointsman.batch.work import BatchEngine, Reports, SessionPart, Work
 from pointsman.errors import PointsmanError
+from pointsman.remembering import grouped
 from pointsman.reports.replay import Replayed, Summary
 
 __all__ = ["replay_sessions", "summary_of"]
@@ -125,9 +126,8 @@ def _records(job: BatchReplayer, inputs: list[ParquetInput]) -> Iterator[pa.Arra
 
 
 def _by_part(records: pa.Array, count: int) -> Iterator[tuple[int, pa.Array]]:
-    places: defaultdict[int, list[int]] = defaultdict(list)
-    for place, record in enumerate(records.to_pylist()):
-        places[part_of(record or b"", count)].append(place)
+    found = enumerate(records.to_pylist())
+    places = grouped((part_of(record or b"", count), place) for place, record in found)
     for number, dealt in places.items():
         yield number, records.take(pa.array(dealt))
 

@@ -6,7 +6,7 @@ import importlib
 import math
 from array import array
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +22,7 @@ from pointsman.capabilities.calibration import (
     observe_unserved,
 )
 from pointsman.errors import ConfigError
+from pointsman.remembering import summed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -208,12 +209,8 @@ class LexicalIndex:
             yield at, list(rows)
 
     def _sum(self, rows: Sequence[TrainingExample], *, positive: bool) -> Vector:
-        total: Vector = defaultdict(float)
-        for row in rows:
-            if row.positive is positive:
-                for key, weight in self._frequencies.vector(row.text).items():
-                    total[key] += weight
-        return total
+        vectors = (self._frequencies.vector(row.text) for row in rows if row.positive is positive)
+        return summed((weight for vector in vectors for weight in vector.items()), 0.0)
 
     def _direction(self, profile: Mapping[int, float]) -> Vector:
         damped = {key: value**_DAMPING * self._rarity[key] for key, value in profile.items() if value > 1e-9}

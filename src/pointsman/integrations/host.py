@@ -22,6 +22,7 @@ from pointsman.api import Pointsman
 from pointsman.decision.decision import Decision
 from pointsman.model_calls import AskingThread, ask_nobody
 from pointsman.model_choice.chains import FALLBACK_CHAIN
+from pointsman.remembering import grouped
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS
 from pointsman.wire.items import mark, with_texts
@@ -214,10 +215,8 @@ def added_texts(decision: Decision | None) -> dict[int, str]:
     added = [(each.index, each.added) for each in decision.standing]
     if decision.injections:
         added.append((decision.input.messages - 1, decision.injections))
-    found: dict[int, list[str]] = {}
-    for index, texts in added:
-        found.setdefault(index, []).extend(mark(each.source, each.text) for each in texts)
-    return {index: "\n\n".join(texts) for index, texts in found.items() if texts}
+    found = grouped((index, mark(each.source, each.text)) for index, texts in added for each in texts)
+    return {index: "\n\n".join(texts) for index, texts in found.items()}
 
 
 def stop_text(decision: Decision | None) -> str:

@@ -411,10 +411,11 @@ def claim(rankings: Mapping[str, Floats], weak: Floats, strong: Floats, *, first
     """
     learned_router = rankings["learned_router"]
     own = apgr_interval(learned_router, weak, strong, together=first, seed=seed)
-    against = {}
-    for rival in RIVALS:
-        more = difference_interval(learned_router, rankings[rival], weak, strong, together=first, seed=seed)
-        against[rival] = (more.value, more.low, more.high)
+    more = {
+        rival: difference_interval(learned_router, rankings[rival], weak, strong, together=first, seed=seed)
+        for rival in RIVALS
+    }
+    against = {rival: (each.value, each.low, each.high) for rival, each in more.items()}
     return Claim(
         rows=len(weak),
         apgr=own.value,

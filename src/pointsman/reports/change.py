@@ -236,19 +236,17 @@ def change(before: Side, after: Side) -> Change:
 def _shapley(name: str, before: Side, after: Side) -> dict[Factor, float]:
     """The contribution of each factor to the cost of one model's answers."""
     count = len(_FACTORS)
-    values: dict[frozenset[Factor], float] = {}
-    for size in range(count + 1):
-        for chosen in combinations(_FACTORS, size):
-            values[frozenset(chosen)] = _mixed(name, before, after, frozenset(chosen))
-    found: dict[Factor, float] = {}
-    for factor in _FACTORS:
-        total = 0.0
-        for earlier, value in values.items():
-            if factor not in earlier:
-                weight = factorial(len(earlier)) * factorial(count - len(earlier) - 1) / factorial(count)
-                total += weight * (values[earlier | {factor}] - value)
-        found[factor] = total
-    return found
+    chosen = (frozenset(each) for size in range(count + 1) for each in combinations(_FACTORS, size))
+    values = {each: _mixed(name, before, after, each) for each in chosen}
+    weights = [factorial(size) * factorial(count - size - 1) / factorial(count) for size in range(count)]
+    return {
+        factor: sum(
+            weights[len(earlier)] * (values[earlier | {factor}] - value)
+            for earlier, value in values.items()
+            if factor not in earlier
+        )
+        for factor in _FACTORS
+    }
 
 
 def _mixed(name: str, before: Side, after: Side, later: frozenset[Factor]) -> float:

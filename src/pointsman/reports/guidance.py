@@ -15,6 +15,7 @@ from pointsman.guidance import Arm, Mode
 from pointsman.guidance.memory import Followed
 from pointsman.learning.intervals import difference_of_shares
 from pointsman.printable import Block, Column, TextTable
+from pointsman.remembering import grouped
 from pointsman.reports.outcomes import IMPLICIT
 from pointsman.stores.ledger import Outcome, Record
 
@@ -89,10 +90,8 @@ class Effect:
 
 def compare(rows: Iterable[Followed]) -> Effect:
     """Compare the two sides by each session's first intervention, so that sessions count equally."""
-    first: dict[str, Followed] = {}
-    for row in rows:
-        first.setdefault(row.session, row)
-    return _between([(row.arm, row.continued) for row in first.values()], of_scores=False)
+    sessions = grouped((row.session, (row.arm, row.continued)) for row in rows)
+    return _between([first for first, *_ in sessions.values()], of_scores=False)
 
 
 def _between(counts: Sequence[tuple[Arm, float | None]], *, of_scores: bool) -> Effect:
@@ -277,14 +276,12 @@ _ENDED: Final = {
 
 def _classifier_table(rows: Iterable[Followed]) -> TextTable:
     """A row for each classifier: interventions on each side, and the number of continued streaks."""
-    counts: dict[str, dict[Arm, list[bool]]] = {}
-    for row in rows:
-        sides = counts.setdefault(row.classifier, {Arm.TREATED: [], Arm.CONTROL: []})
-        sides[row.arm].append(row.continued)
-    found = [
-        (classifier, *(figure for side in sides.values() for figure in (len(side), sum(side))))
-        for classifier, sides in sorted(counts.items())
+    sides = grouped(((row.classifier, row.arm), row.continued) for row in rows)
+    both = [
+        (classifier, [sides.get((classifier, arm), []) for arm in (Arm.TREATED, Arm.CONTROL)])
+        for classifier in sorted({name for name, _ in sides})
     ]
+    found = [(name, *(figure for each in of for figure in (len(each), sum(each)))) for name, of in both]
     return TextTable(_FIRED, found)
 
 

@@ -171,10 +171,8 @@ def pairs_in(records: Iterable[Record], judge: str) -> Iterator[Pair]:
 
 def _preference(outcomes: Iterable[Outcome], shadow: str) -> float | None:
     """Outcomes of both answers by people or programs; None without them."""
-    scores: dict[str, float] = {}
-    for outcome in outcomes:
-        if outcome.score is not None and not outcome.source.startswith((IMPLICIT, JUDGE)):
-            scores[outcome.model] = outcome.score
+    said = (each for each in outcomes if not each.source.startswith((IMPLICIT, JUDGE)))
+    scores = {each.model: each.score for each in said if each.score is not None}
     if "" not in scores or shadow not in scores:
         return None
     return scores[shadow] - scores[""]

@@ -16,6 +16,7 @@ from pointsman.decision.decision import Decision
 from pointsman.learning.datasets import LEAST_FOR_POLICY, LEAST_FOR_TIERS
 from pointsman.learning.intervals import MARGIN, margin_score, paired_interval
 from pointsman.printable import Block, Column, TextTable
+from pointsman.remembering import grouped
 from pointsman.reports.outcomes import IMPLICIT, JUDGE, Fittable, kept_answers, prompts, scored, scores_of
 from pointsman.reports.usage import answer_costs, answered, kept_words, root_session
 from pointsman.stores.ledger import DecisionFilter, Record, Search
@@ -263,14 +264,10 @@ class ScoredAnswers:
         if not both:
             return GoodEnough("not known yet", left_out=left_out, margin=self._margin)
         cheap, strong = sorted(models, key=lambda name: (self._costs[name], name))
-        first: dict[tuple[str, str], float] = {}
-        for turn in sorted(both, key=lambda turn: turn.at):
-            first.setdefault(turn.session, turn.said[cheap] - turn.said[strong])
-        return replace(
-            decided(cheap, strong, list(first.values()), self._margin),
-            left_out=left_out,
-            repeated=len(both) - len(first),
-        )
+        in_order = sorted(both, key=lambda turn: turn.at)
+        sessions = grouped((turn.session, turn.said[cheap] - turn.said[strong]) for turn in in_order)
+        found = decided(cheap, strong, [first for first, *_ in sessions.values()], self._margin)
+        return replace(found, left_out=left_out, repeated=len(both) - len(sessions))
 
     def report(self) -> QualityReport:
         """Compare every pair of models that can be compared; without one, report that."""
@@ -336,16 +333,13 @@ class _Turn(NamedTuple):
         """Read a record: a judge compares, a sign is implicit, and neither is on the scale of a score."""
         said = tuple(each for each in record.outcomes if not each.source.startswith((IMPLICIT, JUDGE)))
         scores = dict(scores_of(replace(record, outcomes=said)))
-        first: dict[str, float] = {}
-        for each in said:
-            if each.score is not None:
-                first[each.model] = min(each.at, first.get(each.model, each.at))
+        times = grouped((each.model, each.at) for each in said if each.score is not None)
         asked = record.decision.input
         return cls(
             (asked.caller, root_session(asked.session, asked.role) or record.decision.id),
             {name: score for name, score in scores.items() if name in priced},
             frozenset(name for name, _ in scores_of(record) if name in priced),
-            max(first.values(), default=0.0),
+            max(map(min, times.values()), default=0.0),
         )
 
 

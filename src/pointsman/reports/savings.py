@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from typing import Final, Literal, get_args
+from itertools import chain
+from typing import Final, Literal, TypeVar, get_args
 
 import msgspec
 
@@ -34,6 +35,8 @@ __all__ = [
     "spending_by",
     "usual_baseline",
 ]
+
+Key = TypeVar("Key")
 
 #: By what savings are divided.
 By = Literal["day", "tier", "model"]
@@ -373,14 +376,13 @@ class SpendingRow(msgspec.Struct, frozen=True):
         return {"key": self.key, "name": self.name, **self.money.to_json()}
 
 
-def merged(parts: Iterable[Mapping[Spender, Savings]]) -> dict[Spender, Savings]:
-    """Add up the parts of a period, such as its days."""
-    sums: dict[Spender, Savings] = {}
-    for part in parts:
-        for spender, money in part.items():
-            if spender not in sums:
-                sums[spender] = Savings(money.baseline, money.baseline_caches)
-            sums[spender].add(money)
+def merged(parts: Iterable[Mapping[Key, Savings]]) -> dict[Key, Savings]:
+    """Add up the parts of a period, such as its days, by spender or by what else divides them."""
+    sums: dict[Key, Savings] = {}
+    for key, money in chain.from_iterable(part.items() for part in parts):
+        if key not in sums:
+            sums[key] = Savings(money.baseline, money.baseline_caches)
+        sums[key].add(money)
     return sums
 
 
@@ -390,15 +392,12 @@ def spending_by(by: Division, found: Mapping[Spender, Savings]) -> tuple[Spendin
     A project without a folder's name is one of a program: it is named after that.
     """
     field = _FIELDS[by]
-    sums: dict[str, Savings] = {}
     names: dict[str, str] = {}
-    for spender, money in found.items():
+    for spender in found:
         key: str = getattr(spender, field)
         name = spender.project_name or spender.client if by == "project" and key else key
         names[key] = name or names.get(key, "") or key or _UNKNOWN[by]
-        if key not in sums:
-            sums[key] = Savings(money.baseline, money.baseline_caches)
-        sums[key].add(money)
+    sums = merged({getattr(spender, field): money} for spender, money in found.items())
     rows = (SpendingRow(key, names[key], money) for key, money in sums.items())
     return tuple(sorted(rows, key=lambda row: (-row.money.paid, -row.money.turns, row.name, row.key)))
 

@@ -103,11 +103,8 @@ class ClaudeCode:
 
     def find(self, home: Home) -> Iterator[Log]:
         """Yield one log per session, the least recently changed first: copied lines come after theirs."""
-        logs: list[tuple[float, Log]] = []
-        for place in self.places(home):
-            for folder in sorted(place.glob("*/")):
-                logs += _sessions(folder, home)
-        yield from (log for _, log in sorted(logs))
+        folders = (folder for place in self.places(home) for folder in sorted(place.glob("*/")))
+        yield from (log for _, log in sorted(log for folder in folders for log in _sessions(folder, home)))
 
     def read(self, log: Log) -> Iterator[Session]:
         """Yield the session of a log."""

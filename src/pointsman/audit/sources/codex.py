@@ -10,6 +10,7 @@ import msgspec
 
 from pointsman.audit.session import Session, ToolUse, Usage, cut
 from pointsman.audit.sources.base import Chat, Home, Lines, Log, seconds
+from pointsman.remembering import grouped
 
 __all__ = ["Codex"]
 
@@ -109,12 +110,12 @@ class Codex:
 
     def find(self, home: Home) -> Iterator[Log]:
         """Yield one log per session: the file of its thread, then those of its sub-agents."""
-        sessions: dict[str, list[tuple[bool, Path]]] = {}
-        for place in self.places(home):
-            for file in home.regular(place.glob("**/rollout-*.jsonl")):
-                meta = _meta(file)
-                session = meta.session_id or meta.id or file.stem
-                sessions.setdefault(session, []).append((meta.id not in (session, None), file))
+        logs = (home.regular(place.glob("**/rollout-*.jsonl")) for place in self.places(home))
+        known = ((file, _meta(file)) for files in logs for file in files)
+        sessions = grouped(
+            (session := meta.session_id or meta.id or file.stem, (meta.id not in (session, None), file))
+            for file, meta in known
+        )
         for files in sessions.values():
             yield Log(self.name, tuple(file for _, file in sorted(files)))
 
