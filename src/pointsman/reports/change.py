@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 from math import factorial
@@ -310,7 +310,7 @@ def _share(side: Side) -> str:
 def _mix(side: Side) -> str:
     if not side.requests:
         return "none"
-    ranked: Sequence[tuple[str, ModelUse]] = sorted(side.models.items(), key=lambda each: -each[1].requests)
+    ranked = sorted(side.models.items(), key=lambda each: (-each[1].requests, each[0]))
     named = [f"{name} {each.requests / side.requests:.0%}" for name, each in ranked[:3]]
     return " ".join([*named, "…"] if len(ranked) > len(named) else named)
 
