@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
+from operator import attrgetter
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
@@ -14,7 +15,7 @@ from pointsman.audit.figures import Part, SessionFigures, Spent, Split
 from pointsman.catalogue import ANY, CatalogueEntry, installed
 from pointsman.config.draft import PROVIDERS, Found, ModelDraft
 from pointsman.errors import PointsmanError
-from pointsman.prices import Prices
+from pointsman.prices import PRICES, Prices
 from pointsman.remembering import summed
 from pointsman.vocabulary import Tier
 
@@ -303,18 +304,10 @@ _FORWARDED: Final = (
 
 
 def _founds(models: Sequence[_Model], as_of: str) -> Iterator[Found]:
+    prices = attrgetter(*PRICES)
     for name in dict.fromkeys(each.upstream.name for each in models):
         own = [each for each in models if each.upstream.name == name]
-        drafts = tuple(ModelDraft(each.id, each.id, _prices(each.prices), as_of=as_of) for each in own)
+        drafts = tuple(ModelDraft(each.id, each.id, prices(each.prices), as_of=as_of) for each in own)
         first = own[0].upstream
         remark = first.remark if first.forward_auth else ""  # another one is about the models of a draft
         yield first._replace(models=drafts, verifier=None, remark=remark)
-
-
-def _prices(prices: Prices) -> tuple[float | None, ...]:
-    return (
-        prices.input_per_million,
-        prices.output_per_million,
-        prices.cached_input_per_million,
-        prices.cache_write_per_million,
-    )

@@ -23,6 +23,7 @@ from typing import Final, Protocol
 from zlib import crc32
 
 from pointsman.capabilities._registry import CapabilityRegistry
+from pointsman.remembering import remembered
 
 #: A sparse vector: feature -> weight.
 Vector = dict[int, float]
@@ -50,10 +51,6 @@ def counts(text: str) -> tuple[Counter[int], Counter[int]]:
     return whole, pieces
 
 
-def _pieces(word: str) -> tuple[int, ...]:
-    return _pieces_kept(word) if len(word) <= _LONGEST_KEPT else _pieces_of(word)
-
-
 def _pieces_of(word: str) -> tuple[int, ...]:
     padded = f" {word} "
     return tuple(
@@ -64,7 +61,7 @@ def _pieces_of(word: str) -> tuple[int, ...]:
 
 
 #: The words of a language repeat; 4 MB when full.
-_pieces_kept: Final = lru_cache(maxsize=8_192)(_pieces_of)
+_pieces: Final = remembered(_pieces_of, 8_192, _LONGEST_KEPT)
 
 
 @lru_cache(maxsize=1_024)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import zip_longest
+from operator import attrgetter
 from statistics import median
 from typing import Any, Final, NamedTuple
 
@@ -119,16 +120,9 @@ def _same_turn(event: Event, following: Event | None) -> bool:
     return bool(event.turn) and event.turn == following.turn
 
 
-def _call(step: Step) -> Hashable:
-    return step.tool_name, step.arguments
-
-
-def _call_and_result(step: Step) -> Hashable:
-    return step.tool_name, step.arguments, step.result_digest
-
-
-def _name(step: Step) -> Hashable:
-    return step.tool_name
+_call: Final = attrgetter("tool_name", "arguments")
+_call_and_result: Final = attrgetter("tool_name", "arguments", "result_digest")
+_name: Final = attrgetter("tool_name")
 
 
 def _cycle(key: Callable[[Step], Hashable], rounds: int, periods: Sequence[int]) -> Callable[..., bool]:

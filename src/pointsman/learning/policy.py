@@ -373,13 +373,14 @@ def policy_lines(fitted: Fitted) -> list[str]:
     report = fitted.report
     edges = sorted({edge for edge in fitted.boundaries if math.isfinite(edge)})
     cost, mixing = report.cost, report.over_mixing
+    of_best = cost.value / report.cost_of_best
     lines = [
         *_curve(fitted.curve, report),
         "",
         f"boundaries: {', '.join(f'{edge:.4f}' for edge in edges) or 'none: one tier serves everything'}",
-        f"held out, {report.prompts:,} prompts: {_shares(report.kept)} of the best tier's quality kept",
-        f"cost on 1,000 prompts: {_money(cost)}, {cost.value / report.cost_of_best:.1%} of the best tier's",
-        f"quality above drawing models at random for the same money: {_signed(mixing)}",
+        f"held out, {report.prompts:,} prompts: {_said(report.kept, '.1%')} of the best tier's quality kept",
+        f"cost on 1,000 prompts: {_said(cost, '.4g')}, {of_best:.1%} of the best tier's",
+        f"quality above drawing models at random for the same money: {_said(mixing, '+.3f')}",
         "tiers: " + ", ".join(f"{tier} {share:.1%}" for tier, share in report.shares.items()),
     ]
     if report.fixed:
@@ -434,13 +435,5 @@ def _verdict(report: PolicyReport) -> str:
     return f"not shown: the interval reaches above {level:.4g}; {advice}"
 
 
-def _shares(found: Interval) -> str:
-    return f"{found.value:.1%} ({found.low:.1%} .. {found.high:.1%})"
-
-
-def _signed(found: Interval) -> str:
-    return f"{found.value:+.3f} ({found.low:+.3f} .. {found.high:+.3f})"
-
-
-def _money(found: Interval) -> str:
-    return f"{found.value:.4g} ({found.low:.4g} .. {found.high:.4g})"
+def _said(found: Interval, form: str) -> str:
+    return f"{found.value:{form}} ({found.low:{form}} .. {found.high:{form}})"

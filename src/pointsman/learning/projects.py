@@ -10,6 +10,7 @@ Source of the shrinkage by pseudo-counts: Gelman et al., "Bayesian Data Analysis
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -227,7 +228,7 @@ def _cell(
 ) -> Cell:
     order = list(tiers)
     known = [each for name in tiers[order[-1]] if (each := models.get(name)) and each.outcomes]
-    best = max(known, key=_mean, default=None)
+    best = max(known, key=attrgetter("mean"), default=None)
     chances = {}
     for tier in order[:-1] if keep else order:
         own = [models.get(name) for name in tiers[tier]]
@@ -248,7 +249,3 @@ def _cell(
         if each.outcomes
     }
     return Cell(round(sum(each.outcomes for each in models.values())), shown, chances, good)
-
-
-def _mean(posterior: Beta) -> float:
-    return posterior.mean
