@@ -204,7 +204,7 @@ class Pointsman:
         """
         from pointsman.diagnostics.explained import explain_request
 
-        read = self.runtime.client_texts.with_repeated(_request(request, format, session, project))
+        read = self.runtime.read(_request(request, format, session, project))
         return explain_request(self.runtime.engine, read, self.runtime.memories.load(session), self._config)
 
     async def explain_async(

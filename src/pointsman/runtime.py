@@ -278,7 +278,7 @@ class Runtime:
         Raises:
             UnknownModel: the caller asked for a model that is neither a tier nor configured.
         """
-        request = self.client_texts.with_repeated(request)
+        request = self.read(request)
         memory = self.memories.load(request.session)
         started = time.perf_counter()
         replies = _Replies(self.questions, None, self._begin(request.arrived_at))
@@ -293,7 +293,7 @@ class Runtime:
         A session store that is reached over the network is called in a thread; so is the policy's work on a
         large request. ``payer`` pays for the questions to models; None: the operator does.
         """
-        request = self.client_texts.with_repeated(request)
+        request = self.read(request)
         session = request.session
         memories, is_large = self.memories, request.size > LARGE
         in_thread = is_large or memories.store.waits
@@ -317,12 +317,17 @@ class Runtime:
             memories.save(session, decided.memory)
         return decision
 
+    def read(self, request: AgentRequest) -> AgentRequest:
+        """Return a request as it is decided: with the lines that its client is known to repeat."""
+        texts = self.client_texts
+        return texts.with_repeated(request) if request.system and texts.clients else request
+
     def preview(self, request: AgentRequest) -> Decided:
         """Decide a turn for its answer alone: no model is asked, and nothing is recorded or remembered.
 
         The decision has no id. Raises as ``decide_sync``.
         """
-        request = self.client_texts.with_repeated(request)
+        request = self.read(request)
         return drive(self.engine.decide(request, self.memories.load(request.session), ""), no_model)
 
     def decide_event(

@@ -168,8 +168,7 @@ def _controls(sent: Body) -> _Controls:
 def _explained(state: LiveState, request: AgentRequest) -> bytes:
     runtime = _runtime(state)
     memory = runtime.memories.load(request.session)
-    read = runtime.client_texts.with_repeated(request)
-    found = explain_request(runtime.engine, read, memory, state.config)
+    found = explain_request(runtime.engine, runtime.read(request), memory, state.config)
     return _page((found._replace(served=_shown(found.served)) if found.served else found).to_json())
 
 

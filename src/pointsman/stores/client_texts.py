@@ -47,8 +47,6 @@ class ClientTexts:
 
     def with_repeated(self, request: AgentRequest) -> AgentRequest:
         """Return a request with the lines that its client is known to repeat."""
-        if not request.system or not self.clients:
-            return request
         known = self.clients.get(_client(request))
         if known is None or not known.repeated:
             return request
