@@ -1,7 +1,6 @@
 """Request bodies as turns, and what is said of those that are none."""
 
 import json
-import sys
 from typing import Any
 
 import pytest
@@ -139,16 +138,19 @@ def test_nesting_has_an_end(body: bytes) -> None:
 
 @pytest.mark.parametrize("where", ['"tools":[{"function":{"name":"f","parameters":%s}}]', '"tool_choice":%s'])
 def test_a_depth_that_one_reading_takes_and_another_does_not_is_too_large(where: str) -> None:
-    read = refused = 0
-    for depth in range(sys.getrecursionlimit() - 200, sys.getrecursionlimit() + 20):
+    def is_refused(depth: int) -> bool:
         body = '{"messages":[],' + where % ("[" * depth + "]" * depth) + "}"
         try:
             forced_tool(read_request(CHAT, body.encode()).tool_choice)
-            read += 1
         except TooLarge:
-            refused += 1
-    assert read
-    assert refused
+            return True
+        return False
+
+    taken, refused = 1, 100_000  # the limit between them differs with the version of Python
+    while refused - taken > 1:
+        middle = (taken + refused) // 2
+        taken, refused = (taken, middle) if is_refused(middle) else (middle, refused)
+    assert {is_refused(depth) for depth in range(max(taken - 100, 1), taken + 100)} == {False, True}
 
 
 def test_one_text_is_a_turn() -> None:
