@@ -138,12 +138,12 @@ def stratified_interval(strata: Iterable[Stratum], z: float = Z) -> tuple[float,
     two rates", 1985) does not reject. At 0 its variance is that of the hypergeometric distribution, which
     also holds for strata with few trials.
     """
-    alike = Counter(strata).items()
-    weight = sum(count * each.weight for each, count in alike)
-    seen = sum(count * each.weight * each.difference for each, count in alike) / weight
+    alike = [(each, each.weight, count) for each, count in Counter(strata).items()]
+    weight = sum(count * own for _, own, count in alike)
+    seen = sum(count * own * each.difference for each, own, count in alike) / weight
 
     def score(difference: float) -> float:
-        variance = sum(count * each.weight**2 * each.variance(difference) for each, count in alike)
+        variance = sum(count * own**2 * each.variance(difference) for each, own, count in alike)
         return (seen - difference) * weight / sqrt(max(variance, 1e-12))
 
     return seen, *_not_rejected(seen, score, z)
