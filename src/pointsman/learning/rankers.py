@@ -128,14 +128,21 @@ def _decided(prompts: Sequence[str], engine: Engine, *, tools: bool = False) -> 
     return found
 
 
-def by_learned_router(rows: Sequence[PromptOutcome], scorer: LearnedScorer) -> list[LearnedScore]:
-    """Scores of a learned router and of its rule baseline, with the domain of each row."""
-    rules = by_rules(rows, scorer.learned_router.rules)
+#: No scores of profiles that were computed before.
+_NOTHING: Final[Mapping[str, Floats]] = {}
+
+
+def by_learned_router(
+    rows: Sequence[PromptOutcome], scorer: LearnedScorer, known: Mapping[str, Floats] = _NOTHING
+) -> list[LearnedScore]:
+    """Scores of a learned router and of its rule baseline, with the domain of each row.
+
+    ``known`` are scores of profiles that were computed before.
+    """
+    profile = scorer.learned_router.rules
+    rules = known[profile] if profile in known else by_rules(rows, profile)
     pairs = zip(rows, rules, strict=True)
     return [scorer.score(persons_text(row.prompt), rules=score, domain=row.group) for row, score in pairs]
-
-
-_NOTHING: Final[Mapping[str, Floats]] = {}
 
 
 def scores_of(
@@ -154,7 +161,7 @@ def scores_of(
     if kinds:
         found |= by_kinds(rows, kinds, found["default"])
     if scorer:
-        said = by_learned_router(rows, scorer)
+        said = by_learned_router(rows, scorer, rules)
         found[LEARNED] = np.array([each.score for each in said])
         found |= {name: np.array([getattr(each, name) for each in said]) for name in (*STATED, *ERRORS)}
     return found
