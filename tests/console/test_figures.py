@@ -207,11 +207,12 @@ def test_the_curve_is_drawn_from_its_file(tmp_path: Path, written: str | None, s
 def test_no_name_of_a_chart_stands_on_another() -> None:
     names = ["claude-haiku-4-5-20251001", "", "gpt-5-mini-2025-08-07", "gemini-2.5-flash-lite", "gpt-5"]
     points = [(name, 0.011 + 0.001 * at, 0.8, 0.7, 0.9) for at, name in enumerate(names)]
+    chart = points_chart(points, "", "")
     drawn = re.findall(
-        r'<text x="([\d.]+)" y="([-\d.]+)" text-anchor="middle">([^<]+)</text></g>',
-        points_chart(points, "", ""),
+        r'<text class="point" x="([\d.]+)" y="([-\d.]+)" text-anchor="middle">([^<]+)</text>', chart
     )
     assert [name for *_, name in drawn] == [name or "working point" for name in names]
     for (x, y, name), (other_x, other_y, other) in combinations(drawn, 2):
         apart = abs(float(x) - float(other_x)) >= 6 * (len(name) + len(other))
         assert apart or abs(float(y) - float(other_y)) >= 22
+    assert "<line" not in chart[chart.index('class="point"') :]  # no line of another point covers a name

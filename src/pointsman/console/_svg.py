@@ -91,6 +91,7 @@ def points_chart(points: Sequence[tuple[str, float, float, float, float]], label
         _text((_LEFT + _RIGHT) / 2, _BELOW + 36, axis, kind="axis"),
     ]
     named: list[tuple[float, float, int]] = []
+    names: list[str] = []  # after all lines, so that none covers one
     for name, cost, score, low, high in points:
         across, up, height, half = x(cost), y(score), y(high) - 7, _LETTER * len(name or _WORKING)
         while any(
@@ -103,9 +104,10 @@ def points_chart(points: Sequence[tuple[str, float, float, float, float]], label
         diamond = f'<path d="M{across} {up - 8} l8 8 l-8 8 l-8 -8 Z"></path>'
         mark = dot if name else diamond
         kind = "dot" if name else "dot now"
-        parts.append(f'<g class="{kind}">{line}{mark}{_text(across, height, name or _WORKING)}</g>')
+        parts.append(f'<g class="{kind}">{line}{mark}</g>')
+        names.append(_text(across, height, name or _WORKING, kind="point"))
     top = min(0.0, *(at - _LINE for _, at, _ in named))  # names above the axis are in the picture
-    return _svg("chart", f"0 {top:g} 760 {300 - top:g}", label, parts)
+    return _svg("chart", f"0 {top:g} 760 {300 - top:g}", label, parts + names)
 
 
 class Money(NamedTuple):
