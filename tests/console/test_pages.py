@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import closing
+from typing import Literal
 
 import msgspec
 import pytest
@@ -184,6 +185,16 @@ def test_a_decision_without_words_says_how_to_keep_them() -> None:
         page = browser.get(f"/console/decisions/{browser.chat('Refactor this!')}").body.decode()
     assert "No words are kept" in page
     assert "refactor" in page  # the dimension's keyword, from the recorded signal
+
+
+@pytest.mark.parametrize(("mode", "is_told"), [("off", True), ("redacted", False), ("full", False)])
+def test_the_page_label_says_when_no_words_are_kept(
+    mode: Literal["off", "redacted", "full"], is_told: bool
+) -> None:
+    config = replace(demo_config(), ledger=replace(demo_config().ledger, text=mode))
+    with closing(Browser(console_gateway(config, MemoryLedger(text=mode)))) as browser:
+        page = browser.get("/console/label").body.decode()  # also while nothing waits for a label
+        assert ("The words of prompts are not kept" in page) is is_told
 
 
 @pytest.mark.parametrize(
