@@ -1,4 +1,4 @@
-"""Runs long work in threads off the event loop: one for large requests, one for huge ones.
+"""Runs long work in threads off the event loop: for large requests, huge ones, and explanations.
 
 Size of a large text: ``vocabulary.LARGE``.
 """
@@ -19,12 +19,16 @@ _HUGE: Final = 4 << 20
 #: One thread each: further ones would not end sooner, but take the interpreter from the loop more often.
 _LARGE_ONES: Final = ThreadPoolExecutor(1, "large")
 _HUGE_ONES: Final = ThreadPoolExecutor(1, "huge")
+_ASIDE: Final = ThreadPoolExecutor(1, "aside")
 
 
-async def offload(size: int, work: Callable[[], Result]) -> Result:
+async def offload(size: int, work: Callable[[], Result], *, aside: bool = False) -> Result:
     """Do a piece of work on a large request, of ``size`` bytes, in another thread.
 
-    ``work`` must not raise ``StopIteration``, which no future can hold.
+    Args:
+        size: Of the request.
+        work: Must not raise ``StopIteration``, which no future can hold.
+        aside: No agent waits for it: it waits among its like.
     """
-    lane = _LARGE_ONES if size <= _HUGE else _HUGE_ONES
+    lane = _ASIDE if aside else _LARGE_ONES if size <= _HUGE else _HUGE_ONES
     return await asyncio.get_running_loop().run_in_executor(lane, work)

@@ -96,6 +96,19 @@ def test_one_of_several_callers_leaves_room_for_the_bodies_of_others() -> None:
 
 
 @pytest.mark.integration
+def test_small_bodies_of_one_of_several_callers_leave_room_too() -> None:
+    keys = (hash_key("alice"), hash_key("bob"))
+    limits = Limits(body_bytes=1_000_000, total_body_bytes=TOTAL)
+    with gateway(state_for(server=ServerSpec(port=0, keys=keys, limits=limits))) as served:
+        part = PART[:200_000]
+        with unfinished(served, 10, part, b"authorization: Bearer alice"):
+            until(lambda: held(served) == 6 * len(part))  # two thirds of the total
+            assert statuses(talk(served.port, head(JSON, b"authorization: Bearer bob") + ASKED)) == [b"200"]
+        until(lambda: held(served) == 0)
+        assert statuses(talk(served.port, head(JSON, b"authorization: Bearer alice") + ASKED)) == [b"200"]
+
+
+@pytest.mark.integration
 def test_unfinished_bodies_never_hold_more_than_the_budget(running: Running) -> None:
     with unfinished(running, 20, PART):
         assert statuses(talk(running.port, head(JSON) + ASKED)) == [b"200"]

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from pointsman.config import load
+from pointsman.diagnostics.explained import explain_request
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from support.in_process import Received, ask
@@ -216,6 +218,45 @@ def test_an_explanation_quotes_a_part_of_a_long_text(trial: Trial, characters: i
     shown = page.json()
     assert shown["text"] == text[:20_000].rstrip()
     assert shown.get("text_characters") == (None if characters <= 20_000 else len(text.rstrip()))
+
+
+def test_explanations_keep_no_large_request_waiting(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end = threading.Event()
+
+    def explained(*given: Any) -> Any:
+        may_end.wait()
+        return explain_request(*given)
+
+    monkeypatch.setattr("pointsman.gateway._decide.explain_request", explained)
+
+    async def asked() -> list[Received]:
+        explain = [
+            asyncio.create_task(ask(trial.gateway, "/v1/explain", {"text": "hi"}, {})) for _ in range(40)
+        ]
+        try:
+            large = await ask(trial.gateway, "/v1/decide", {"text": "prove it " * 40_000}, {})
+            assert not any(each.done() for each in explain)  # there are fewer threads for other work
+        finally:
+            may_end.set()
+        return [large, *await asyncio.gather(*explain)]
+
+    assert [each.status for each in asyncio.run(asked())] == [200] * 41
+
+
+@pytest.mark.parametrize("path", ["/v1/decide", "/v1/explain"])
+@pytest.mark.parametrize(
+    "shape", ['"tools": %s', '"messages": [{"role": "user", "content": [{"type": "a", "x": %s}]}]']
+)
+def test_no_depth_of_nesting_is_a_failure_of_the_gateway(trial: Trial, path: str, shape: str) -> None:
+    def status(depth: int) -> int:
+        text = shape % ("[" * depth + "]" * depth)
+        return trial.post(path, f'{{"model": "auto", {text}}}'.encode()).status
+
+    taken, refused = 1, 100_000  # the limit between them differs with the version of Python
+    while refused - taken > 1:
+        middle = (taken + refused) // 2
+        taken, refused = (taken, middle) if status(middle) == 413 else (middle, refused)
+    assert {status(depth) for depth in range(max(taken - 30, 1), taken + 30)} <= {200, 400, 413}
 
 
 @pytest.mark.parametrize("path", ["/v1/decide", "/v1/explain"])

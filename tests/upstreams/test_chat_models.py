@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
@@ -167,6 +168,30 @@ def test_what_goes_on_the_wire(provider: Provider) -> None:
         assert (asked.headers["x-api-key"], asked.headers["anthropic-version"]) == (KEY, "2023-06-01")
         assert (body["system"], body["messages"]) == (system, [question])
     assert (body["model"], body["max_tokens"], body["temperature"]) == ("small-1", 7, 0)
+
+
+@pytest.mark.parametrize(("size", "is_beside"), [(100, False), (100_000, True)])
+def test_a_long_reply_is_read_beside_the_event_loop(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch, size: int, is_beside: bool
+) -> None:
+    """One of a megabyte of empty objects kept every other request waiting for seconds."""
+    loop, seen = threading.get_ident(), list[int]()
+    read = HttpModel._read
+
+    def noted(model: HttpModel, body: bytes) -> tuple[str, Usage]:
+        seen.append(threading.get_ident())
+        return read(model, body)
+
+    monkeypatch.setattr(HttpModel, "_read", noted)
+    provider.more = {"more": "x" * size}
+    assert ask(provider.model()) == REPLY
+    assert [thread != loop for thread in seen] == [is_beside]
+
+
+def test_what_is_longer_than_a_reply_is_not_read(provider: Provider) -> None:
+    provider.more = {"choices": [{}] * 100_000}
+    with pytest.raises(UpstreamError, match="more than a reply"):
+        ask(provider.model())
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Final
 
 from pointsman.errors import Overloaded
-from pointsman.gateway._inbound import BodyReservation
+from pointsman.gateway._inbound import BodyReservation, CallerShare
 
 __all__ = ["Admission", "RequestShares", "Spare"]
 
@@ -81,11 +81,10 @@ _SHARE: Final = 0.75
 
 
 class RequestShares:
-    """Counts the requests in progress by caller. For one event loop."""
+    """Counts the requests in progress, and the bytes of their bodies, by caller. For one event loop."""
 
     def __init__(self) -> None:
-        self._active: Counter[str] = Counter()
-        self._callers: dict[BodyReservation, str] = {}  # by request
+        self._shares: dict[str, CallerShare] = {}  # by name, of callers with requests in progress
 
     def enter(self, request: BodyReservation, caller: str, limit: int) -> None:
         """Count a request until it leaves.
@@ -98,30 +97,17 @@ class RequestShares:
         Raises:
             Overloaded: the caller has its share; nothing is counted.
         """
-        if self._active[caller] >= max(int(_SHARE * limit), 1):
+        share = self._shares.get(caller) or CallerShare(caller)
+        if share.requests >= max(int(_SHARE * limit), 1):
             raise Overloaded(
                 "too many requests of this caller are in progress", hint="send the request again later"
             )
-        self._active[caller] += 1
-        self._callers[request] = caller
-        request.check_share = self._check_bodies
-
-    def _check_bodies(self, request: BodyReservation, most: int) -> None:
-        """Refuse a request if the bodies of its caller hold more than some bytes.
-
-        Raises:
-            Overloaded: they do.
-        """
-        name = self._callers.get(request)
-        if sum(each.held for each, caller in self._callers.items() if caller == name) > most:
-            raise Overloaded(
-                "the bodies of this caller's requests in progress exceed its share of the limit",
-                hint="send the request again later",
-            )
+        share.requests += 1
+        request.share = self._shares[caller] = share
 
     def leave(self, request: BodyReservation) -> None:
-        """A request is over."""
-        if (caller := self._callers.pop(request, None)) is not None:
-            self._active[caller] -= 1
-            if not self._active[caller]:
-                del self._active[caller]
+        """A request is over, its bytes are released."""
+        if (share := request.share) is not None:
+            share.requests -= 1
+            if not share.requests:
+                del self._shares[share.caller]

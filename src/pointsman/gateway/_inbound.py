@@ -30,6 +30,7 @@ __all__ = [
     "BodyBudget",
     "BodyReservation",
     "CallerLeft",
+    "CallerShare",
     "DisconnectWatch",
     "DisconnectWatches",
     "InboundRequest",
@@ -50,7 +51,7 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 #: Of the budget, what bodies above ``LARGE`` may fill: the rest is left to the others, whoever sends what.
 _OF_LARGE: Final = 3 / 4
-#: Of the budget, what one of several callers may hold with bodies above ``LARGE``: two of the largest.
+#: Of the budget, what the bodies of one of several callers may hold: two of the largest.
 _OF_ONE: Final = 2 / 3
 
 #: What browsers alone send, and the latter for what a person typed and for pages of the gateway.
@@ -299,13 +300,21 @@ class BodyBudget:
         self.answers = AnswerBudget()
 
 
+class CallerShare:
+    """What the requests in progress of one caller hold."""
+
+    def __init__(self, caller: str) -> None:
+        self.caller = caller  # name of the key
+        self.requests = 0
+        self.held = 0  # bytes of their bodies
+
+
 class BodyReservation:
     """The bytes of one request's body. An announced length is not counted."""
 
     held = 0
     _answer = 0  # bytes of a large whole answer
-    #: Refuses what is beyond its caller's share of bytes, where there are several callers.
-    check_share: Callable[[BodyReservation, int], None] | None = None
+    share: CallerShare | None = None  # of its caller, where there are several
 
     def __init__(self, budget: BodyBudget, total: int) -> None:
         """Count in a budget; all bodies together hold at most ``total`` bytes."""
@@ -318,17 +327,22 @@ class BodyReservation:
         Raises:
             Overloaded: the bodies of all requests together, or of its caller, are too large.
         """
-        budget = self._budget
+        budget, share = self._budget, self.share
         self.held += count
         budget.held += count
-        if budget.held <= self._total * _OF_ONE:
+        if share is not None:
+            share.held += count
+        if budget.held <= (of_one := self._total * _OF_ONE):
             return
         if budget.held > self._total * (_OF_LARGE if self.held > LARGE else 1):
             raise Overloaded(
                 "the bodies of all requests in progress exceed the limit", hint="send the request again later"
             )
-        if self.held > LARGE and self.check_share is not None:
-            self.check_share(self, int(self._total * _OF_ONE))
+        if share is not None and share.held > of_one:
+            raise Overloaded(
+                "the bodies of this caller's requests in progress exceed its share of the limit",
+                hint="send the request again later",
+            )
 
     async def take_answer(self, size: int) -> None:
         """Wait until a large answer of this size may be read; see ``AnswerBudget``."""
@@ -353,6 +367,8 @@ class BodyReservation:
     def release(self) -> None:
         """The request is over."""
         self._budget.held -= self.held
+        if self.share is not None:
+            self.share.held -= self.held
         self.held = 0
         if self._answer:
             self.give_answer()

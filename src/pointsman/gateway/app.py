@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from prometheus_client.core import Metric
 
-from pointsman.errors import CallerError, MethodNotAllowed, Overloaded
+from pointsman.errors import CallerError, MethodNotAllowed, Overloaded, TooLarge
 from pointsman.gateway._admission import RequestShares
 from pointsman.gateway._agent_endpoint import AgentEndpoint, AnsweredElsewhere
 from pointsman.gateway._console import ConsoleMount
@@ -192,8 +192,8 @@ class Gateway:
             )
             status = await handler(state, request, send)
             self.metrics.responses[wire.format, status] += 1
-        except (CallerError, Overloaded) as error:
-            self._count(wire, await send_refusal(wire, error, headers, send, scope))
+        except (CallerError, Overloaded, RecursionError) as error:
+            self._count(wire, await send_refusal(wire, _refusal(error), headers, send, scope))
         except (CallerLeft, AnsweredElsewhere) as gone:  # the other process counts what it answers
             self.metrics.count("disconnects", by=isinstance(gone, CallerLeft))
         except asyncio.CancelledError:
@@ -232,6 +232,11 @@ class Gateway:
 
     def _count(self, wire: Format, status: int) -> None:
         self.metrics.responses[wire.format, status] += 1
+
+
+def _refusal(error: CallerError | Overloaded | RecursionError) -> CallerError | Overloaded:
+    """Return why a request is refused; some readers go a few levels less deep than the first."""
+    return TooLarge("the request body is nested too deep") if isinstance(error, RecursionError) else error
 
 
 def _models(state: LiveState) -> dict[str, ModelSpec]:

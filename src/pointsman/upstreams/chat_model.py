@@ -5,24 +5,29 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import ConfigError, MissingKey, UpstreamError, UpstreamTimeout, UpstreamUnavailable
+from pointsman.offload import offload
 from pointsman.upstreams import ChatModel, ModelAnswer
 from pointsman.upstreams.port import Call, UpstreamClient, UpstreamSpec, read_at_most, send
 from pointsman.upstreams.relayed_headers import credentials
-from pointsman.vocabulary import ModelSpec, Prompt
+from pointsman.vocabulary import LARGE, ModelSpec, Prompt
 from pointsman.wire import ASKABLE, FORMATS, Format
 from pointsman.wire.conversation import Usage
 from pointsman.wire.format import ModelCall
 
 __all__ = ["HttpModel", "chat_models", "constrained", "label_of"]
 
-#: A reply to a question of ours is a few words; an upstream that sends more is not answering it.
-MAX_REPLY: Final = 1 << 20  # bytes
+#: A reply to a question of ours is a few words, perhaps after some reasoning; an upstream that sends more
+#: is not answering it.
+MAX_REPLY: Final = LARGE  # bytes
+#: Bytes above which a reply is read in a thread: one of nothing but braces takes .5 µs a byte.
+_SMALL_REPLY: Final = 8 << 10
 _TOO_LONG: Final = "the upstream sent more than a reply"
 
 _REFUSED: Final = frozenset({401, 403})
@@ -57,9 +62,11 @@ class HttpModel:
         try:
             async with asyncio.timeout(timeout):
                 body = await self._ask(asked)
+                read = partial(self._read, body)
+                text, used = await offload(len(body), read) if len(body) > _SMALL_REPLY else read()
         except TimeoutError:
             raise UpstreamTimeout(f'model "{self._spec.name}" did not answer in time') from None
-        return ModelAnswer(label_of(self._text(body), prompt.labels), self._used(body))
+        return ModelAnswer(label_of(text, prompt.labels), used)
 
     async def _ask(self, prompt: Prompt) -> bytes:
         status, body = await self._send(prompt, plain=self._plain)
@@ -91,16 +98,15 @@ class HttpModel:
         if status != 200:
             raise UpstreamError(f"{name} answered with status {status}", answered=status)
 
-    def _text(self, body: bytes) -> str:
-        if text := self._wire.completion(body)[1].strip():
-            return text
-        raise UpstreamError(f'model "{self._spec.name}" gave no text')
-
-    def _used(self, body: bytes) -> Usage:
+    def _read(self, body: bytes) -> tuple[str, Usage]:
+        """Return the text of a reply, and its usage."""
+        text = self._wire.completion(body)[1].strip()
+        if not text:
+            raise UpstreamError(f'model "{self._spec.name}" gave no text')
         try:
-            return self._wire.usage(body)
+            return text, self._wire.usage(body)
         except UNREADABLE:  # usage of an unknown shape is no reason to throw an answer away
-            return Usage()
+            return text, Usage()
 
 
 def chat_models(
