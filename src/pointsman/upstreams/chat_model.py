@@ -12,7 +12,6 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import ConfigError, MissingKey, UpstreamError, UpstreamTimeout, UpstreamUnavailable
-from pointsman.offload import offload
 from pointsman.upstreams import ChatModel, ModelAnswer
 from pointsman.upstreams.port import Call, UpstreamClient, UpstreamSpec, read_at_most, send
 from pointsman.upstreams.relayed_headers import credentials
@@ -63,7 +62,7 @@ class HttpModel:
             async with asyncio.timeout(timeout):
                 body = await self._ask(asked)
                 read = partial(self._read, body)
-                text, used = await offload(len(body), read) if len(body) > _SMALL_REPLY else read()
+                text, used = await asyncio.to_thread(read) if len(body) > _SMALL_REPLY else read()
         except TimeoutError:
             raise UpstreamTimeout(f'model "{self._spec.name}" did not answer in time') from None
         return ModelAnswer(label_of(text, prompt.labels), used)
