@@ -219,7 +219,10 @@ POSTGRES: Final = Dialect(
     number="number",
     step="step",
     one_of="= ANY (?)",
-    entries="SELECT kind, decision, body FROM entries WHERE decision = ANY (?) AND kind",
+    # OFFSET: each id is looked up in the index. For 1,000 ids with ANY, all partitions were read by parallel
+    # workers, which took twelve times as long.
+    entries="SELECT kind, decision, body FROM unnest(CAST(? AS text[])) AS wanted "
+    "CROSS JOIN LATERAL (SELECT * FROM entries WHERE decision = wanted OFFSET 0) AS found WHERE kind",
     outcomes="entries WHERE kind = 1 AND decision",
     owners=(("at", -math.inf), ("object", "")),
     of_session=("", "(session = ? OR (session >= ? AND session < ?))"),
