@@ -30,7 +30,7 @@ from pointsman.stores.ledger._queued import QueuedLedger
 from pointsman.stores.ledger._retention import NONE_REMOVED, Removed, Retention
 from pointsman.stores.ledger._schema import Statements
 from pointsman.stores.ledger._spill import SpillFile
-from pointsman.stores.ledger._summaries import SummarySearch, spenders_in
+from pointsman.stores.ledger._summaries import SummarySearch, spenders_in, totals_in
 from pointsman.stores.ledger.port import (
     Attempt,
     Outcome,
@@ -283,6 +283,14 @@ class StoredLedger(QueuedLedger):
     def spenders(self, *, since: float, until: float) -> Mapping[Spender, Totals]:
         """Return the sums of a period for each spender."""
         return spenders_in(self._summary_rows(self._search.spenders, (since, until, since, until)))
+
+    def totals(self, *, since: float = -math.inf, until: float = math.inf, zone: int = 0) -> Totals:
+        """Return the sums of a period, by days of a zone."""
+        return totals_in(self._summary_rows(*self._search.totals_of(since, until, zone, self._gone())))
+
+    def _gone(self) -> float:
+        """Until when, in seconds since the epoch, rows were removed of an hour with others."""
+        return -math.inf
 
     def unsummarized(self) -> int:
         """Return 0: every decision is written with its summary."""

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from pointsman.stores._sqlite_file import MemoryFile, SqliteFile
 from pointsman.stores.ledger._bodies import EVERYTHING, SUMMARISED, WITH_ATTEMPTS
-from pointsman.stores.ledger._summaries import MIGRATION
 from pointsman.stores.ledger._sums import MIGRATION as SUMS
+from pointsman.stores.ledger.reading import FLAGS
 
 #: SQLite's field that identifies the program of a file: "Ptsm".
 APPLICATION: Final = 0x5074736D
@@ -99,7 +99,46 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "ALTER TABLE decisions ADD COLUMN caller TEXT NOT NULL DEFAULT ''",
         "CREATE TABLE owners (object TEXT NOT NULL UNIQUE, caller TEXT NOT NULL, at REAL)",
     ),
-    MIGRATION,
+    (
+        # In order of time: a page of a list is read from one place, however deep it is.
+        """CREATE TABLE summaries (
+            at REAL NOT NULL, id TEXT NOT NULL, hour INTEGER NOT NULL, session TEXT NOT NULL,
+            caller TEXT NOT NULL, role TEXT NOT NULL, tier TEXT NOT NULL, model TEXT NOT NULL,
+            result INTEGER NOT NULL,
+            status INTEGER NOT NULL, attempts INTEGER NOT NULL, domains TEXT NOT NULL, signals TEXT NOT NULL,
+            stuck INTEGER NOT NULL, downgraded INTEGER NOT NULL, abstained INTEGER NOT NULL,
+            label TEXT NOT NULL, score REAL, labelled INTEGER NOT NULL, input INTEGER NOT NULL,
+            cached INTEGER NOT NULL,
+            output INTEGER NOT NULL, gap INTEGER NOT NULL, reused INTEGER NOT NULL, own TEXT NOT NULL,
+            switched INTEGER NOT NULL, asked INTEGER NOT NULL, trials INTEGER NOT NULL,
+            added INTEGER NOT NULL, judging REAL NOT NULL, parts TEXT NOT NULL,
+            beside TEXT NOT NULL, before TEXT NOT NULL, tried TEXT, PRIMARY KEY (at, id)
+        ) WITHOUT ROWID""",
+        # What is rare is found at once, and costs nothing where it is not.
+        *(f"CREATE INDEX summaries_{flag} ON summaries (at, id) WHERE {flag} = 1" for flag in FLAGS),
+        # Sums of hours, until there were those of ``_sums``.
+        "CREATE TABLE hours (hour INTEGER NOT NULL)",
+        "CREATE TABLE hour_parts (hour INTEGER NOT NULL)",
+        "CREATE TABLE dirty (hour INTEGER PRIMARY KEY)",
+        # The decisions there are get their rows piece by piece: a million of them do not hold up a start.
+        "CREATE TABLE unsummarized (at REAL NOT NULL, number INTEGER NOT NULL, until INTEGER NOT NULL)",
+        "INSERT INTO unsummarized SELECT -1e308, -1, number FROM decisions ORDER BY number DESC LIMIT 1",
+        "DROP TRIGGER forget",
+        """CREATE TRIGGER forget AFTER DELETE ON decisions BEGIN
+            DELETE FROM attempts WHERE decision = old.id;
+            DELETE FROM outcomes WHERE decision = old.id;
+            DELETE FROM texts WHERE decision = old.id;
+            DELETE FROM shadows WHERE decision = old.id;
+            DELETE FROM summaries WHERE at = old.arrived_at AND id = old.id;
+        END""",
+        """CREATE TRIGGER moved AFTER UPDATE OF arrived_at ON decisions
+        WHEN old.arrived_at IS NOT new.arrived_at BEGIN
+            DELETE FROM summaries WHERE at = old.arrived_at AND id = old.id;
+        END""",
+        """CREATE TRIGGER unsummarize AFTER DELETE ON summaries BEGIN
+            INSERT OR IGNORE INTO dirty VALUES (old.hour);
+        END""",
+    ),
     # A session's rows lie apart: found in order of time they are looked for among all rows, which takes
     # seconds where the file is not in memory. It costs the writer some 4 µs a row.
     ("CREATE INDEX summaries_by_session ON summaries (session)",),

@@ -29,9 +29,9 @@ from pointsman.stores.ledger._schema import (
     ledger_in_memory,
 )
 from pointsman.stores.ledger._spill import SpillFile
-from pointsman.stores.ledger._summaries import EARLIER_LEFT, SEARCH, STATE, hour_of, totals_in
+from pointsman.stores.ledger._summaries import EARLIER_LEFT, SEARCH, STATE
 from pointsman.stores.ledger._summarizer import Summarizer
-from pointsman.stores.ledger._sums import GONE, gone_in, totals_of_period
+from pointsman.stores.ledger._sums import GONE, gone_in
 from pointsman.stores.ledger.port import (
     Attempt,
     Entry,
@@ -44,7 +44,7 @@ from pointsman.stores.ledger.port import (
     RunEntry,
     Shadow,
 )
-from pointsman.stores.ledger.reading import DecisionFilter, Position, Totals
+from pointsman.stores.ledger.reading import DecisionFilter, Position
 from pointsman.stores.ledger.redact import kept_decision, kept_step, kept_text
 from pointsman.stores.ledger.turns import Belonging
 from pointsman.stores.schema_version import Schema, SchemaState
@@ -225,12 +225,8 @@ class SqliteLedger(StoredLedger):
             raise StoreUnavailable(f"cannot migrate the ledger {self._file.path}: {error}") from error
         return before
 
-    def totals(self, *, since: float = -math.inf, until: float = math.inf, zone: int = 0) -> Totals:
-        """Return the sums of a period, by days of a zone."""
-        gone = gone_in(self._summary_rows(GONE, ()))
-        return totals_in(
-            self._summary_rows(*totals_of_period(hour_of(since), hour_of(until, math.ceil), zone, gone))
-        )
+    def _gone(self) -> float:
+        return gone_in(self._summary_rows(GONE, ()))
 
     def unsummarized(self) -> int:
         """Return how many decisions of an earlier version have no summary yet."""

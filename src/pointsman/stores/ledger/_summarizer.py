@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
@@ -15,17 +15,15 @@ from pointsman.stores._sqlite_file import insert
 from pointsman.stores.ledger._bodies import READERS, SUMMARISED, encode, read_decision
 from pointsman.stores.ledger._schema import SQLITE, Statements
 from pointsman.stores.ledger._summaries import (
-    AFTER,
-    BEGIN,
-    CHANGE,
-    NEWEST,
+    AT,
+    COLUMNS,
+    EMPTY,
     STATE,
-    STORED,
-    encoded,
     hour_of,
     listed,
 )
 from pointsman.stores.ledger._sums import hour_in, mark, seal_some, take_over
+from pointsman.stores.ledger.reading import FIELDS, HOUR, beside_of
 from pointsman.stores.ledger.turns import (
     REMEMBERED,
     Before,
@@ -45,6 +43,28 @@ _EARLIER: Final = (
 )
 _BODY: Final = "SELECT body, shape FROM decisions WHERE id = ?"
 _ENTRIES: Final = Statements(SQLITE).entries[SUMMARISED]
+_NAMES: Final = ", ".join(COLUMNS)
+
+#: Rows of new decisions; and of those that have one, of which what stays is not written again, so that no
+#: index of it is.
+_INTO: Final = f"INTO summaries ({_NAMES}) VALUES {{rows}}"
+_BEGIN: Final = f"INSERT OR REPLACE {_INTO}"
+_CHANGE: Final = f"INSERT {_INTO} ON CONFLICT (at, id) DO UPDATE SET " + ", ".join(
+    f"{name} = excluded.{name}" for name in COLUMNS[FIELDS.index("tier") :] if name != "hour"
+)
+#: What of a stored row a turn goes on with.
+_STORED: Final = "SELECT asked, before FROM summaries WHERE at = ? AND id = ?"
+#: Of a turn, the values of ``Before``; and the last turns until a time, to go on from after a start.
+_AFTER: Final = (
+    "CASE WHEN result != 0 THEN model WHEN before != '' THEN json_extract(before, '$[0]') "
+    "ELSE '' END, CASE result WHEN 2 THEN input END, summaries.at, tried"
+)
+_NEWEST: Final = (
+    f"SELECT session, {_AFTER} FROM summaries "  # noqa: S608 - columns above
+    "WHERE session != '' AND role != 'helper' AND at <= ? ORDER BY at DESC, id DESC LIMIT ?"
+)
+#: Most seconds since the epoch.
+_LATEST: Final = 1e12
 
 
 class Summarizer:
@@ -117,7 +137,7 @@ class Summarizer:
         """Learn of the last turns before this start."""
         if not turns.is_empty:
             return
-        for session, *before in reversed(connection.execute(NEWEST, (until, REMEMBERED)).fetchall()):
+        for session, *before in reversed(connection.execute(_NEWEST, (until, REMEMBERED)).fetchall()):
             turns.recall(session, Before(*before))
 
     def _take_reported(self, connection: sqlite3.Connection, turns: dict[str, TurnSummary]) -> None:
@@ -158,7 +178,7 @@ class Summarizer:
         decision = _decision_of(connection, wanted)
         if decision is None:
             return None
-        stored = connection.execute(STORED, (decision.input.arrived_at, wanted)).fetchone()
+        stored = connection.execute(_STORED, (decision.input.arrived_at, wanted)).fetchone()
         if stored is None:
             return None  # of an earlier version: its turn comes
         asked, before = stored
@@ -197,17 +217,17 @@ class Summarizer:
         for turn in turns:
             values: Sequence[object] | None
             try:
-                values = encoded(turn)
+                values = _encoded(turn)
             except Exception as error:  # noqa: BLE001 - a summary must not cost the entry; it is logged
-                if (values := listed(turn, encoded, error)) is None:
+                if (values := listed(turn, _encoded, error)) is None:
                     continue
             if turn.is_stored:
                 changed.append(values)
             else:
                 new.append(values)
                 turn.is_stored = True
-        insert(connection, BEGIN, new)
-        insert(connection, CHANGE, changed)
+        insert(connection, _BEGIN, new)
+        insert(connection, _CHANGE, changed)
         rows = new + changed
         if not self.marked.issuperset(map(hour_in, rows)):
             self.marked.update(mark(connection, rows))
@@ -258,7 +278,7 @@ def _beside(order: str, sign: str) -> str:
     """The turn next to each of those in a JSON array of ids, sessions and times, in one direction."""
     return f"""WITH wanted(id, session, at) AS (SELECT json_extract(value, '$[0]'),
             json_extract(value, '$[1]'), json_extract(value, '$[2]') FROM json_each(?))
-        SELECT wanted.id, summaries.id, {AFTER} FROM wanted CROSS JOIN summaries
+        SELECT wanted.id, summaries.id, {_AFTER} FROM wanted CROSS JOIN summaries
         ON (summaries.at, summaries.id) = (
             SELECT at, id FROM summaries AS other INDEXED BY summaries_by_session
             WHERE other.session = wanted.session AND other.role != 'helper' AND other.id != wanted.id
@@ -287,3 +307,23 @@ def _neighbours(
         return []
     rows = connection.execute(query, (encode(wanted).decode(),)).fetchall()
     return [(of, found, Before(*after)) for of, found, *after in rows]
+
+
+def _encoded(turn: TurnSummary) -> list[object]:
+    """The values of a turn's row for ``_BEGIN``."""
+    values: list[Any]
+    *values, domains, signals, parts, tried = turn.values()
+    at, before = values[AT], turn.before
+    if not -_LATEST <= at <= _LATEST:
+        values[AT] = at = 0.0 if math.isnan(at) else math.copysign(_LATEST, at)
+    values += (
+        # A line each, an empty one at both ends: each is found between two line ends.
+        "\n".join(("", *domains, "")) if domains else "",
+        "\n".join(("", *signals, "")) if signals else "",
+        encode(parts).decode() if parts else EMPTY,
+        tried,
+        at // HOUR,
+        beside_of(parts) if parts else "",
+        encode(before).decode() if before else "",
+    )
+    return values

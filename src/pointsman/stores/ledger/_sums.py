@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from pointsman.stores._sqlite_file import insert
 from pointsman.stores.ledger._summaries import (
+    ADDED,
     AT,
     DOMAIN,
     HOUR_OF,
@@ -51,14 +52,6 @@ MIGRATION: Final = (
 )
 
 _NAMES: Final = ", ".join(SUMS)
-_ADDED: Final = ", ".join(f"sum({name}) AS {name}" for name in SUMS)
-_TAKEN: Final = ", ".join(f"-{name}" for name in SUMS)
-
-#: CROSS: the hours first, or all rows would be read.
-_LIVE: Final = SEARCH.rollup(
-    "dirty CROSS JOIN summaries ON at >= dirty.hour * 3600.0 AND at < (dirty.hour + 1) * 3600.0 "
-    "AND at > :gone AND dirty.hour >= :since AND dirty.hour < :until"
-)
 _ONE_HOUR: Final = SEARCH.rollup(
     "(SELECT * FROM summaries WHERE at >= :hour * 3600.0 AND at < (:hour + 1) * 3600.0 AND at > :gone) "
     "AS summaries"
@@ -67,51 +60,6 @@ _ONE_HOUR: Final = SEARCH.rollup(
 _GOING: Final = SEARCH.rollup(
     "(SELECT * FROM summaries WHERE at >= :hour * 3600.0 AND at > :gone AND at <= :until) AS summaries"
 )
-#: The hour of the reader's zone at which the day of an hour begins.
-_BEGINS: Final = f"(since + :zone) / {_DAY} * {_DAY} - :zone"
-_DIRTY_BEGINS: Final = _BEGINS.replace("since", "hour")
-#: Whole days of the period with all hours up to date, and the hours of others. In another zone some hours of
-#: each whole day of UTC belong to the day beside it: they are taken from the one and added to the other.
-#: Only days with changed hours are grouped by their keys: to sort all days by nine columns took half of the
-#: time.
-_TOTALS: Final = f"""WITH unfit(day) AS (SELECT DISTINCT hour / {_DAY} * {_DAY} FROM dirty),
-    whole AS (
-        SELECT since, grp, {_NAMES} FROM sums WHERE hours = {_DAY} AND since >= :first AND since < :last
-        AND since NOT IN unfit
-    ),
-    moved AS (
-        SELECT day, grp, {_ADDED} FROM (SELECT DISTINCT since AS day FROM whole) CROSS JOIN sums
-        ON hours = 1 AND sums.since >= day + :moved_from AND sums.since < day + :moved_until GROUP BY 1, 2
-    ),
-    known AS (
-        SELECT since, grp, {_NAMES} FROM sums WHERE hours = 1
-        AND since >= :since AND since < :first AND since NOT IN (SELECT hour FROM dirty)
-        UNION ALL SELECT since, grp, {_NAMES} FROM sums WHERE hours = 1
-        AND since >= :last AND since < :until AND since NOT IN (SELECT hour FROM dirty)
-        UNION ALL SELECT since, grp, {_NAMES} FROM unfit CROSS JOIN sums ON hours = 1
-        AND since >= day AND since < day + {_DAY} WHERE day >= :first AND day < :last
-        AND since NOT IN (SELECT hour FROM dirty)
-        UNION ALL SELECT since, grp, {_NAMES} FROM dirty CROSS JOIN sums ON hours = 0 AND since = hour
-        WHERE since >= :since AND since < :until
-    ),
-    days AS (
-        SELECT day, grp, {_ADDED} FROM (
-            SELECT since - :zone AS day, grp, {_NAMES} FROM whole WHERE :zone != 0
-            UNION ALL SELECT day - :zone, grp, {_TAKEN} FROM moved
-            UNION ALL SELECT day + :beside - :zone, grp, {_NAMES} FROM moved
-            UNION ALL SELECT {_BEGINS}, grp, {_NAMES} FROM known
-        ) GROUP BY 1, 2 HAVING sum(turns) > 0
-    ),
-    changed(day) AS (SELECT DISTINCT {_DIRTY_BEGINS} FROM dirty)
-    SELECT since, {KEYS}, {_NAMES} FROM whole CROSS JOIN groups ON groups.id = grp WHERE :zone = 0
-    UNION ALL SELECT day, {KEYS}, {_NAMES} FROM days CROSS JOIN groups ON groups.id = grp
-    WHERE day NOT IN changed
-    UNION ALL SELECT day, {KEYS}, {_ADDED} FROM (
-        SELECT day, {KEYS}, {_NAMES} FROM days CROSS JOIN groups ON groups.id = grp WHERE day IN changed
-        UNION ALL SELECT {_DIRTY_BEGINS}, {KEYS}, {_NAMES} FROM ({_LIVE})
-    ) GROUP BY 1, {KEYS}"""  # noqa: S608 - as above
-
-
 _PLACES: Final = ", ".join("?" * (KEYS.count(",") + 1))
 _NEW_GROUP: Final = f"INSERT OR IGNORE INTO groups ({KEYS}) VALUES {{rows}}"  # noqa: S608 - as above
 _ADD: Final = (
@@ -128,7 +76,7 @@ _BEGIN_HOUR: Final = (
 #: Add a day up from its hours, where none of them is left to be added up.
 _SEAL_DAY: Final = (
     f"DELETE FROM sums WHERE hours = {_DAY} AND since = :day",  # noqa: S608 - as above
-    f"""INSERT INTO sums (hours, since, grp, {_NAMES}) SELECT {_DAY}, :day, grp, {_ADDED} FROM sums
+    f"""INSERT INTO sums (hours, since, grp, {_NAMES}) SELECT {_DAY}, :day, grp, {ADDED} FROM sums
         WHERE hours = 1 AND since >= :day AND since < :day + {_DAY} GROUP BY grp""",  # noqa: S608 - as above
 )
 _LEFT: Final = "SELECT 1 FROM dirty WHERE hour >= :day AND hour < :day + 24"
@@ -236,16 +184,6 @@ def _add(connection: sqlite3.Connection, hours: int, hour: int, rollup: str, **b
     found = connection.execute(rollup, {"hour": hour, **bounds}).fetchall()
     insert(connection, _NEW_GROUP, [row[1 : -len(SUMS)] for row in found])
     connection.executemany(_ADD, [(hours, hour, *row[1:]) for row in found])
-
-
-def totals_of_period(since: int, until: int, zone: int, gone: float) -> tuple[str, dict[str, object]]:
-    """The statement of the totals from an hour until another, and its values."""
-    first, last = -(-since // _DAY) * _DAY, until // _DAY * _DAY
-    if first > last:
-        first = last = since
-    moved_from, moved_until, beside = (_DAY - zone, _DAY, _DAY) if zone > 0 else (0, -zone, -_DAY)
-    period = {"since": since, "until": until, "first": first, "last": last, "zone": zone, "gone": gone}
-    return _TOTALS, {**period, "moved_from": moved_from, "moved_until": moved_until, "beside": beside}
 
 
 #: Of each model, as JSON, the most tokens of each kind in an answer.

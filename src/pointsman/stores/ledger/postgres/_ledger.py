@@ -30,7 +30,6 @@ from pointsman.stores.ledger._retention import (
 )
 from pointsman.stores.ledger._schema import POSTGRES, Statements
 from pointsman.stores.ledger._spill import SpillFile
-from pointsman.stores.ledger._summaries import hour_of, totals_in
 from pointsman.stores.ledger.port import (
     Entry,
 )
@@ -39,13 +38,11 @@ from pointsman.stores.ledger.postgres._rows import BatchCopier
 from pointsman.stores.ledger.postgres._schema import KEEP_META, LOCK, SCHEMA, clean, partitions_of
 from pointsman.stores.ledger.postgres._summaries import (
     SEARCH,
-    TOTALS,
     seal,
     seal_one,
 )
 from pointsman.stores.ledger.reading import (
     Reason,
-    Totals,
 )
 from pointsman.stores.schema_version import Schema, SchemaState
 from pointsman.vocabulary import DAY
@@ -143,11 +140,6 @@ class PostgresLedger(StoredLedger):
             StoreUnavailable: the database cannot be written, or a later version changed its tables.
         """
         return self._database.migrate()
-
-    def totals(self, *, since: float = -math.inf, until: float = math.inf, zone: int = 0) -> Totals:
-        """Return the sums of a period, by days of a zone."""
-        period = {"since": hour_of(since), "until": hour_of(until, math.ceil), "zone": zone}
-        return totals_in(self._summary_rows(TOTALS, period))
 
     def close(self) -> None:
         """Write what waits and release the connections; what cannot be written is counted as lost."""
