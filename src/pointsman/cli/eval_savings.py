@@ -29,6 +29,7 @@ from pointsman.encoders.learned_routers import load_scorer
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.learning.datasets import Features, Graded, PromptOutcome, read_graded
 from pointsman.printable import Block, Column, TextTable
+from pointsman.remembering import grouped
 
 if TYPE_CHECKING:
     import numpy as np
@@ -346,9 +347,7 @@ def _sources(names: Sequence[str]) -> dict[str, NDArray[np.intp]]:
     """Places of the rows of every source; "" are all of them."""
     import numpy as np
 
-    found: dict[str, list[int]] = {}
-    for place, name in enumerate(names):
-        found.setdefault(name, []).append(place)
+    found = grouped((name, place) for place, name in enumerate(names))
     parts = found if 1 < len(found) <= _SOURCES else {}
     whole = {"": np.arange(len(names))}
     return whole | {name: np.array(parts[name], dtype=np.intp) for name in sorted(parts) if name}

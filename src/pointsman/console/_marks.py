@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from pointsman.remembering import grouped
 from pointsman.tiers import Contribution
 
 #: Characters of a text that are shown, and words that are looked for in it.
@@ -23,10 +24,7 @@ class Piece(NamedTuple):
 
 def marked(text: str, contributions: Iterable[Contribution]) -> tuple[Piece, ...]:
     """Cut a text at the words that were found in it. The longest of several that begin together is marked."""
-    words: dict[str, list[Contribution]] = {}
-    for part in contributions:
-        for word in part.keywords:
-            words.setdefault(word.lower(), []).append(part)
+    words = grouped((word.lower(), part) for part in contributions for word in part.keywords)
     shown = text[:MOST_SHOWN]
     if not words:
         return (Piece(shown),)

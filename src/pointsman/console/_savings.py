@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from operator import add
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -17,6 +16,7 @@ from pointsman.console._view import Page, Unusable, Visit
 from pointsman.decision.policy import Policy
 from pointsman.errors import PointsmanError
 from pointsman.printable import TextTable
+from pointsman.remembering import grouped
 from pointsman.reports.savings import Savings, SavingsCalculator, usual_baseline
 from pointsman.reports.usage import UsageRow, usage_by_model
 from pointsman.stores.ledger import Totals
@@ -31,9 +31,7 @@ _COLUMNS: Final = (
 
 
 _PRICES: Final = "set input_per_million and output_per_million of a model in [models]"
-#: Fields after the hour by which totals are divided: all before the first that is a sum.
-_TURN_KEYS: Final = TurnTotals.__struct_fields__.index("turns") - 1
-_PART_KEYS: Final = PartTotals.__struct_fields__.index("parts") - 1
+Group = TypeVar("Group", TurnTotals, PartTotals)
 
 
 class _Found(NamedTuple):
@@ -92,23 +90,16 @@ def _found(policy: Policy, baseline: str, totals: Totals, zone: int) -> _Found:
 
 def _without_days(found: Totals) -> Totals:
     """Add up the same over all days: a month has thirty times as many groups, and each costs 20 µs."""
-    turns: dict[tuple[object, ...], list[int]] = {}
-    for turn in found.turns:
-        _, *values = msgspec.structs.astuple(turn)
-        _add(turns, tuple(values[:_TURN_KEYS]), values[_TURN_KEYS:])
-    parts: dict[tuple[object, ...], list[int]] = {}
-    for part in found.parts:
-        _, *values = msgspec.structs.astuple(part)
-        _add(parts, tuple(values[:_PART_KEYS]), values[_PART_KEYS:])
-    return Totals(
-        tuple(TurnTotals(0, *key, *sums) for key, sums in turns.items()),  # type: ignore[arg-type]
-        tuple(PartTotals(0, *key, *sums) for key, sums in parts.items()),  # type: ignore[arg-type]
-    )
+    turns = _in_all(TurnTotals, found.turns, "turns")
+    return Totals(tuple(turns), tuple(_in_all(PartTotals, found.parts, "parts")))
 
 
-def _add(sums: dict[tuple[object, ...], list[int]], key: tuple[object, ...], values: list[int]) -> None:
-    known = sums.get(key)
-    sums[key] = list(map(add, known, values)) if known else values
+def _in_all(kind: type[Group], groups: Iterable[Group], first: str) -> Iterator[Group]:
+    """Add up groups that have the same fields after the hour and before ``first``, the first of the sums."""
+    place = kind.__struct_fields__.index(first)
+    values = map(msgspec.structs.astuple, groups)
+    for key, sums in grouped((each[1:place], each[place:]) for each in values).items():
+        yield kind(0, *key, *map(sum, zip(*sums, strict=True)))
 
 
 def _totals(visit: Visit, zone: int) -> Totals:

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from pointsman.prices import Prices
+from pointsman.remembering import grouped
 from pointsman.stores.ledger.reading import (
     FIELDS,
     FLAGS,
@@ -431,9 +432,8 @@ def totals_in(rows: Iterable[tuple[Any, ...]]) -> Totals:
 
 def spenders_in(rows: Iterable[tuple[Any, ...]]) -> dict[Spender, Totals]:
     """Return the totals of each spender in the rows of ``SummarySearch.spenders``."""
-    found: dict[Spender, list[tuple[Any, ...]]] = {}
-    for row in sorted(rows):
-        found.setdefault(Spender(*row[: len(Spender._fields)]), []).append(row[len(Spender._fields) :])
+    width = len(Spender._fields)
+    found = grouped((Spender(*row[:width]), row[width:]) for row in sorted(rows))
     return {spender: totals_in(of) for spender, of in found.items()}
 
 

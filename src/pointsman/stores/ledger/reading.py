@@ -11,6 +11,7 @@ import msgspec
 
 from pointsman.decision.decision import Decision
 from pointsman.prices import Prices
+from pointsman.remembering import grouped
 from pointsman.vocabulary import OF_SUBAGENT, AgentRole
 
 __all__ = [
@@ -289,11 +290,14 @@ def totals_of(
 
 def spenders_of(rows: Iterable[DecisionRow], since: float, until: float) -> dict[Spender, Totals]:
     """Add up rows for each spender, as ``Ledger.spenders`` does."""
-    found: dict[Spender, list[DecisionRow]] = {}
-    for row in rows:
-        if since <= row.at < until:
-            spender = Spender(row.project, row.project_name, row.client, row.caller, row.role)
-            found.setdefault(spender, []).append(msgspec.structs.replace(row, tier="", at=0.0))
+    found = grouped(
+        (
+            Spender(row.project, row.project_name, row.client, row.caller, row.role),
+            msgspec.structs.replace(row, tier="", at=0.0),
+        )
+        for row in rows
+        if since <= row.at < until
+    )
     return {spender: totals_of(of) for spender, of in found.items()}
 
 

@@ -8,6 +8,7 @@ from typing import Final, Protocol, runtime_checkable
 import msgspec
 
 from pointsman.decision.decision import Decision, run_of
+from pointsman.remembering import summed
 from pointsman.stores.ledger.port import Attempt, Record, RunEntry, Search
 
 __all__ = ["ManyRecords", "RunRecord", "RunUsage", "record", "records_of", "run_record", "usage_by_run"]
@@ -78,12 +79,8 @@ def records_of(ledger: Search, decisions: Sequence[str], *, with_text: bool = Fa
 
 def usage_by_run(records: Iterable[Record]) -> dict[str, RunUsage]:
     """Add up the usage of the questions of each run, by the run's id."""
-    found: dict[str, RunUsage] = {}
-    for record in records:
-        run, _ = run_of(record.decision)
-        if run:
-            found[run] = found.get(run, RunUsage()) + _usage(record.attempts)
-    return found
+    used = ((run_of(record.decision)[0], record.attempts) for record in records)
+    return summed(((run, _usage(attempts)) for run, attempts in used if run), RunUsage())
 
 
 def run_record(ledger: Search, run_id: str) -> RunRecord | None:

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import psycopg
 
 from pointsman.errors import StoreUnavailable
+from pointsman.remembering import grouped
 from pointsman.stores.ledger.reading import FLAGS
 from pointsman.stores.schema_version import Schema, SchemaState, meta_of
 from pointsman.vocabulary import DAY
@@ -247,12 +248,11 @@ def partitions_of(connection: Connection) -> dict[int, list[tuple[str, int]]]:
         "SELECT relname, pg_total_relation_size(oid) FROM pg_class "
         "WHERE relispartition AND relkind = 'r' AND relnamespace = 'pointsman'::regnamespace"
     )
-    found: dict[int, list[tuple[str, int]]] = {}
-    for name, size in connection.execute(query):
-        if matched := _PARTITION.fullmatch(name):
-            at = datetime.strptime(matched[2], "%Y%m%d").replace(tzinfo=UTC).timestamp()
-            found.setdefault(int(at // DAY), []).append((name, size))
-    return found
+    return grouped(
+        (int(datetime.strptime(matched[2], "%Y%m%d").replace(tzinfo=UTC).timestamp() // DAY), (name, size))
+        for name, size in connection.execute(query)
+        if (matched := _PARTITION.fullmatch(name))
+    )
 
 
 class Partitions:
