@@ -28,8 +28,8 @@ from pointsman.stores.budgets import (
     SqliteBudgets,
     ValkeyBudgets,
 )
-from pointsman.stores.ledger import Attempt
 from pointsman.stores.ledger.port import Ledger, Owner, Search
+from pointsman.stores.ledger.turns import cost, usage
 from pointsman.stores.valkey_client import TIMEOUT
 from pointsman.vocabulary import ModelQuery, ModelReply, ModelSpec, Permission, Tier
 from pointsman.wire.conversation import Usage
@@ -225,17 +225,10 @@ def recorded_spending(
             for limit in spent
             if limit.name == names[limit.level] and asked.arrived_at >= limit.window(now).start
         ]
-        cost = sum(_cost(attempt, models) for attempt in record.attempts) if due else 0.0
+        costs = [cost(models.get(each.model), usage(each)) for each in record.attempts if due]
         for limit in due:
-            spent[limit] += cost
+            spent[limit] += sum(filter(None, costs))
     return {limit: round(money * UNIT) for limit, money in spent.items()}
-
-
-def _cost(attempt: Attempt, models: Mapping[str, ModelSpec]) -> float:
-    model, read, written = models.get(attempt.model), attempt.input_tokens, attempt.output_tokens
-    if model is None or read is None or written is None:
-        return 0.0
-    return model.cost(read, min(attempt.cached_tokens or 0, read), written) or 0.0
 
 
 #: Returns how many units of each limit are used; None where that is not known.

@@ -31,6 +31,7 @@ from pointsman.gateway.upstream import Target
 from pointsman.guidance import GuidanceDecision
 from pointsman.model_choice.chains import LOWER_TIER, Pool
 from pointsman.stores.ledger.port import Attempt
+from pointsman.stores.ledger.turns import cost, usage
 from pointsman.vocabulary import ModelSpec, Tier
 from pointsman.wire.project import traceparent_of
 
@@ -291,19 +292,14 @@ class Metrics(Collector):
             self.count("tokens", model, "cached", by=attempt.cached_tokens)
         if attempt.output_tokens:
             self.count("tokens", model, "output", by=attempt.output_tokens)
-        if attempt.input_tokens is not None and attempt.output_tokens is not None:
-            self._cost(attempt, attempt.input_tokens, attempt.output_tokens)
-        elif attempt.may_be_paid:
-            self.count("unmetered", model)
-
-    def _cost(self, attempt: Attempt, tokens_in: int, tokens_out: int) -> None:
-        model = self._models.get(attempt.model)
-        cached = min(attempt.cached_tokens or 0, tokens_in)
-        paid = model.cost(tokens_in, cached, tokens_out) if model else None
-        if paid is None:
-            self.count("unpriced", attempt.model)
+        used = usage(attempt)
+        if used is None:
+            if attempt.may_be_paid:
+                self.count("unmetered", model)
+        elif (paid := cost(self._models.get(model), used)) is None:
+            self.count("unpriced", model)
         else:
-            self.count("cost", attempt.model, by=paid)
+            self.count("cost", model, by=paid)
 
     def families(self) -> list[Metric]:
         """Return all metrics of this process."""

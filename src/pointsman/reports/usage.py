@@ -10,7 +10,7 @@ import msgspec
 from pointsman.remembering import grouped
 from pointsman.stores.ledger import DecisionFilter, DecisionRow, Search, Totals
 from pointsman.stores.ledger.reading import TurnTotals, totals_of
-from pointsman.stores.ledger.turns import Usage, answered, rows_of, usage
+from pointsman.stores.ledger.turns import Usage, answered, cost, rows_of, usage
 from pointsman.vocabulary import OF_SUBAGENT, AgentRole, ModelSpec
 
 __all__ = [
@@ -47,11 +47,6 @@ def root_session(session: str, role: str | None) -> str:
 def kept_words(text: str | None) -> str | None:
     """Return the stored words of a prompt or an answer; None without them, or with their hash alone."""
     return text if text and not text.startswith(_HASHED) else None
-
-
-def cost(model: ModelSpec | None, used: Usage | None) -> float | None:
-    """Cost of tokens at a model's prices, in US dollars; None if a price or the usage is unknown."""
-    return model.cost(used.input, used.cached, used.output) if model and used else None
 
 
 def answer_costs(models: Mapping[str, ModelSpec]) -> dict[str, float]:

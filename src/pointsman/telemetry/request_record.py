@@ -14,7 +14,7 @@ from pointsman.decision.decision import Decision
 from pointsman.decoding import UNREADABLE
 from pointsman.printable import printable
 from pointsman.stores.ledger.port import NOT_ASKED, Attempt
-from pointsman.stores.ledger.turns import answered, usage
+from pointsman.stores.ledger.turns import answered, cost, usage
 from pointsman.vocabulary import ModelSpec
 from pointsman.wire.format import error_message
 from pointsman.wire.project import traceparent_of
@@ -143,15 +143,10 @@ def spent(served: ServedRequest, models: Models) -> Spent:
     used = [(attempt, found) for attempt in served.attempts if (found := usage(attempt)) is not None]
     if not used:
         return Spent()
-    specs = [(models.get(attempt.model), found) for attempt, found in used]
-    costs = [spec.cost(found.input, found.cached, found.output) if spec else None for spec, found in specs]
+    costs = [cost(models.get(attempt.model), found) for attempt, found in used]
     known = [each for each in costs if each is not None]
-    return Spent(
-        sum(found.input for _, found in used),
-        sum(found.cached for _, found in used),
-        sum(found.output for _, found in used),
-        sum(known) if len(known) == len(costs) else None,
-    )
+    read, cached, written = map(sum, zip(*(found for _, found in used), strict=True))
+    return Spent(read, cached, written, sum(known) if len(known) == len(costs) else None)
 
 
 def _level(status: int) -> int:

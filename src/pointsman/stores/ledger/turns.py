@@ -10,13 +10,15 @@ import math
 import operator
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from pointsman.decision.decision import Decision
 from pointsman.guidance import Firing
+from pointsman.prices import Prices
 from pointsman.remembering import Bounded
 from pointsman.stores.ledger.port import (
     COMPARED,
@@ -34,6 +36,7 @@ __all__ = [
     "Turns",
     "Usage",
     "answered",
+    "cost",
     "goes_on",
     "rows_of",
     "usage",
@@ -66,7 +69,7 @@ MOST: Final = 10**12
 _UNUSED: Final = (0, 0, 0)
 
 Belonging: TypeAlias = Attempt | Outcome | ShadowAnswer
-_Answer: TypeAlias = tuple[Attempt | None, tuple[int, int, int] | None, str | None]
+_Answer: TypeAlias = "tuple[Attempt | None, Usage | None, str | None]"
 
 
 class Usage(NamedTuple):
@@ -75,6 +78,10 @@ class Usage(NamedTuple):
     input: int
     cached: int  # of the input, read from the provider's cache
     output: int
+
+
+#: In C: ``Usage(...)`` runs a frame of Python, for each answer of the gateway.
+_make_usage: Final[Callable[[tuple[int, int, int]], Usage]] = partial(tuple.__new__, Usage)
 
 
 class Before(NamedTuple):
@@ -98,12 +105,7 @@ def answered(attempts: Sequence[Attempt]) -> Attempt | None:
 
 
 def usage(attempt: Attempt | ShadowAnswer | None) -> Usage | None:
-    """Return the tokens of an answer; None if the upstream did not report them."""
-    found = _tokens(attempt)
-    return Usage(*found) if found else None
-
-
-def _tokens(attempt: Attempt | ShadowAnswer | None) -> tuple[int, int, int] | None:
+    """Return the tokens of an answer, ``MOST`` at most; None if the upstream did not report them."""
     if attempt is None:
         return None
     sent, cached, output = attempt.input_tokens, attempt.cached_tokens or 0, attempt.output_tokens
@@ -111,7 +113,12 @@ def _tokens(attempt: Attempt | ShadowAnswer | None) -> tuple[int, int, int] | No
         return None
     if sent > MOST or output > MOST:
         sent, output = min(sent, MOST), min(output, MOST)
-    return sent, min(sent, cached), output
+    return _make_usage((sent, min(sent, cached), output))
+
+
+def cost(model: Prices | None, used: Usage | None) -> float | None:
+    """Cost of tokens at a model's prices, in US dollars; None if a price or the usage is unknown."""
+    return None if model is None or used is None else model.cost(*used)
 
 
 class TurnSummary(msgspec.Struct):
@@ -140,7 +147,7 @@ class TurnSummary(msgspec.Struct):
         known = self.answer
         if known is None:
             answer = answered(self.attempts)
-            known = self.answer = answer, _tokens(answer), self.tried()
+            known = self.answer = answer, usage(answer), self.tried()
         return known
 
     def after(self) -> Before:
@@ -181,7 +188,7 @@ class TurnSummary(msgspec.Struct):
         if len(tries) > 1:
             tries = tuple(sorted(tries, key=_number_of))
             answer, tried = answered(tries), self.tried()
-            used = _tokens(answer)
+            used = usage(answer)
         else:
             answer, used, tried = self.answered()
         sent, cached, output = used or _UNUSED
