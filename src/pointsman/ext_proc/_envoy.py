@@ -22,7 +22,7 @@ from pointsman.errors import (
     UpstreamError,
 )
 from pointsman.ext_proc import messages as proto
-from pointsman.gateway.parts import LiveState, Scope, authorise, send_refusal
+from pointsman.gateway.parts import CapturedAnswer, LiveState, Scope, authorise, send_refusal
 from pointsman.gateway.request_log import ServedRequest, current_request
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.upstreams.port import Call, Exchange, Headers
@@ -301,15 +301,10 @@ def _not_passed(grant: Grant, why: str, limit: int) -> CallerError | Overloaded:
 
 async def refused(error: CallerError | Overloaded, scope: Scope) -> Any:
     """Return Envoy's answer to a refused request, in the caller's format."""
-    answer: list[Any] = []
-
-    async def send(message: Any) -> None:
-        answer.append(message)
-
+    answer = CapturedAnswer()
     headers: Headers = scope["headers"]
-    await send_refusal(_wire(scope["raw_path"], headers), error, dict(headers), send, scope)
-    body = b"".join(message.get("body", b"") for message in answer)
-    return immediate(answer[0]["status"], answer[0]["headers"], body)
+    await send_refusal(_wire(scope["raw_path"], headers), error, dict(headers), answer, scope)
+    return immediate(answer.status, answer.headers, answer.body)
 
 
 def _wire(path: bytes, headers: Headers) -> Format:

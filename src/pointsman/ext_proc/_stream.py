@@ -34,9 +34,11 @@ from pointsman.ext_proc._envoy import (
 from pointsman.gateway.parts import (
     BodyBudget,
     BodyReservation,
+    CapturedAnswer,
     LiveState,
     caller_credentials,
     response_headers,
+    whole_body,
 )
 from pointsman.gateway.request_log import ServedRequest, current_request
 from pointsman.gateway.upstream import Target, header_value
@@ -171,7 +173,7 @@ class ProcessingStream:
         self._exchange: EnvoyExchange | None = None
         self._task: asyncio.Task[None] | None = None
         self._served: ServedRequest | None = None
-        self._answer: tuple[int, Headers, list[bytes]] = (0, [], [])  # the gateway's own
+        self._answer = CapturedAnswer()  # the gateway's own
 
     async def take(self, message: Any) -> list[Any]:
         """Return the answers to a message; in full duplex there may be none yet."""
@@ -312,14 +314,14 @@ class ProcessingStream:
             self._served = exchange.served
             self._count("decided")
             return list(self._changed(exchange.call.result().body, ends=ends))
-        status, headers, parts = self._answer
+        status = self._answer.status
         decided = self._served is not None and self._served.decision is not None
         may_pass = status >= _FAILED or (status in _OF_FORM and not decided)
         if not status or (may_pass and not is_bounded(self._grant)):
             return await self._as_it_came("unknown_format" if status in _OF_FORM else "failed", ends=ends)
         self._count("answered")
         self._phase = _Phase.ANSWERED
-        return [immediate(status, headers, b"".join(parts))]
+        return [immediate(status, self._answer.headers, self._answer.body)]
 
     def _changed(self, body: bytes, *, ends: bool) -> Iterator[Any]:
         sent = b"".join(self._parts)
@@ -367,26 +369,15 @@ class ProcessingStream:
     async def _run(self, exchange: EnvoyExchange, body: bytes) -> None:
         """Serve the request by the gateway, as if it had come over HTTP."""
         current.set(exchange)
-        unread = [body]
-        forever = asyncio.Event()
-
-        async def receive() -> dict[str, Any]:
-            if unread:
-                return {"type": "http.request", "body": unread.pop(), "more_body": False}
-            await forever.wait()
-            return {"type": "http.disconnect"}
 
         async def send(message: Any) -> None:
             if exchange.call.done():
                 return  # the response is Envoy's
-            if message["type"] == "http.response.start":
-                self._served = current_request()
-                self._answer = message["status"], message["headers"], []
-            else:
-                self._answer[2].append(message.get("body", b""))
+            self._served = current_request()
+            await self._answer(message)
 
         try:
-            await self._serve(self._scope(), receive, send)
+            await self._serve(self._scope(), whole_body(body), send)
         except Exception:
             # Fail open: whatever the gateway raises, the request goes on as it came; counted as "failed".
             log.exception("a request failed inside the gateway")

@@ -26,7 +26,7 @@ from pointsman.errors import (
 )
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.stores.ledger.port import NOT_ASKED
-from pointsman.upstreams.port import Exchange, Headers
+from pointsman.upstreams.port import Exchange, Headers, read_at_most
 from pointsman.wire import Fault, Format
 from pointsman.wire.format import error_message
 from pointsman.wire.sse import masked
@@ -295,11 +295,4 @@ def pass_over(target: Target, session: str) -> Failure | None:
 
 async def error_body(exchange: Exchange) -> bytes:
     """Return the body of an error; nothing of one that is too long to be an explanation."""
-    parts: list[bytes] = []
-    size = 0
-    while part := await exchange.next():
-        size += len(part)
-        if size > _MAX_ERROR:
-            return b""
-        parts.append(part)
-    return b"".join(parts)
+    return await read_at_most(exchange, _MAX_ERROR)

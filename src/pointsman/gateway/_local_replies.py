@@ -6,10 +6,10 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
 from math import ceil
-from typing import Final
+from typing import Any, Final
 
 from pointsman.errors import (
     CallerError,
@@ -20,7 +20,7 @@ from pointsman.errors import (
     TooLarge,
     Unauthorized,
 )
-from pointsman.gateway._inbound import Scope, Send
+from pointsman.gateway._inbound import Receive, Scope, Send
 from pointsman.gateway._relay import send_body
 from pointsman.gateway._response_headers import Headers, request_id
 from pointsman.gateway.upstream import header_value
@@ -30,6 +30,7 @@ from pointsman.wire import Body, Fault, Format, Reply
 
 __all__ = [
     "PATHS_HINT",
+    "CapturedAnswer",
     "answer_command",
     "error_code",
     "request_line",
@@ -37,6 +38,7 @@ __all__ = [
     "send_refusal",
     "send_shutting_down",
     "send_text",
+    "whole_body",
 ]
 
 #: Where agents find what they look for under another path.
@@ -108,6 +110,34 @@ def request_line(scope: Scope, headers: Mapping[bytes, bytes]) -> str:
     client = f" of {scope['client'][0]}" if scope.get("client") else ""
     asked = header_value(request_id(headers).decode()).decode()
     return f"{scope['method']} {path}{client}{f' (x-request-id {asked})' if asked else ''}"
+
+
+class CapturedAnswer:
+    """The gateway's response to a request of this process: an ASGI ``send``."""
+
+    def __init__(self) -> None:
+        self.status = 0  # none yet
+        self.headers: Headers = []
+        self.body = b""
+
+    async def __call__(self, message: MutableMapping[str, Any]) -> None:
+        """Take the head, or a part of the body."""
+        if message["type"] == "http.response.start":
+            self.status, self.headers = message["status"], message["headers"]
+        else:
+            self.body += message.get("body", b"")
+
+
+def whole_body(body: bytes) -> Receive:
+    """Return an ASGI ``receive`` that has the whole body, and then a caller who stays."""
+    unread = [body]
+
+    async def receive() -> dict[str, Any]:
+        if not unread:
+            await asyncio.Event().wait()
+        return {"type": "http.request", "body": unread.pop(), "more_body": False}
+
+    return receive
 
 
 async def send_fault(wire: Format, fault: Fault, headers: Headers, send: Send) -> int:

@@ -22,6 +22,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.errors import ConfigError
 from pointsman.factory import build_engine
 from pointsman.gateway._live_state import build_live_state
+from pointsman.gateway._local_replies import CapturedAnswer, whole_body
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.upstream import header_value
 from pointsman.runtime import Runtime
@@ -200,14 +201,15 @@ class _Sender:
         # A state of its own for each: what failed before must not have opened a circuit breaker.
         state = build_live_state(self._runtime, self._models, self._upstreams, connections=self._connections)
         began = time.perf_counter()
-        answer = _Answer()
+        answer = CapturedAnswer()
         try:
             async with asyncio.timeout(PATIENCE):
-                await Gateway(state)(_scope(request), _Body(write_request(request)), answer)
+                await Gateway(state)(_scope(request), whole_body(write_request(request)), answer)
         except TimeoutError:
-            answer = _Answer(late=True)
+            return _result(request, 0, time.perf_counter() - began, f"no answer in {PATIENCE:g} seconds")
         seconds = time.perf_counter() - began
-        return _result(request, answer.status, seconds, answer.complaint(request), answer.translated)
+        translated = dict(answer.headers).get(b"x-pointsman-translated", b"").decode("latin-1")
+        return _result(request, answer.status, seconds, _complaint(request, answer), translated)
 
     def close(self) -> None:
         """Close the connections."""
@@ -236,45 +238,22 @@ def _result(
     )
 
 
-class _Answer:
-    """The gateway's response: an ASGI ``send``."""
-
-    def __init__(self, *, late: bool = False) -> None:
-        self.status = 0
-        self._headers: dict[bytes, bytes] = {}
-        self._body = b""
-        self._late = late
-
-    async def __call__(self, message: Mapping[str, Any]) -> None:
-        """Take the head, or a part of the body."""
-        if message["type"] == "http.response.start":
-            self.status, self._headers = message["status"], dict(message["headers"])
-        else:
-            self._body += message.get("body", b"")
-
-    @property
-    def translated(self) -> str:
-        """Changes by the translation."""
-        return self._headers.get(b"x-pointsman-translated", b"").decode("latin-1")
-
-    def complaint(self, request: LiveRequest) -> str:
-        """Fault of the answer; empty if there is none."""
-        if self._late:
-            return f"no answer in {PATIENCE:g} seconds"
-        wire = FORMATS[request.format]
-        if self.status != 200:
-            return _message(self._body) or "no error message"
-        if request.feature is Feature.STREAM:
-            ending = wire.end((self._body,)).ending
-            if ending in {Ending.REFUSED, Ending.CUT}:
-                return _message(self._body) or "the stream ended before its closing mark"
-        try:
-            summary, text = wire.completion(self._body)
-        except UNREADABLE:
-            return f"the answer is not of the format {request.format}"
-        if request.feature is Feature.TOOLS and not summary.tools:
-            return f"no tool call, but: {_cut(text)}" if text else "no tool call"
-        return "" if summary.finish or summary.tools or text else "an empty answer"
+def _complaint(request: LiveRequest, answer: CapturedAnswer) -> str:
+    """Fault of an answer; empty if there is none."""
+    wire = FORMATS[request.format]
+    if answer.status != 200:
+        return _message(answer.body) or "no error message"
+    if request.feature is Feature.STREAM:
+        ending = wire.end((answer.body,)).ending
+        if ending in {Ending.REFUSED, Ending.CUT}:
+            return _message(answer.body) or "the stream ended before its closing mark"
+    try:
+        summary, text = wire.completion(answer.body)
+    except UNREADABLE:
+        return f"the answer is not of the format {request.format}"
+    if request.feature is Feature.TOOLS and not summary.tools:
+        return f"no tool call, but: {_cut(text)}" if text else "no tool call"
+    return "" if summary.finish or summary.tools or text else "an empty answer"
 
 
 def _message(body: bytes) -> str:
@@ -302,16 +281,3 @@ def _scope(request: LiveRequest) -> dict[str, Any]:
         "query_string": b"",
         "headers": [(b"content-type", b"application/json"), (b"host", b"localhost"), *own],
     }
-
-
-class _Body:
-    """An ASGI ``receive``: the whole body, and then a caller who stays."""
-
-    def __init__(self, body: bytes) -> None:
-        self._body: bytes | None = body
-
-    async def __call__(self) -> Mapping[str, Any]:
-        body, self._body = self._body, None
-        if body is None:
-            await asyncio.Event().wait()
-        return {"type": "http.request", "body": body or b"", "more_body": False}

@@ -10,13 +10,14 @@ from pointsman.gateway._inbound import (
     authorise,
 )
 from pointsman.gateway._live_state import LiveState
-from pointsman.gateway._local_replies import send_refusal
+from pointsman.gateway._local_replies import CapturedAnswer, send_refusal, whole_body
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._response_headers import response_headers
 
 __all__ = [
     "BodyBudget",
     "BodyReservation",
+    "CapturedAnswer",
     "LiveState",
     "Metrics",
     "Receive",
@@ -26,4 +27,5 @@ __all__ = [
     "caller_credentials",
     "response_headers",
     "send_refusal",
+    "whole_body",
 ]

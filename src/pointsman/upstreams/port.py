@@ -425,8 +425,8 @@ async def send(client: UpstreamClient, call: Call) -> Exchange:
         return await client.send(call)
 
 
-async def read_at_most(exchange: Exchange, limit: int, refusal: str) -> bytes:
-    """Return a whole body of at most ``limit`` bytes.
+async def read_at_most(exchange: Exchange, limit: int, refusal: str = "") -> bytes:
+    """Return a whole body of at most ``limit`` bytes; of a longer one nothing, if there is no ``refusal``.
 
     Raises:
         UpstreamError: it is longer, in the words of ``refusal``, or does not come to its end.
@@ -436,6 +436,8 @@ async def read_at_most(exchange: Exchange, limit: int, refusal: str) -> bytes:
     while part := await exchange.next():
         size += len(part)
         if size > limit:
+            if not refusal:
+                return b""
             raise UpstreamError(refusal)
         parts.append(part)
     return b"".join(parts)
