@@ -99,6 +99,11 @@ class AgentRole(StrEnum):
     HELPER = "helper"  # a small call beside them: a title, a summary of what a tool did
 
 
+# The members by plain names: Python 3.11 finds a member of an enum through a descriptor.
+TIERS: Final = tuple(Tier)
+SYSTEM, USER, ASSISTANT, TOOL = Role
+MAIN, SUBAGENT, HELPER = AgentRole
+
 #: Seconds of a day.
 DAY: Final = 86_400.0
 
@@ -129,6 +134,9 @@ class Mode(StrEnum):
     OFF = "off"
     OBSERVE = "observe"  # decide and record, change nothing
     ON = "on"
+
+
+OFF, OBSERVE, ON = Mode
 
 
 class Stage(StrEnum):

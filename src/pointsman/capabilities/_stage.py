@@ -33,7 +33,7 @@ from pointsman.capabilities._select import (
 from pointsman.capabilities.calibration import VERSION
 from pointsman.drivers import Moved, advance
 from pointsman.remembering import Bounded
-from pointsman.vocabulary import Encoder, Mode, ModelQuery, ModelReply, Reason
+from pointsman.vocabulary import ON, Encoder, ModelQuery, ModelReply, Reason
 from pointsman.wire.tools import offered_tools
 
 # The candidates of a request: the configured capabilities, and the tools it offers, as one registry.
@@ -175,7 +175,6 @@ def _short_digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
-_ON: Final = Mode.ON
 _MODEL: Final = "capabilities.model"
 
 Steps = Generator[ModelQuery, ModelReply, tuple[CapabilityDecision, CapabilityMemory]]
@@ -209,7 +208,7 @@ class CapabilityStage:
             encoder: the one that the policy names.
         """
         self._policy = policy
-        self._at_most = at_most if policy.mode is _ON else None
+        self._at_most = at_most if policy.mode is ON else None
         self._sets = CandidateSets(policy, encoder)
         self._has_own = len(policy.registry) > 0
 

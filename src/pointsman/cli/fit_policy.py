@@ -33,7 +33,7 @@ from pointsman.factory import build_policy, read_profile
 from pointsman.learning.datasets import Graded, read_graded
 from pointsman.reports.quality import PolicySavings
 from pointsman.tiers import TierProfile
-from pointsman.vocabulary import ModelSpec, Tier
+from pointsman.vocabulary import TIERS, ModelSpec, Tier
 
 if TYPE_CHECKING:
     from pointsman.learning.boundaries import Target
@@ -231,9 +231,6 @@ def _print(fitted: Fitted, out: Path, *, as_json: bool) -> None:
     echo("\n".join([*lines, f"policy written to {out}"] if fitted.report.reached else lines))
 
 
-_TIERS: Final = tuple(Tier)
-
-
 @dataclass(frozen=True)
 class ServedModels:
     """The models of the tiers in use, cheapest first: name in the data, and cost of a call."""
@@ -254,7 +251,7 @@ class ServedModels:
 
     def by_tier(self) -> dict[Tier, str]:
         """Configured name per tier: of two models, each serves two tiers."""
-        return {tier: self.names[tier.rank * len(self.names) // len(_TIERS)] for tier in _TIERS}
+        return {tier: self.names[tier.rank * len(self.names) // len(TIERS)] for tier in TIERS}
 
 
 @dataclass(frozen=True)
@@ -306,8 +303,8 @@ def _two(
 def _four(settings: Config | None, models: Sequence[str]) -> ServedModels:
     if settings:
         named = settings.tiers.models
-        return _configured(settings, tuple(named.get(tier, "") for tier in _TIERS))
-    if len(models) != len(_TIERS):
+        return _configured(settings, tuple(named.get(tier, "") for tier in TIERS))
+    if len(models) != len(TIERS):
         raise PointsmanError(
             "four tiers need four models",
             hint="--model NAME=PRICE four times, or --config pointsman.toml",

@@ -32,6 +32,8 @@ from pointsman.tiers import Kinds, LearnedStage, TierDecision, TierScorer, asks_
 from pointsman.tiers.escalation import EscalationPolicy, Trouble, handover, start_of, trouble_of
 from pointsman.tiers.projects import ANY, SESSION, ProjectPolicy, name_of, tier_of_project
 from pointsman.vocabulary import (
+    HELPER,
+    SUBAGENT,
     AgentRole,
     Encoder,
     Evidence,
@@ -53,8 +55,6 @@ FAILED_TIER: Final = Tier.MEDIUM
 ANSWER: Final = 500
 
 #: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
-_HELPER: Final = AgentRole.HELPER
-_SUBAGENT: Final = AgentRole.SUBAGENT
 _ALIAS: Final = Stage.ALIAS
 _BY_ROLE: Final = Stage.ROLE
 _MESSAGE: Final = Purpose.MESSAGE
@@ -166,7 +166,7 @@ class TierStage:
         role, purpose = draft.input.role, draft.input.purpose
         if tier := self._role_tiers.get((role, purpose)):
             return _without_rules(tier, 1.0, f"[tiers.roles] {name_of(role, purpose)}", _BY_ROLE)
-        if role is _HELPER:
+        if role is HELPER:
             return None
         projects, escalation, project = self.policy.projects, self.policy.escalation, draft.input.project
         if projects and project and (tier_decision := self._tier_of_project(draft, projects)):
@@ -235,7 +235,7 @@ class ModelStage:
             draft.tier = _without_rules(target.tier, 1.0, f'alias "{named.pattern}"', _ALIAS)
         elif not target.model and (said := self._tiers.assigned(draft)):
             draft.tier = said
-        elif not target.model and draft.input.role is _HELPER and draft.input.purpose is None:
+        elif not target.model and draft.input.role is HELPER and draft.input.purpose is None:
             draft.tier = _without_rules(HELPER_TIER, 1.0, f'helper call, alias "{named.pattern}"', _ALIAS)
         elif not target.model:
             draft.tier = yield from self._tiers.decide(draft)
@@ -289,7 +289,7 @@ class ModelStage:
         """Whether guidance raises the tier, or trouble at an earlier request of this user message did."""
         guidance, escalation = draft.guidance, self.policy.escalation
         by_guidance = guidance is not None and guidance.raise_tier
-        if (not by_guidance and escalation is None) or draft.input.role is _HELPER:
+        if (not by_guidance and escalation is None) or draft.input.role is HELPER:
             return False
         stays = escalation is not None and _is_escalated(draft)
         if by_guidance:
@@ -302,7 +302,7 @@ class ModelStage:
     def _trouble(self, draft: Draft, policy: EscalationPolicy) -> Trouble | None:
         """The reason to raise the tier of this user message; None without one, or if it is raised."""
         asked = draft.input
-        if not asked.user_message or asked.role is _HELPER or _is_escalated(draft):
+        if not asked.user_message or asked.role is HELPER or _is_escalated(draft):
             return None
         firing = draft.guidance.trouble if draft.guidance else None
         if firing is None and not policy.longest:
@@ -356,7 +356,7 @@ class ModelStage:
         asked, model, used_at = draft.input, memory.model, memory.used_at
         role = asked.role
         stays = (role, asked.purpose) in self._tiers.stay
-        if role is _SUBAGENT and is_beside(memory, asked):
+        if role is SUBAGENT and is_beside(memory, asked):
             model, used_at = model_of_subagent(memory, asked) or (model if stays else ""), 0.0
             if not model:
                 return None

@@ -42,8 +42,11 @@ from pointsman.model_choice.choice import ModelChooser
 from pointsman.text.extract import Extracted
 from pointsman.tiers import Kinds, TierScorer
 from pointsman.vocabulary import (
+    HELPER,
+    MAIN,
+    OFF,
+    SUBAGENT,
     AgentRequest,
-    AgentRole,
     Encoder,
     History,
     Mode,
@@ -58,10 +61,6 @@ from pointsman.wire.tools import forced_tool
 __all__ = ["Decided", "Engine"]
 
 #: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
-_HELPER: Final = AgentRole.HELPER
-_MAIN: Final = AgentRole.MAIN
-_SUBAGENT: Final = AgentRole.SUBAGENT
-_OFF: Final = Mode.OFF
 
 #: Stages of a call whose model is not the session's from then on: it was named for this request alone.
 _LEAVES_MODEL: Final = frozenset({Stage.ALIAS, Stage.FORCED})
@@ -152,10 +151,10 @@ class Engine:
         if role := reading.input.role:
             mark = reading.request.role_mark if reading.request else reading.role_mark
             purpose = reading.input.purpose
-            if role is not _MAIN or mark or purpose in _MARKED:
+            if role is not MAIN or mark or purpose in _MARKED:
                 by = mark or (_BY_NAME if reading.request else _RECORDED)
                 draft.reasons.append(
-                    Reason(f"agent.{purpose if role is _MAIN and purpose in _MARKED else role}", by)
+                    Reason(f"agent.{purpose if role is MAIN and purpose in _MARKED else role}", by)
                 )
         if left_out := reading.input.left_out:
             shown = f"left out: {left_out:,} characters that this client repeats"
@@ -177,7 +176,7 @@ class Engine:
         if history is not None and draft.injections:
             _remember_added(draft, history)
         # A helper call is no turn of the conversation whose session it names.
-        kept = memory if draft.input.role is _HELPER else self._kept(draft)
+        kept = memory if draft.input.role is HELPER else self._kept(draft)
         return Decided(self._decision(draft, decision_id), kept, reading.words)
 
     @property
@@ -278,7 +277,7 @@ class Engine:
             searched=reading.searched,
             turns=memory.turns + 1 if key and not reading.same_message else memory.turns,
         )
-        if asked.role is _SUBAGENT and is_beside(memory, asked):
+        if asked.role is SUBAGENT and is_beside(memory, asked):
             return with_subagent(memory, after, asked, chosen)
         return after
 
@@ -291,7 +290,7 @@ class Engine:
         if reading.of_run:
             draft.capabilities = _selected_by_run(reading)
             return
-        if stage is None or draft.input.role is _HELPER:
+        if stage is None or draft.input.role is HELPER:
             return
         memory, request, then = before.capabilities, reading.request, reading.capabilities
         try:
@@ -375,7 +374,7 @@ def _capability_stage(policy: Policy, encoder: Encoder | None) -> CapabilityStag
     selection = policy.capabilities
     if selection is None and policy.tools:
         selection = CapabilityPolicy()
-    if selection is None or selection.mode is _OFF:
+    if selection is None or selection.mode is OFF:
         return None
     return CapabilityStage(selection, at_most=policy.tools, encoder=encoder)
 

@@ -18,18 +18,20 @@ from pointsman.decision.policy import Policy
 from pointsman.evidence import Scanner
 from pointsman.guidance import GuidanceMemory, Guide, Moment, Seen, recorded_moment
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN, TOO_LONG, tokens_with_images
-from pointsman.text.extract import Extracted, Searched, extract, searched
+from pointsman.text.extract import NO_WORDS, UNSEARCHED, Extracted, extract, searched
 from pointsman.tiers import asks_to_decide
 from pointsman.trajectory import Event, ToolInvoked
 from pointsman.trajectory.step import Step, TrajectoryState
 from pointsman.vocabulary import (
+    HELPER,
+    MAIN,
+    SYSTEM,
     AgentRequest,
     AgentRole,
     Evidence,
     History,
     Purpose,
     Reason,
-    Role,
     Script,
     Stage,
     Tier,
@@ -153,16 +155,11 @@ def _mark(event: AgentEvent) -> str:
 HELPER_TIER: Final = Tier.SIMPLE
 
 #: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
-_HELPER: Final = AgentRole.HELPER
-_MAIN: Final = AgentRole.MAIN
-_SYSTEM: Final = Role.SYSTEM
 _ITERATION: Final = Purpose.TOOL_ITERATION
 
 #: What of a step is content (``Step.without_content``): most have none.
 _message_of: Final = attrgetter("message")
 _signature_of: Final = attrgetter("signature")
-_NO_WORDS: Final = Extracted("", -1, ())
-_NEVER: Final = Searched()
 _NO_RUN: Final = (0, (), False)
 _NO_EVIDENCE: Final = Evidence("", 0, 0, 0, 0, 0, Script.NONE)
 
@@ -206,7 +203,7 @@ class RequestReader:
 
         What cannot be read is decided as if it were empty.
         """
-        words, found, evidence, failed = _NO_WORDS, _NEVER, _NO_EVIDENCE, []
+        words, found, evidence, failed = NO_WORDS, UNSEARCHED, _NO_EVIDENCE, []
         message = request.message_id
         try:
             words = extract(request, memory.searched, last_paragraph=self._last_paragraph)
@@ -222,9 +219,9 @@ class RequestReader:
         same = bool(message) and message == memory.message
         seen = None
         guide, role = self._guide, self._role(request)
-        speaks_always = guide is not None and guide.reads_all and role is not _HELPER
+        speaks_always = guide is not None and guide.reads_all and role is not HELPER
         # A summary of the conversation, or a question beside it, is no step of it: nobody is stuck there.
-        beside = role is _HELPER and request.purpose is not None
+        beside = role is HELPER and request.purpose is not None
         if guide and not beside and (request.may_call or memory.guidance.threads or speaks_always):
             try:
                 seen = (
@@ -235,7 +232,7 @@ class RequestReader:
             except Exception as error:  # noqa: BLE001 - a request goes on without guidance
                 failed.append(failed_part("guidance", error))
         thread, steps, person_spoke = _run(seen) if seen else _NO_RUN
-        counts = bool(message) and role is not _HELPER
+        counts = bool(message) and role is not HELPER
         asked = RequestInput(
             format=request.format,
             model_asked=request.model,
@@ -245,7 +242,7 @@ class RequestReader:
             estimate=self._estimate(request) if "vision" in request.features else 0,
             features=tuple(sorted(request.features)),
             role=role,
-            purpose=Purpose.HELPER if role is _HELPER and request.role is _MAIN else request.purpose,
+            purpose=Purpose.HELPER if role is HELPER and request.role is MAIN else request.purpose,
             project=request.project,
             client=request.client,
             project_name=request.project_name,
@@ -353,11 +350,11 @@ class RequestReader:
 
     def _role(self, request: AgentRequest) -> AgentRole | None:
         """An agent that asks for a small model by an alias, for text alone, makes a helper call too."""
-        if request.role is not _MAIN or request.tools or request.may_call:
+        if request.role is not MAIN or request.tools or request.may_call:
             return request.role
         named = None if asks_to_decide(request.model) else self._names.resolve(request.model, request.client)
         helps = named is not None and named.target.tier is HELPER_TIER
-        return _HELPER if helps else _MAIN
+        return HELPER if helps else MAIN
 
     def _found_in(self, asked: RequestInput, evidence: Evidence) -> RequestInput:
         """The input of a recorded turn with the findings of this policy."""
@@ -377,7 +374,7 @@ def _goes_on(history: History, index: int) -> bool:
 
     A request that ends with the words is the first of its user message, or the same once more.
     """
-    return any(history.role(place) is not _SYSTEM for place in range(index + 1, len(history)))
+    return any(history.role(place) is not SYSTEM for place in range(index + 1, len(history)))
 
 
 def failed_part(part: str, error: Exception) -> Reason:

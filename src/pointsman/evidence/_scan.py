@@ -10,9 +10,11 @@ from typing import Final
 from pointsman.evidence._engines import Matcher
 from pointsman.evidence._signals import Kind, Signal, SignalTable
 from pointsman.evidence.normal import (
+    ASCII_LETTER,
     LEAST,
     MAY_BE_LOOSE,
     MAY_QUOTE,
+    WORD,
     WORDS_THEMSELVES,
     KeywordLists,
     spaced,
@@ -66,7 +68,6 @@ def _by_sixteen() -> bytes:
 
 #: Script of each 16 code points, as a position among the scripts. A mapping of them took 0.9 MB.
 _BY_SIXTEEN: Final = _by_sixteen()
-_ASCII_LETTER: Final = re.compile("[A-Za-z]")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _HEAD: Final = 4096  # characters searched for a first letter where the sample holds none
 
@@ -87,8 +88,6 @@ SHORT: Final = 256
 
 #: Words whose correction is remembered: about 1 MB.
 _REMEMBERED: Final = 8_192
-
-_WORD: Final = re.compile(r"[^\W\d_]+")
 
 
 class Scanner:
@@ -168,7 +167,7 @@ class Scanner:
 def detect_script(text: str) -> Script:
     """The script most letters belong to; between equals, the one that comes first in the text."""
     if text.isascii():
-        return Script.LATIN if _ASCII_LETTER.search(text) else Script.NONE
+        return Script.LATIN if ASCII_LETTER.search(text) else Script.NONE
     sample = text if len(text) <= _SAMPLE else text[:: len(text) // _SAMPLE]
     letters = "".join(filter(str.isalpha, sample))
     if not letters:
@@ -195,7 +194,7 @@ class Spelling:
             word
             for signal in signals
             if signal.kind in {Kind.WORD, Kind.PREFIX}
-            for word in _WORD.findall(signal.pattern.lower())
+            for word in WORD.findall(signal.pattern.lower())
             if len(word) >= _SWAPPED
         }
         self._words: Final = frozenset(words)
@@ -215,11 +214,11 @@ class Spelling:
         """
         if len(lowered) > SHORT:
             return lowered
-        unknown = set(_WORD.findall(lowered)) - self._known
+        unknown = set(WORD.findall(lowered)) - self._known
         if not any(map(self._meant, unknown)):
             return lowered
         meant = {word: self._meant(word) for word in unknown}
-        return _WORD.sub(lambda found: meant.get(found[0]) or found[0], lowered)
+        return WORD.sub(lambda found: meant.get(found[0]) or found[0], lowered)
 
     def _mean(self, word: str) -> str:
         """The keyword that a word is one slip from; empty where it is none."""

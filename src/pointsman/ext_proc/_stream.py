@@ -43,6 +43,7 @@ from pointsman.gateway.parts import (
 from pointsman.gateway.request_log import ServedRequest, current_request
 from pointsman.gateway.upstream import Target, header_value
 from pointsman.upstreams.port import Headers
+from pointsman.upstreams.relayed_headers import OWN_PREFIX
 from pointsman.wire import ENDPOINTS
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,6 @@ _FAILED: Final = 500
 _HIDDEN: Final = frozenset({b"idempotency-key", b"content-length"})
 #: Without keys these must name this machine, which Envoy is not.
 _HOSTS: Final = frozenset({b"host", b"origin"})
-_OURS: Final = b"x-pointsman-"
 #: So that the usage in an answer can be read.
 _REMOVED: Final = ("accept-encoding",)
 _STATUS: Final = re.compile(rb"[1-5][0-9]{2}")
@@ -115,7 +115,7 @@ class _Head(NamedTuple):
 
     def spoofed(self) -> list[str]:
         """Return the gateway's headers that the caller sent, a key among them."""
-        return sorted({name.decode("latin-1") for name, _ in self.headers if name.startswith(_OURS)})
+        return sorted({name.decode("latin-1") for name, _ in self.headers if name.startswith(OWN_PREFIX)})
 
     def keys(self, known: Sequence[bytes]) -> Iterator[str]:
         """Yield the headers that hold a key of the gateway: it goes nowhere."""
@@ -364,7 +364,7 @@ class ProcessingStream:
             return []
         found = response_headers(decision, self._target(), 1, 0.0, {}, None)
         told = (b"tier", b"decision-id", b"model")
-        return [pair for pair in found if pair[0].removeprefix(_OURS) in told]
+        return [pair for pair in found if pair[0].removeprefix(OWN_PREFIX) in told]
 
     async def _run(self, exchange: EnvoyExchange, body: bytes) -> None:
         """Serve the request by the gateway, as if it had come over HTTP."""

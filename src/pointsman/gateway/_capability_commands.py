@@ -18,7 +18,7 @@ from pointsman.capabilities import CapabilityDecision, switch_pattern, take_swit
 from pointsman.decoding import UNREADABLE, decode_items, decode_members
 from pointsman.offload import offload
 from pointsman.text.extract import persons_words
-from pointsman.vocabulary import LARGE, AgentRequest, Role
+from pointsman.vocabulary import LARGE, USER, AgentRequest
 from pointsman.wire import Body
 from pointsman.wire.body import Edit, Span
 from pointsman.wire.request import JsonHistory
@@ -36,7 +36,6 @@ _IN_JSON: Final = re.compile(
     re.IGNORECASE,
 )
 _TEXTS: Final = frozenset({"text", "input_text"})
-_USER: Final = Role.USER
 
 
 class Taken(NamedTuple):
@@ -109,7 +108,7 @@ def _edits(body: Body, request: AgentRequest) -> Iterator[tuple[int, Edit]]:
     wanted = [
         index
         for index, item in enumerate(items)
-        if _MARK.search(memoryview(item)) and request.history.role(index + behind) is _USER
+        if _MARK.search(memoryview(item)) and request.history.role(index + behind) is USER
     ]
     for index, (start, _) in zip(wanted, body.item_spans(items, wanted), strict=False):
         try:

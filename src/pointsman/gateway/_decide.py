@@ -17,7 +17,7 @@ from pointsman.gateway._inbound import InboundRequest, Send, check_no_query
 from pointsman.gateway._limits import check_counted, decide_paid, with_permission
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._metrics import Metrics
-from pointsman.gateway._relay import send_body
+from pointsman.gateway._relay import AS_JSON, send_body
 from pointsman.gateway._request import model_edit
 from pointsman.gateway._response_headers import response_headers
 from pointsman.offload import offload
@@ -34,7 +34,6 @@ DECISION_PATHS: Final = frozenset({b"/decide", b"/v1/decide", b"/explain", b"/v1
 _EXPLAIN: Final = b"/explain"
 #: Members, one of which every request body has.
 CONVERSATIONS: Final = ("messages", "input", "prompt", "previous_response_id", "conversation")
-_JSON: Final = (b"content-type", b"application/json")
 _FORMATS: Final = {str(wire): wire for wire in WireFormat}
 
 
@@ -101,14 +100,14 @@ class DecisionEndpoint:
         if path.endswith(_EXPLAIN):
             explain = partial(_explained, state, request)
             page = await offload(size, explain, aside=True)  # some hundred times the work of a decision
-            await send_body(send, 200, [_JSON], page)
+            await send_body(send, 200, [AS_JSON], page)
             return 200
         decision = await self._decide(state, request, spending, dry_run=dry_run)
         overhead = time.perf_counter() - inbound.arrived
         headers, first = inbound.headers, state.targets.get(decision.chain[0]) if decision.chain else None
         sent = response_headers(decision, first, 0, overhead, headers, request)
         served = _shown(served_by(state.config, decision)) if state.config else None
-        await send_body(send, 200, [_JSON, *sent], _page(DecisionPage(decision, served, dry_run)))
+        await send_body(send, 200, [AS_JSON, *sent], _page(DecisionPage(decision, served, dry_run)))
         return 200
 
     async def _decide(

@@ -46,7 +46,7 @@ Ask: TypeAlias = Callable[[DecidedRequest, Sequence[Target]], Awaitable[Upstream
 #: ``relay`` with whom to ask and how long to be silent.
 Relay: TypeAlias = Callable[[DecidedRequest, Sequence[Target], Send], Awaitable[int]]
 
-_JSON: Final = (b"content-type", b"application/json")
+AS_JSON: Final = (b"content-type", b"application/json")
 #: Bytes given to the server at once: what it holds for a caller before it lets the sender wait.
 _PIECE: Final = 64 << 10
 _CHANGES: Final = 1_000  # characters of what was changed in a translated request
@@ -406,7 +406,7 @@ async def _fail(request: DecidedRequest, failure: Failure, sent: Headers, send: 
     body = b""
     if failure.upstream and failure.status == status and not failure.is_operators:
         body = _upstream_error(request.wire, failure, failure.upstream.secrets)
-    sent.append(_JSON)
+    sent.append(AS_JSON)
     if failure.wait is not None:
         sent.append((b"retry-after", b"%d" % max(round(failure.wait), 1)))
     if failure.kind not in {"status", "held", "rate"} or status >= 500 or failure.is_operators:

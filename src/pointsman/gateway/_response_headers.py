@@ -12,7 +12,7 @@ from pointsman.decision.decision import Decision
 from pointsman.decision.permission import LOW_BUDGET, OVER_TIER
 from pointsman.gateway._failures import Failure
 from pointsman.gateway._request import DecidedRequest
-from pointsman.gateway.upstream import HeadPlan, Target, Upstream, header_value
+from pointsman.gateway.upstream import CONNECTION, HeadPlan, Target, Upstream, header_value
 from pointsman.upstreams import port
 from pointsman.upstreams.relayed_headers import HeaderNames, is_well_formed, name_down
 from pointsman.vocabulary import AgentRequest
@@ -29,14 +29,13 @@ _value: Final = itemgetter(1)
 _TYPE: Final = b"content-type"
 _SELECTED: Final = 1_000  # characters of the names of capabilities in a header
 _REQUEST_ID: Final = 128  # characters of a caller's request id that are kept
-_CONNECTION: Final = b"connection"
 #: The gateway's own headers of an answer; those from a debug header on are built one by one.
 _OWN: Final = (
     b"x-pointsman-tier: %b\r\nx-pointsman-decision-id: %b\r\nx-pointsman-overhead-ms: %.2f\r\n"
     b"x-pointsman-attempts: %d\r\nx-pointsman-model: %b\r\nx-request-id: %b\r\n"
 )
 #: Headers without which the head of an answer is one format: how the connection and the body end.
-_FRAMING: Final = frozenset({_CONNECTION, b"transfer-encoding", b"content-length"})
+_FRAMING: Final = frozenset({CONNECTION, b"transfer-encoding", b"content-length"})
 #: Combinations of names of which the format is remembered, for each upstream: it sends the same few.
 _MOST_PLANS: Final = 64
 
@@ -51,7 +50,7 @@ def answer_lines(request: DecidedRequest, target: Target, sent: port.Headers) ->
     plan = upstream.plans.get(names) or _plan(upstream, names)
     if not plan.lines or b"x-pointsman-debug" in headers:
         return b""
-    if plan.is_kept_alive and dict(sent)[_CONNECTION] != b"keep-alive":
+    if plan.is_kept_alive and dict(sent)[CONNECTION] != b"keep-alive":
         return b""  # it names headers of this connection
     decision = request.decision
     tier, named = decision.tier, decision.id.encode()
@@ -82,7 +81,7 @@ def _plan(upstream: Upstream, names: tuple[bytes, ...]) -> HeadPlan:
     own = upstream.relayed.returned is not None and any(name in upstream.relayed.returned for name in names)
     is_plain = (
         not own
-        and names.count(_CONNECTION) < 2
+        and names.count(CONNECTION) < 2
         and passed.count(_TYPE) < 2
         and _FRAMING.isdisjoint(passed)
         and not any(b":" in name or b"%" in name for name in passed)
@@ -90,7 +89,7 @@ def _plan(upstream: Upstream, names: tuple[bytes, ...]) -> HeadPlan:
     lines = b"".join(b"%b: %%b\r\n" % name for name in passed) + _OWN if is_plain else b""
     if len(upstream.plans) >= _MOST_PLANS:
         upstream.plans.clear()
-    plan = HeadPlan(lines, tuple(map(bool, renamed)), len(passed) + _OWN.count(b"\n"), _CONNECTION in names)
+    plan = HeadPlan(lines, tuple(map(bool, renamed)), len(passed) + _OWN.count(b"\n"), CONNECTION in names)
     upstream.plans[names] = plan
     return plan
 

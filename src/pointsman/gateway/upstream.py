@@ -37,7 +37,7 @@ _RATE_LIMITED: Final = 429
 _LIMITED: Final = 3
 _LONGEST_UNSAID: Final = 8.0
 
-_CONNECTION: Final = b"connection"
+CONNECTION: Final = b"connection"
 _IDEMPOTENCY_KEY: Final = b"idempotency-key"
 _name: Final = itemgetter(0)
 #: How the names of headers begin that have a meaning to one provider alone.
@@ -199,7 +199,7 @@ def upstream_headers(
     relayed = list(compress(sent, map(goes_up, map(_name, sent))))
     if taken is not None:
         relayed = [pair for pair in sent if goes_up(pair[0]) or pair[0] in taken]
-    if _CONNECTION in map(_name, sent):
+    if CONNECTION in map(_name, sent):
         relayed = _without_hops(sent, relayed)
     if caller and _IDEMPOTENCY_KEY in map(_name, relayed):
         for place, (name, value) in enumerate(relayed):
@@ -212,7 +212,7 @@ def upstream_headers(
 def _without_hops(sent: Headers, relayed: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return the headers without those that ``Connection`` names: they are of this connection alone."""
     # Most say keep-alive, and are not looked at further.
-    named = [value for name, value in sent if name == _CONNECTION and value != b"keep-alive"]
+    named = [value for name, value in sent if name == CONNECTION and value != b"keep-alive"]
     hops = {each.strip().lower() for value in named for each in value.split(b",")}
     return [pair for pair in relayed if pair[0] not in hops] if hops else relayed
 

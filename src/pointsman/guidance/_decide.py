@@ -37,10 +37,8 @@ from pointsman.trajectory import (
     opening_of,
     recommended,
 )
-from pointsman.vocabulary import Mode, ModelQuery, ModelReply, Reason
+from pointsman.vocabulary import OFF, ON, Mode, ModelQuery, ModelReply, Reason
 
-_OFF: Final = Mode.OFF
-_ON: Final = Mode.ON
 _TREATED: Final = Arm.TREATED
 _DONE: Final = DecisionPoint.DONE
 _NO_CLASSES: Final[OwnClasses] = {}
@@ -143,7 +141,7 @@ class Guide:
 
     def read(self, history: Conversation, memory: GuidanceMemory) -> Seen | None:
         """Bring a session's run up to date with a request; None if there is nothing to decide on."""
-        if self.policy.mode is _OFF:
+        if self.policy.mode is OFF:
             return None
         opening = opening_of(history)
         thread = memory.thread(opening)
@@ -189,7 +187,7 @@ class Guide:
             person_spoke: Whether a person has spoken since the last of the steps.
             moment: Of the request, for configured providers.
         """
-        if self.policy.mode is _OFF or not thread:
+        if self.policy.mode is OFF or not thread:
             return None
         opening = f"#{thread}"
         found = self._run(memory.thread(opening)).with_events(_events(steps, person_spoke))
@@ -227,7 +225,7 @@ class Guide:
             return self.idle(memory.arm, session), memory
         policy, (opening, before, trajectory, kept, moment) = self.policy, seen
         arm = memory.arm or arm_of(session, seed=policy.seed, control=policy.control)
-        acts = policy.mode is _ON and arm is _TREATED
+        acts = policy.mode is ON and arm is _TREATED
         thread = replace(still_valid(before, trajectory.state), trajectory=kept)
         calls = trajectory.state.tool_call_count
         if moment and _DONE in moment.points:  # the ladder is for an agent at work
@@ -243,7 +241,7 @@ class Guide:
 
     def _idle(self, arm: Arm | None, session: str) -> GuidanceDecision:
         policy = self.policy
-        if policy.mode is _OFF:
+        if policy.mode is OFF:
             return self._quiet[arm or Arm.TREATED]
         return self._quiet[arm or arm_of(session, seed=policy.seed, control=policy.control)]
 

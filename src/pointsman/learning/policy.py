@@ -42,7 +42,7 @@ from pointsman.learning.one_sided import LEAST_SESSIONS
 from pointsman.learning.rankers import alike, decided, unseen, was_fitted_on
 from pointsman.learning.savings import RouterSavings, served_savings
 from pointsman.tiers import LearnedRouter, LearnedRouterPolicy, TierProfile
-from pointsman.vocabulary import Stage, Tier
+from pointsman.vocabulary import TIERS, Stage, Tier
 
 __all__ = ["Fitted", "PolicyReport", "fit_policy", "policy_lines", "policy_text"]
 
@@ -50,8 +50,6 @@ LEAST_ROWS: Final = LEAST_FOR_POLICY
 
 #: Above every score a profile can give (its values are below a million each).
 _UNREACHED: Final = 1e9
-
-_EVERY: Final = tuple(Tier)
 
 
 class PolicyReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,7 +130,7 @@ def fit_policy(
     seen = _is_seen(rows, learned_router)
     scored = _scored(rows, profile, learned_router, seen=seen, seed=seed)
     # With two tiers, SIMPLE and MEDIUM are served by the weak model, COMPLEX and REASONING by the strong one.
-    places = np.repeat(np.arange(tiers), len(_EVERY) // tiers)
+    places = np.repeat(np.arange(tiers), len(TIERS) // tiers)
     quality = np.array([row.scores for row in rows])[:, places]
     spent = costs[:, places]
     prompts = Prompts(scored.scores, _settled(quality, scored), _settled(spent, scored))
@@ -248,7 +246,7 @@ def _prompts(rows: Sequence[Graded]) -> list[str]:
 def _settled(values: Floats, scored: _Scored) -> Floats:
     """Values by rank as each prompt would really get them. Shape ``(n, 4)``."""
     every = np.arange(len(values))[:, None]
-    ranks = np.maximum(np.arange(len(_EVERY)), scored.least[:, None])
+    ranks = np.maximum(np.arange(len(TIERS)), scored.least[:, None])
     return np.asarray(values[every, np.where(scored.fixed[:, None] >= 0, scored.fixed[:, None], ranks)])
 
 
@@ -295,7 +293,7 @@ def _report(
         if stands
         else None,
         models=mixed.alone(),
-        shares={str(tier): float(np.mean(ranks == tier.rank)) for tier in _EVERY},
+        shares={str(tier): float(np.mean(ranks == tier.rank)) for tier in TIERS},
         fixed=float(np.mean(scored.fixed >= 0)),
         cross_fitted_router=seen is not None,
         left_out=left_out,

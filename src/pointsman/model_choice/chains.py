@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from pointsman.model_choice.fitness import TOO_LONG, UNABLE, Requirements, lacks
-from pointsman.vocabulary import ModelSpec, Parameters, Reason, Tier, WireFormat
+from pointsman.vocabulary import TIERS, ModelSpec, Parameters, Reason, Tier, WireFormat
 
 __all__ = [
     "FALLBACK_CHAIN",
@@ -171,8 +171,6 @@ LOWER_TIER: Final = "routing.lower-tier"
 _ONLY_HIGHER: Final = "routing.only-dearer"
 _DOUBTFUL: Final = "routing.none-able"
 
-_TIERS: Final = tuple(Tier)
-
 
 class Choice(msgspec.Struct, frozen=True):
     """Configured model names to try in order, and why others are missing."""
@@ -228,9 +226,9 @@ def model_chain(
 def _ways(tier: Tier, of: Mapping[Tier, Pool], *, forced: bool) -> list[tuple[tuple[Tier, ...], str]]:
     """The tiers to look among, in order of preference, and how going there is called."""
     chain = FALLBACK_CHAIN[tier]
-    above = _TIERS[chain[-1].rank + 1 :]
+    above = TIERS[chain[-1].rank + 1 :]
     if not forced:
-        return [(chain, ""), (_TIERS[: tier.rank][::-1], LOWER_TIER), (above, _ONLY_HIGHER)]
+        return [(chain, ""), (TIERS[: tier.rank][::-1], LOWER_TIER), (above, _ONLY_HIGHER)]
     return [((tier,), "")] if tier in of else [(chain, ""), (above, _ONLY_HIGHER)]
 
 

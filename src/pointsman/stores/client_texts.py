@@ -16,7 +16,8 @@ import msgspec
 from pointsman.remembering import Bounded
 from pointsman.text.extract import Extracted
 from pointsman.text.wrappers import edge_lines, may_repeat
-from pointsman.vocabulary import AgentRequest, AgentRole
+from pointsman.vocabulary import HELPER, AgentRequest
+from pointsman.wire.agent_role import BILLING
 
 __all__ = ["ClientTexts"]
 
@@ -27,10 +28,7 @@ _MESSAGES: Final = 8
 _CLIENTS: Final = 128
 #: Characters of a system prompt that tell one client from another; directories and dates follow.
 _BEGINNING: Final = 400
-#: How the first line of Claude Code's system prompt begins, which differs with each request.
-_BILLING: Final = "x-anthropic-billing-header:"
 
-_HELPER: Final = AgentRole.HELPER
 _NOTHING: Final[frozenset[int]] = frozenset()
 
 
@@ -75,13 +73,13 @@ def _is_agents(request: AgentRequest) -> bool:
     """Whether a request is of a conversation: text that a program sends by a template is its task."""
     return bool(
         request.system
-        and request.role is not _HELPER
+        and request.role is not HELPER
         and (request.role or request.tools or len(request.history) > 2)
     )
 
 
 def _client(request: AgentRequest) -> tuple[str, str, str]:
     system = request.system[:_BEGINNING]
-    if system.startswith(_BILLING):
+    if system.startswith(BILLING):
         system = system.partition("\n")[2]
     return request.caller, request.client, system

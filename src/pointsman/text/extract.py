@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from pointsman.text.wrappers import Unwrapped, unwrap, without_lines, without_repeated
-from pointsman.vocabulary import AgentRequest, History, Message, Role
+from pointsman.vocabulary import USER, AgentRequest, History, Message, Role
 
 __all__ = [
     "Extracted",
@@ -102,7 +102,6 @@ _TOOL_OUTPUT: Final = re.compile(r"\[(?:\w+ for '[^\n]{0,2000}'|\w+_\w+)\] Resul
 _OUTPUT: Final = "] Result:"
 
 #: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
-_USER: Final = Role.USER
 
 _hash: Final = partial(sha256, usedforsecurity=False)
 _id: Final = attrgetter("id")
@@ -126,7 +125,7 @@ class Extracted(msgspec.Struct, frozen=True, gc=False):
         return "" if self.index < 0 else f"{self.index}:{digest(self.whole or self.text)}"
 
 
-_NOTHING: Final = Extracted("", -1, ())
+NO_WORDS: Final = Extracted("", -1, ())
 
 
 class Searched(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -137,10 +136,12 @@ class Searched(msgspec.Struct, frozen=True, gc=False, array_like=True):
     anchor: str = ""  # what tells the last of them from others
 
 
-_UNKNOWN: Final = Searched()
+UNSEARCHED: Final = Searched()
 
 
-def extract(request: AgentRequest, before: Searched = _UNKNOWN, *, last_paragraph: bool = False) -> Extracted:
+def extract(
+    request: AgentRequest, before: Searched = UNSEARCHED, *, last_paragraph: bool = False
+) -> Extracted:
     """Find the last message that holds the user's words, and return only those.
 
     Messages of tool results, reminders or environment blocks alone are passed over.
@@ -159,7 +160,7 @@ def extract(request: AgentRequest, before: Searched = _UNKNOWN, *, last_paragrap
         places = chain(range(len(history) - 1, before.messages - 1, -1), range(before.index, -1, -1))
     role_of = history.role
     for index in places:
-        if role_of(index) is not _USER:
+        if role_of(index) is not USER:
             continue
         rules: list[str] = []
         words = _words(request, history[index].texts, rules, last_paragraph=last_paragraph)
@@ -170,14 +171,14 @@ def extract(request: AgentRequest, before: Searched = _UNKNOWN, *, last_paragrap
                 if "\n" in words
                 else Extracted(words, index, found)
             )
-    return _NOTHING
+    return NO_WORDS
 
 
 def searched(request: AgentRequest, words: Extracted) -> Searched:
     """What to remember of a search that went over many messages; of another there is nothing to gain."""
     count = len(request.history)
     if count - words.index <= _FEW:
-        return _UNKNOWN
+        return UNSEARCHED
     return Searched(words.index, count, _anchor(request.history[count - 1]))
 
 
@@ -215,7 +216,7 @@ def opening(request: AgentRequest) -> tuple[str, ...]:
     """
     first: tuple[str, ...] = ()
     for message in islice(request.history, _BEFORE_WORDS):
-        if message.role is not _USER:
+        if message.role is not USER:
             continue
         texts = message.texts
         for text in texts:

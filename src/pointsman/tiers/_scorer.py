@@ -16,10 +16,9 @@ from pointsman.evidence import SignalTable
 from pointsman.tiers.decision import TierDecision, Verification, ask, settle, with_margin
 from pointsman.tiers.kinds import KindShift
 from pointsman.tiers.profile import Dimension, Measure, Override, TierProfile, TokenEstimate, signal_of
-from pointsman.vocabulary import Evidence, ModelQuery, ModelReply, Reason, Script, Stage, Tier
+from pointsman.vocabulary import TIERS, Evidence, ModelQuery, ModelReply, Reason, Script, Stage, Tier
 
 # Enum members are looked up once: on the path of every request a look-up costs as much as a sigmoid.
-_TIERS: Final = tuple(Tier)
 _RULES: Final = Stage.RULES
 _OVERRIDE: Final = Stage.OVERRIDE
 #: Characters of a text whose decision is remembered, and how many are: about 4 MB.
@@ -250,7 +249,7 @@ class TierScorer:
         self._limit = (sum(gauge.mask for gauge in limits), lifting, most)
         self._unsure_below = self.profile.escalation.below
         beside = (why,) if why else ()
-        self._reasons = tuple((_reason_of(profile, tier), *beside) for tier in _TIERS)
+        self._reasons = tuple((_reason_of(profile, tier), *beside) for tier in TIERS)
         self._no_signal = _NO_SIGNAL if self._any_hit else _NONE_COUNTS
 
     def for_tools(self, table: SignalTable, verification: Verification | None) -> TierScorer:
@@ -412,7 +411,7 @@ class TierScorer:
             reasons = (*reasons, self._no_signal)
         if unsure and (signal := profile.escalation.signal):
             signals.append(signal.replace("{confidence}", f"{confidence:.2f}"))
-        return TierDecision(_TIERS[rank], total, confidence, tuple(signals), _RULES, unsure, reasons)
+        return TierDecision(TIERS[rank], total, confidence, tuple(signals), _RULES, unsure, reasons)
 
     def _sigmoid(self, distance: float) -> float:
         # 1 / (1 + exp(-x)) written so that no x overflows.

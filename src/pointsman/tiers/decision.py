@@ -16,7 +16,18 @@ from pointsman.remembering import remembered
 from pointsman.tiers.kinds import KindShift
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer, ScoreSource
 from pointsman.tiers.profile import Margin, TierProfile, VerificationPrompt
-from pointsman.vocabulary import DAY, Encoder, Evidence, ModelQuery, ModelReply, Reason, Share, Stage, Tier
+from pointsman.vocabulary import (
+    DAY,
+    TIERS,
+    Encoder,
+    Evidence,
+    ModelQuery,
+    ModelReply,
+    Reason,
+    Share,
+    Stage,
+    Tier,
+)
 
 __all__ = ["LearnedRouterSettings", "Spending", "TierDecision", "Verification"]
 
@@ -154,9 +165,6 @@ class TierDecision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 # The learned stage: replaces the rules for prompts that are not out of distribution.
 
 
-_TIERS: Final = tuple(Tier)
-
-
 class LearnedRouterPolicy(LearnedRouterSettings, frozen=True, kw_only=True):
     """A router, and where its score is cut into tiers. Equal neighbours, or infinity, leave a tier out."""
 
@@ -229,7 +237,7 @@ class LearnedStage:
             f"tiers.learned.{said.source.name.lower()}", f"learned router {said.score:+.3f}: {_told(said)}"
         )
         return TierDecision(
-            tier=_TIERS[rank],
+            tier=TIERS[rank],
             score=said.score,
             confidence=confidence,
             signals=(*ruled.signals, f"learned router ({said.score:+.3f})"),

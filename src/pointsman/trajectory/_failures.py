@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pointsman.trajectory.step import CallOutcome
+from pointsman.trajectory.step import OK, CallOutcome
 
 #: Characters read at each end of a result. An error that begins later is content, not a status.
 EDGE: Final = 400
-_OK: Final = CallOutcome.OK  # by plain name, as a member of an enum is found through a descriptor
 #: Characters of an error that are normalised; tool errors put their point at the start or in the last line.
 MAX_ERROR: Final = 4_000
 #: Characters kept of a signature and of a message in a step: enough to tell errors apart, small in memory.
@@ -103,7 +102,7 @@ _DECLINED: Final = re.compile(
 def outcome_of(text: str, is_error: bool | None) -> CallOutcome:
     """Judge a result. ``is_error`` is the format's flag, if present; None: the text decides."""
     if not (_looks_failed(text) if is_error is None else is_error):
-        return _OK
+        return OK
     beginning = text[:EDGE].lower()
     if any(map(beginning.__contains__, _THROTTLE_WORDS)) and _THROTTLED.search(beginning):
         return CallOutcome.THROTTLED

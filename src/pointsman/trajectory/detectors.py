@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from itertools import pairwise
-from operator import attrgetter
 from typing import ClassVar, Final, Literal, Protocol
 
-from pointsman.trajectory.step import CallOutcome, Step, TrajectoryState
+from pointsman.trajectory.step import CallOutcome, Step, TrajectoryState, result_digest_of
 
 __all__ = [
     "DEFAULT_DETECTORS",
@@ -137,7 +136,7 @@ class DoomLoopDetector:
 
     def _by_result(self, steps: Sequence[Step]) -> DoomLoop | None:
         latest = steps[-1].result_digest
-        if latest not in map(_result_digest, steps[-1 - self.max_cycle_length : -1]):
+        if latest not in map(result_digest_of, steps[-1 - self.max_cycle_length : -1]):
             return None  # the usual case
         for period in _periods(self.min_cycle_length, self.max_cycle_length):
             if period >= len(steps) or steps[-1 - period].result_digest != latest:
@@ -165,9 +164,6 @@ class DoomLoopDetector:
             if repetitions >= self.min_repetitions:
                 return DoomLoop(period, repetitions, cycle)
         return None
-
-
-_result_digest: Final = attrgetter("result_digest")
 
 
 @cache

@@ -152,9 +152,9 @@ class Step(msgspec.Struct, frozen=True, gc=False, array_like=True):
 WINDOW: Final = 50
 
 #: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
-_OK: Final = CallOutcome.OK
-_ERROR: Final = CallOutcome.ERROR
-_result_digest: Final = attrgetter("result_digest")
+OK: Final = CallOutcome.OK
+ERROR: Final = CallOutcome.ERROR
+result_digest_of: Final = attrgetter("result_digest")
 
 
 class TrajectoryState(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -206,9 +206,9 @@ def after_step(state: TrajectoryState, step: Step, window: int) -> TrajectorySta
         step = msgspec.structs.replace(step, user_boundary=True)
     new = failed = neutral = False
     outcome, calls, at, streak = step.outcome, state.tool_call_count + 1, step.at, 0
-    if outcome is _OK:
+    if outcome is OK:
         new = _is_new(state, step)
-    elif outcome is _ERROR:
+    elif outcome is ERROR:
         failed, streak = True, state.consecutive_errors + 1
     else:  # it says nothing about the agent
         neutral, streak = True, state.consecutive_errors
@@ -242,6 +242,6 @@ def _is_new(state: TrajectoryState, step: Step) -> bool:
     if step.progress:
         return True
     result = step.result_digest
-    if result not in map(_result_digest, state.steps):  # of every call: kept as cheap as Python lets it be
+    if result not in map(result_digest_of, state.steps):  # of every call: kept as cheap as Python lets it be
         return True
     return not [old for old in state.steps if old.result_digest == result and old.same_call(step)]

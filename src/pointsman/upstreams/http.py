@@ -21,13 +21,12 @@ import httptools
 from pointsman.errors import ConfigError, StaleConnection, UpstreamBusy, UpstreamTimeout, UpstreamUnavailable
 from pointsman.upstreams._connection import Connection, Response
 from pointsman.upstreams.port import Call, Exchange, Upload, UpstreamSpec
-from pointsman.upstreams.proxies import Proxy, proxy_of, trust
+from pointsman.upstreams.proxies import PORTS, Proxy, proxy_of, trust
 
 # Connecting to an upstream: directly or through an HTTP proxy, with or without TLS.
 
 #: Bytes of a proxy's answer to CONNECT; a status line and a few headers.
 _MAX_PROXY_HEAD: Final = 16 << 10
-_PORTS: Final = {"http": 80, "https": 443}
 
 
 class Route:
@@ -40,10 +39,10 @@ class Route:
             ConfigError: the address of the upstream or of its proxy, or the CA file, cannot be used.
         """
         url = urlsplit(spec.base_url)
-        if url.scheme not in _PORTS or not url.hostname:
+        if url.scheme not in PORTS or not url.hostname:
             raise ConfigError(f'upstream "{spec.name}": base_url must begin with http:// or https://')
         self._host = url.hostname
-        self._port = url.port or _PORTS[url.scheme]
+        self._port = url.port or PORTS[url.scheme]
         self._patience = spec.timeouts.connect
         self._tls = trust(spec) if url.scheme == "https" else None
         self.proxy = proxy_of(spec, env)

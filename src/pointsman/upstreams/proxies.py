@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Proxy", "is_loopback", "parse_proxy", "proxy_of", "trust"]
 
-_PORTS: Final = {"http": 80, "https": 443}
+PORTS: Final = {"http": 80, "https": 443}
 _HINT: Final = 'as in "http://proxy.example.com:3128"'
 
 
@@ -73,9 +73,9 @@ def parse_proxy(address: str, where: str) -> Proxy:
         host, port = None, None
     if not host or port == 0:
         raise ConfigError(f"{where} is not a proxy address", hint=_HINT)
-    if url.scheme not in _PORTS:
+    if url.scheme not in PORTS:
         raise ConfigError(f'{where}: proxies of the scheme "{url.scheme}" are not supported', hint=_HINT)
-    return Proxy(host, port or _PORTS[url.scheme], url.scheme == "https", _authorization(url))
+    return Proxy(host, port or PORTS[url.scheme], url.scheme == "https", _authorization(url))
 
 
 def is_loopback(host: str) -> bool:
@@ -104,7 +104,7 @@ def _variable(env: Mapping[str, str], name: str) -> tuple[str, str]:
 def _is_excepted(url: SplitResult, no_proxy: str) -> bool:
     """Tell whether ``no_proxy`` lists an address: ``*``, a domain, an IP address, a network."""
     host = (url.hostname or "").rstrip(".")
-    port = url.port or _PORTS.get(url.scheme)
+    port = url.port or PORTS.get(url.scheme)
     return any(_matches(entry.strip().lower(), host, port) for entry in no_proxy.split(","))
 
 

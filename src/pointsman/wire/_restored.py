@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-import msgspec
 from msgspec.structs import replace
 
 from pointsman.decoding import UNREADABLE, decode_text
@@ -24,6 +23,7 @@ from pointsman.wire.conversation import (
     Event,
     Stop,
 )
+from pointsman.wire.format import decode_object
 from pointsman.wire.tools import Offered
 
 # The input of a custom tool, from fragments of the arguments of the function that stands for it.
@@ -38,7 +38,6 @@ _LONGEST_ESCAPE: Final = 12
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\[^\x00-\x1f])*+"')
 #: Control characters, which JSON wants escaped: weak models write line breaks as they are.
 _ESCAPED: Final = {code: f"\\u{code:04x}" for code in range(0x20)}
-_decode_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def unwrapped(arguments: str) -> str:
@@ -53,9 +52,9 @@ def unwrapped(arguments: str) -> str:
 
 def _object(arguments: str) -> dict[str, Any]:
     try:
-        return _decode_object(arguments)
+        return decode_object(arguments)
     except UNREADABLE:
-        return _decode_object(_STRING.sub(lambda found: found[0].translate(_ESCAPED), arguments))
+        return decode_object(_STRING.sub(lambda found: found[0].translate(_ESCAPED), arguments))
 
 
 class CustomInput:

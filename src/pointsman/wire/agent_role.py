@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from pointsman.vocabulary import AgentRequest, AgentRole, History, Message, Purpose, Role
+from pointsman.vocabulary import SYSTEM, USER, AgentRequest, AgentRole, History, Message, Purpose
 from pointsman.wire.body import Body
 from pointsman.wire.clients import CLIENTS, Client, Mark
 
@@ -25,7 +25,7 @@ SUBAGENT_HEADERS: Final = tuple(name for client in CLIENTS for name in client.su
 _STATED_SUBAGENTS: Final = tuple(pair for client in CLIENTS for pair in client.stated_subagents)
 _SUBAGENT_NAMES: Final = frozenset((*SUBAGENT_HEADERS, *(name for name, _ in _STATED_SUBAGENTS)))
 #: In the first line of Claude Code's system prompt, which is its own billing record.
-_BILLING: Final = "x-anthropic-billing-header:"
+BILLING: Final = "x-anthropic-billing-header:"
 _BILLED_SUBAGENT: Final = "cc_is_subagent=true"
 #: Tokens of output up to which an agent's call without tools counts as small. Titles, labels and checks of a
 #: command ask for 1 to 512; an agent's main requests ask for 8,000 or more.
@@ -36,8 +36,6 @@ _BEGINNING: Final = 400
 #: Items at the end of a history among which the last words are looked for: Codex puts settings behind them.
 _LAST: Final = 8
 #: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
-_SYSTEM: Final = Role.SYSTEM
-_USER: Final = Role.USER
 _MARKS: Final = tuple(mark for client in CLIENTS for mark in client.marks)
 #: Whose words a mark looks for. No two clients have the same mark: each names its client.
 _CLIENT_OF: Final = {mark: client for client in CLIENTS for mark in client.marks if mark.words}
@@ -51,7 +49,7 @@ _NOTE: Final = 32_000
 _SAID: Final = tuple(text for mark in _MARKS for text in mark.words)
 #: The same of what the system says.
 _NOTES: Final = tuple({note for mark in _MARKS for note in mark.notes})
-_NOTHING: Final = Message(_SYSTEM)  # where no message is found
+_NOTHING: Final = Message(SYSTEM)  # where no message is found
 _MARK_HEADERS: Final = frozenset(mark.header[0] for mark in _MARKS if mark.header)
 #: Beginnings of system prompts whose marks are remembered, 2 MB at most: an agent sends its own each time.
 _PROMPTS: Final = 1_024
@@ -87,7 +85,7 @@ def _last(history: History) -> tuple[Message, list[str]]:
     count = len(history)
     for index in range(count - 1, max(count - _LAST, 0) - 1, -1):
         message = history[index]
-        if message.role is not _SYSTEM:
+        if message.role is not SYSTEM:
             if not (message.texts or message.calls or message.results):
                 continue  # an item that is no message, such as Codex's change of settings
             if last is not None:
@@ -117,7 +115,7 @@ def read_role(
     last, notes = _last(request.history)
     system = request.system[:_BEGINNING]
     goes_on = bool(last.results)
-    words = [text[:_WORDS].lstrip() for text in last.texts] if last.role is _USER else []
+    words = [text[:_WORDS].lstrip() for text in last.texts] if last.role is USER else []
     subagent = _subagent(headers, system)
     # Claude Code puts the words of a compaction into the message with the results of the tools before it.
     says = "".join(words).startswith(_SAID) or (len(words) > 1 and any(map(_says, words)))
@@ -236,7 +234,7 @@ def _subagent(headers: Mapping[bytes, bytes], system: str) -> str:
         for name, value in _STATED_SUBAGENTS:
             if headers.get(name) == value:
                 return f"header {name.decode()}: {value.decode()}"
-    if system.startswith(_BILLING) and _BILLED_SUBAGENT in system.partition("\n")[0]:
+    if system.startswith(BILLING) and _BILLED_SUBAGENT in system.partition("\n")[0]:
         return f"{_BILLED_SUBAGENT} in the system prompt"
     return ""
 

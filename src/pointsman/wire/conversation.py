@@ -49,7 +49,8 @@ __all__ = [
 ]
 
 
-_ABSENT = msgspec.Raw()
+#: Stands for a member that a body does not have.
+ABSENT: Final = msgspec.Raw()
 
 #: Roles of Messages and Responses. Any other is a person's, or a tool's in a message of results alone.
 SPEAKERS: Final = {"assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
@@ -141,7 +142,7 @@ class Opaque(msgspec.Struct, frozen=True, gc=False):
 
     format: WireFormat
     kind: str  # its ``type``
-    raw: msgspec.Raw = _ABSENT
+    raw: msgspec.Raw = ABSENT
 
 
 Part: TypeAlias = Text | Media | Thinking | ToolCall | Result | Refusal | Opaque
@@ -159,11 +160,11 @@ class Tool(msgspec.Struct, frozen=True, gc=False):
 
     name: str
     description: str = ""
-    schema: msgspec.Raw = _ABSENT  # JSON schema of its arguments, as sent
+    schema: msgspec.Raw = ABSENT  # JSON schema of its arguments, as sent
     strict: bool | None = None
     kind: str = "function"
     namespace: str = ""
-    raw: msgspec.Raw = _ABSENT  # the whole of a custom or server tool, as sent
+    raw: msgspec.Raw = ABSENT  # the whole of a custom or server tool, as sent
 
 
 class ToolChoice(msgspec.Struct, frozen=True, gc=False):
@@ -176,7 +177,7 @@ class ToolChoice(msgspec.Struct, frozen=True, gc=False):
 class Shape(msgspec.Struct, frozen=True, gc=False):
     """A demanded shape of the answer: JSON at all, or JSON of a schema."""
 
-    schema: msgspec.Raw = _ABSENT  # absent: any JSON object
+    schema: msgspec.Raw = ABSENT  # absent: any JSON object
     name: str = ""
     strict: bool | None = None
 

@@ -22,6 +22,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.vocabulary import History, Message, Prompt, Role, ToolCall, WireFormat
 from pointsman.wire import sse
 from pointsman.wire.conversation import (
+    ABSENT,
     ArgumentsDelta,
     CallEnd,
     CallStart,
@@ -76,22 +77,20 @@ class WithUsage(msgspec.Struct, gc=False):
 
 
 _decode_answer: Final = msgspec.json.Decoder(WithUsage).decode
-_decode_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
+decode_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def objects(answer: bytes) -> Iterator[Mapping[str, Any]]:
     """Yield a whole answer, or each event of a stream; values other than JSON objects are skipped."""
     if answer.lstrip()[:1] != b"{":
-        yield from sse.decoded(answer, _decode_object)
+        yield from sse.decoded(answer, decode_object)
         return
     with suppress(*UNREADABLE):
-        yield _decode_object(answer)
+        yield decode_object(answer)
 
 
 _WORD: Final = re.compile(r"\S+\s*|\s+")
 
-#: Stands for a member that a body does not have.
-ABSENT: Final = msgspec.Raw()
 
 #: One message of a request, as JSON.
 Item: TypeAlias = msgspec.Raw | bytes

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from pointsman.vocabulary import Role, ToolCall, WireFormat
+from pointsman.vocabulary import ASSISTANT, ToolCall, WireFormat
 from pointsman.wire.body import Body, Edit, Span
 from pointsman.wire.conversation import (
     CallStart,
@@ -58,9 +58,6 @@ __all__ = [
 
 #: Characters of reasoning by which it is known again where nobody signed it.
 _HEAD: Final = 100
-_ASSISTANT: Final = (
-    Role.ASSISTANT
-)  # by plain name: Python 3.11 finds a member of an enum through a descriptor
 
 #: How many calls of the turn stand before, and whether a text does since the last of them.
 _Place: TypeAlias = tuple[int, bool]
@@ -201,7 +198,7 @@ def _words(message: Message) -> bytes:
         kind = type(part)
         if kind is Text:
             text: str = part.text  # type: ignore[union-attr]
-            words.append("".join(text.split()) if message.role is _ASSISTANT else text)
+            words.append("".join(text.split()) if message.role is ASSISTANT else text)
         elif kind is Result:
             words.append(part.call_id)  # type: ignore[union-attr]
         elif kind is ToolCall:
@@ -215,7 +212,7 @@ def with_reasoning(conversation: Conversation, recall: Recall) -> Conversation:
     messages, said, is_own = [], hashlib.blake2b(digest_size=16), False
     for message in conversation.messages:
         found = message
-        if message.role is _ASSISTANT:
+        if message.role is ASSISTANT:
             reasoning = recall(_key_of(message, said))
             is_own = reasoning is not None
             if reasoning:

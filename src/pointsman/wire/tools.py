@@ -188,7 +188,7 @@ _DISPENSABLE: Final = (
     "web_search",
 )
 #: The option of chat that is no entry of ``tools``: a model that searches always searches.
-_DEMANDED: Final = "web_search_options"
+WEB_SEARCH: Final = "web_search_options"
 
 
 def portable_tools(asked: Conversation, report: Report) -> tuple[Tool, ...]:
@@ -216,11 +216,11 @@ def _portable(asked: Conversation, report: Report) -> Iterator[Tool]:
             report.meet("hosted_tool", f'tools (type "{tool.kind}")')
         else:
             construct = "toolset" if "_toolset_" in tool.kind else "server_tool"
-            report.meet(construct, _DEMANDED if tool.kind == _DEMANDED else f'tools (type "{tool.kind}")')
+            report.meet(construct, WEB_SEARCH if tool.kind == WEB_SEARCH else f'tools (type "{tool.kind}")')
 
 
 def _is_merely_offered(tool: Tool, asked: Conversation) -> bool:
-    if tool.kind == _DEMANDED or not tool.kind.startswith(_DISPENSABLE):
+    if tool.kind == WEB_SEARCH or not tool.kind.startswith(_DISPENSABLE):
         return False
     choice = asked.choice
     return choice is None or choice.mode != "named" or choice.name not in {tool.name, tool.kind}

@@ -18,6 +18,7 @@ import msgspec
 
 from pointsman.decision.decision import Decision
 from pointsman.guidance import Firing
+from pointsman.model_choice.chains import LOWER_TIER
 from pointsman.prices import Prices
 from pointsman.remembering import Bounded
 from pointsman.stores.ledger.port import (
@@ -53,7 +54,6 @@ WHOLE: Final = 128
 
 #: Reasons of a decision whose question was asked, and paid for, in vain.
 _ASKED_IN_VAIN: Final = frozenset({"tiers.abstained.llm-failed", "tiers.abstained.llm-invalid"})
-_LOWER: Final = "routing.lower-tier"
 _NO_ANSWER, _NO_USAGE, _COUNTED = map(RESULTS.index, ("no_answer", "no_usage", "counted"))
 _code_of: Final = operator.attrgetter("code")
 _number_of: Final = operator.attrgetter("number")
@@ -209,7 +209,7 @@ class TurnSummary(msgspec.Struct):
             tries[-1].status if tries else 0, len(tries),
             bool(firings),
             (model != first and first != "" and not _is_agreed(tries))
-            or _LOWER in map(_code_of, decision.reasons),
+            or LOWER_TIER in map(_code_of, decision.reasons),
             bool(decision.abstained),
             said.label if said else "", said.score if said else None, said is not None,
             sent, cached, output, gap, reused, own, switched, self.asked, len(self.trials),

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.vocabulary import Message, Prompt, Role, ToolCall, ToolResult, WireFormat
+from pointsman.vocabulary import TOOL, Message, Prompt, Role, ToolCall, ToolResult, WireFormat
 from pointsman.wire import _openai as openai
 from pointsman.wire import sse
 from pointsman.wire._openai import NOTHING
@@ -203,7 +203,6 @@ class _PlainItem(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 _decode_plain: Final = msgspec.json.Decoder(_PlainItem).decode
-_TOOL: Final = Role.TOOL  # by plain name: see ``items``
 
 
 def read_plain(item: Item) -> Message | None:
@@ -214,7 +213,7 @@ def read_plain(item: Item) -> Message | None:
     """
     read = _decode_plain(item)
     text, role = read.content, read.role
-    if role is _TOOL:
+    if role is TOOL:
         # Without an id it may be a result of the time before tools.
         named = read.tool_call_id
         return Message(role, (), (), (ToolResult(named, text or ""),)) if named else None

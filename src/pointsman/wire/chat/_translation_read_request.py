@@ -14,7 +14,7 @@ from msgspec.json import encode as _encode
 
 from pointsman.decoding import UNREADABLE, decode_members, why_unreadable, without_halves
 from pointsman.errors import MalformedRequest
-from pointsman.vocabulary import Role, ToolCall, WireFormat
+from pointsman.vocabulary import ASSISTANT, SYSTEM, TOOL, ToolCall, WireFormat
 from pointsman.wire.chat._translation_types import (
     AnswerFormat,
     KnownRequest,
@@ -31,6 +31,7 @@ from pointsman.wire.chat._translation_types import (
 )
 from pointsman.wire.constructs import unknown_members
 from pointsman.wire.conversation import (
+    ABSENT,
     Conversation,
     Media,
     Message,
@@ -45,13 +46,10 @@ from pointsman.wire.conversation import (
     ToolChoice,
 )
 from pointsman.wire.items import ROLES, as_json, split_data_url
+from pointsman.wire.tools import WEB_SEARCH
 
-_ABSENT: Final = msgspec.Raw()
 _NULL: Final = b"null"
-_ASSISTANT, _SYSTEM, _TOOL = Role.ASSISTANT, Role.SYSTEM, Role.TOOL  # looked up once
 
-#: The member by which a caller asks OpenAI to search the web: a server tool that is no entry of ``tools``.
-WEB_SEARCH: Final = "web_search_options"
 
 #: What is reported of names in messages; no member of a request has this name.
 PARTICIPANT: Final = "messages.name"
@@ -159,7 +157,7 @@ def _without_system(messages: Iterable[Message]) -> tuple[tuple[Text, ...], tupl
     system: list[Text] = []
     rest: list[Message] = []
     for message in messages:
-        if rest or message.role is not _SYSTEM:
+        if rest or message.role is not SYSTEM:
             rest.append(message)
         else:
             system += [part for part in message.parts if isinstance(part, Text)]
@@ -201,7 +199,7 @@ def _tool(raw: msgspec.Raw, unknown: dict[str, msgspec.Raw]) -> Tool:
 
 
 def _function(function: WireFunction) -> Tool:
-    schema = _ABSENT if bytes(function.parameters) == _NULL else function.parameters
+    schema = ABSENT if bytes(function.parameters) == _NULL else function.parameters
     return Tool(function.name, function.description or "", schema, function.strict)
 
 
@@ -283,18 +281,18 @@ def read_messages(messages: Iterable[WireMessage]) -> Iterator[Message]:
     ids, results = _LegacyIds(), list[Part]()
     for at, message in enumerate(messages):
         role, content = ROLES.get(message.role), message.content
-        if role is _TOOL:
+        if role is TOOL:
             results.append(_result(message, at, ids))
             continue
         if role is None:
             raise _unknown_role(message.role, at)
         parts: list[Part] = [Text(content)] if content and type(content) is str else _content(content, at)
         if results:
-            yield Message(_TOOL, tuple(results))
+            yield Message(TOOL, tuple(results))
             results = []
-        yield Message(role, _assistant(message, parts, ids) if role is _ASSISTANT else tuple(parts))
+        yield Message(role, _assistant(message, parts, ids) if role is ASSISTANT else tuple(parts))
     if results:
-        yield Message(_TOOL, tuple(results))
+        yield Message(TOOL, tuple(results))
 
 
 def reasoning(*candidates: object) -> str:

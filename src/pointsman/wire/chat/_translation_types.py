@@ -5,11 +5,11 @@ A shape whose name begins with ``Known`` is the same without a member that is no
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-_ABSENT: Final = msgspec.Raw()
+from pointsman.wire.conversation import ABSENT
 
 
 class Called(msgspec.Struct, gc=False):
@@ -106,7 +106,7 @@ class WireFunction(msgspec.Struct, gc=False):
 
     name: str
     description: str | None = None
-    parameters: msgspec.Raw = _ABSENT
+    parameters: msgspec.Raw = ABSENT
     strict: bool | None = None
 
 
@@ -154,7 +154,7 @@ class _Choice(_AllowedTool, gc=False):
 class _Schema(msgspec.Struct, gc=False):
     name: str = ""
     description: str | None = None
-    schema: msgspec.Raw = _ABSENT
+    schema: msgspec.Raw = ABSENT
     strict: bool | None = None
 
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 from msgspec.json import encode as _encode
 
-from pointsman.vocabulary import Role, ToolCall, WireFormat
-from pointsman.wire.chat._translation_read_request import PARTICIPANT, WEB_SEARCH
+from pointsman.vocabulary import ASSISTANT, SYSTEM, ToolCall, WireFormat
+from pointsman.wire.chat._translation_read_request import PARTICIPANT
 from pointsman.wire.chat._translation_types import Called
 from pointsman.wire.constructs import Report, foreign_members
 from pointsman.wire.conversation import (
@@ -33,10 +33,9 @@ from pointsman.wire.models import (
     openai_sampling,
     user_name,
 )
-from pointsman.wire.tools import described, flat_name, plain_name, portable_tools, short, wrapped
+from pointsman.wire.tools import WEB_SEARCH, described, flat_name, plain_name, portable_tools, short, wrapped
 
 # The messages of a request, written for chat completions.
-_ASSISTANT, _SYSTEM = Role.ASSISTANT, Role.SYSTEM  # looked up once
 _ERROR: Final = "Error: "
 _MAX_ID: Final = 40  # characters of a call's id that OpenAI's chat completions take
 _SOUNDS: Final = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav"}
@@ -89,7 +88,7 @@ class _Writer:
             self.written.append({"role": "system", "content": text})
 
     def message(self, message: Message) -> None:
-        if message.role is _ASSISTANT:
+        if message.role is ASSISTANT:
             if self._media:
                 self.show_media()
             self._assistant(message.parts)
@@ -97,7 +96,7 @@ class _Writer:
         parts = self._without_results(message.parts)
         if not parts:
             return
-        if message.role is _SYSTEM:
+        if message.role is SYSTEM:
             self.show_media()
             self._later(parts)
         else:

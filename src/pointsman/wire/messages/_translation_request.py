@@ -10,7 +10,7 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE, decode_members, decoded, why_unreadable
 from pointsman.errors import MalformedRequest
-from pointsman.vocabulary import Role, ToolCall
+from pointsman.vocabulary import TOOL, USER, Role, ToolCall
 from pointsman.wire.constructs import YES, Known, unknown_members
 from pointsman.wire.conversation import (
     SPEAKERS,
@@ -37,7 +37,6 @@ from pointsman.wire.messages._translation_parts import (
     read_texts,
 )
 
-_USER, _TOOL = Role.USER, Role.TOOL  # looked up once
 _MODES: Final = {"auto": "auto", "none": "none", "any": "required", "tool": "named"}
 
 
@@ -285,7 +284,7 @@ def _add(messages: list[Message], message: Message, hints: Hints) -> None:
                 parts.append(part)
         elif summary := _decode_compaction(part.raw).content:  # without one the compaction had failed
             hints["messages.compaction"] = YES
-            messages[:] = [Message(_USER, (Text(summary),))]
+            messages[:] = [Message(USER, (Text(summary),))]
             parts = []
     if parts or not message.parts:
         messages.append(Message(message.role, tuple(parts)))
@@ -315,7 +314,7 @@ def _quick_parts(content: list[Block]) -> tuple[Part, ...] | None:
 def _message(word: str, parts: tuple[Part, ...]) -> Message:
     role = SPEAKERS.get(word)
     if role is None:
-        role = _TOOL if parts and type(parts[0]) is Result and _only_results(parts) else _USER
+        role = TOOL if parts and type(parts[0]) is Result and _only_results(parts) else USER
     return Message(role, parts)
 
 

@@ -22,7 +22,7 @@ import msgspec
 from msgspec.json import encode as _encode
 
 from pointsman.decoding import UNREADABLE, decode_items, decode_text
-from pointsman.vocabulary import History, Message, Role, ToolCall, ToolResult, WireFormat
+from pointsman.vocabulary import ASSISTANT, History, Message, Role, ToolCall, ToolResult, WireFormat
 from pointsman.wire import _openai as openai
 from pointsman.wire import sse
 from pointsman.wire.conversation import Usage
@@ -113,7 +113,6 @@ def error_event(fault: Fault, blocks: Sequence[bytes]) -> bytes:
 
 
 # A request: its members, and one of its items.
-_ASSISTANT: Final = Role.ASSISTANT  # by plain name: see ``items``
 
 #: Stands in a history for an item of the provider's keeping that nothing looks at: reads as one of the
 #: model's that holds no words and no calls.
@@ -161,7 +160,7 @@ def place(items: bytes, last: Item | None, text: str) -> Insertion | None:  # no
 def role_of(item: Item) -> Role:
     """The role of an item that is not decoded. Raises ``UNREADABLE``."""
     if item is PASSED:  # a long chain is hundreds of these
-        return _ASSISTANT
+        return ASSISTANT
     head = _decode_head(item)
     return message_role(head) if head.type == "message" else _kind_role(head.type)
 

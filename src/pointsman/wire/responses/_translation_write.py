@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.json import encode as _encode
 
-from pointsman.vocabulary import Role, ToolCall, WireFormat
+from pointsman.vocabulary import ASSISTANT, SYSTEM, TOOL, ToolCall, WireFormat
 from pointsman.wire.constructs import Report, foreign_members
 from pointsman.wire.conversation import (
     Conversation,
@@ -29,7 +29,6 @@ from pointsman.wire.responses._translation_items import BUILT_IN, action_of
 from pointsman.wire.tools import plain_name, portable_tools, short
 
 # Messages of the form as items of a Responses request.
-_ASSISTANT, _SYSTEM, _TOOL = Role.ASSISTANT, Role.SYSTEM, Role.TOOL  # looked up once
 _OWN: Final = WireFormat.RESPONSES
 _MAX_ID: Final = 64  # characters of a ``call_id``
 
@@ -50,18 +49,18 @@ class _Returned(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="fu
 def write_items(message: Message, report: Report) -> list[Any]:
     """The items of one message, in their order; results come before a user's words."""
     parts = message.parts
-    if message.role is _ASSISTANT:
+    if message.role is ASSISTANT:
         return _assistant(parts, report)
     items: list[Any] = [_result(part, report) for part in parts if type(part) is Result]
     if len(items) == len(parts):
         return items
     rest = [part for part in parts if type(part) is not Result]
-    if message.role is _TOOL:
+    if message.role is TOOL:
         items += filter(None, [_act(part, report) for part in rest if type(part) is Opaque])
         rest = [part for part in rest if type(part) is not Opaque]
     content = [written for part in rest if (written := _content(part, report)) is not None]
     if content:
-        role = "developer" if message.role is _SYSTEM else "user"
+        role = "developer" if message.role is SYSTEM else "user"
         items.append({"type": "message", "role": role, "content": content})
     return items
 
