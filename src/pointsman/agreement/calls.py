@@ -118,7 +118,7 @@ def _object(value: dict[str, Any], rules: Schema, root: Schema, depth: int) -> d
         resolved = _resolved(member, root)
         default = resolved.get("default")
         # Models write null for a member that they leave out; where it is allowed beside a default it counts.
-        if default is not None and (name not in value or not _allows_null(resolved, root)):
+        if default is not None and (name not in value or "null" not in _types(resolved, root)):
             filled[name] = default if value.get(name) is None else value[name]
     return {
         name: _normal(member, known.get(name, others), root, depth + 1)
@@ -132,10 +132,6 @@ def _keeps_null(schema: object, root: Schema) -> bool:
     rules = _resolved(schema, root)
     types = _types(rules, root)
     return types == {"null"} or ("null" in types and rules.get("default") is not None)
-
-
-def _allows_null(rules: Schema, root: Schema) -> bool:
-    return "null" in _types(rules, root)
 
 
 def _scalar(value: object, types: set[str]) -> object:

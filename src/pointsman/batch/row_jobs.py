@@ -7,7 +7,7 @@ import signal
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -32,21 +32,15 @@ class Finished(NamedTuple):
     found: int  # rows of parts that an earlier run had finished
 
 
-@dataclass(frozen=True)
-class _PartTask:
-    """Reads a row group, and writes its part."""
+def _write(job: RowJob, schema: pa.Schema, out: Path, part: Part, report: Callable[[int], None]) -> None:
+    """Read a row group, and write its part."""
 
-    job: RowJob
-    schema: pa.Schema
-    out: Path
+    def done() -> Iterator[pa.RecordBatch]:
+        for batch in read_part(part, job.columns):
+            yield job(batch)
+            report(batch.num_rows)
 
-    def __call__(self, part: Part, report: Callable[[int], None]) -> None:
-        def done() -> Iterator[pa.RecordBatch]:
-            for batch in read_part(part, self.job.columns):
-                yield self.job(batch)
-                report(batch.num_rows)
-
-        write_part(self.out / part.name, self.schema, done())
+    write_part(out / part.name, schema, done())
 
 
 def map_rows(job: RowJob, work: Work, started: Reports) -> Finished:
@@ -72,7 +66,7 @@ def map_rows(job: RowJob, work: Work, started: Reports) -> Finished:
     with folder.opened():
         waiting = [part for part in parts if not folder.is_finished(part.name, part.rows)]
         rows, left = (sum(part.rows for part in each) for each in (parts, waiting))
-        task = _PartTask(job, schema, work.out)
+        task = partial(_write, job, schema, work.out)
         if work.engine is BatchEngine.RAY:
             from pointsman.batch.on_ray import rows_on_ray
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -34,17 +34,11 @@ _DEALT: Final = ".sessions"
 _COMPLETE: Final = "complete"
 
 
-@dataclass(frozen=True)
-class _SessionTask:
-    """Replays the records that were dealt to a part."""
-
-    job: BatchReplayer
-    out: Path
-
-    def __call__(self, part: SessionPart, report: Callable[[int], None]) -> None:
-        done = self.job(_dealt_to(self.out / _DEALT / part.name))
-        write_part(self.out / part.name, self.job.schema, done.to_batches())
-        report(done.num_rows)
+def _replay(job: BatchReplayer, out: Path, part: SessionPart, report: Callable[[int], None]) -> None:
+    """Replay the records that were dealt to a part."""
+    done = job(_dealt_to(out / _DEALT / part.name))
+    write_part(out / part.name, job.schema, done.to_batches())
+    report(done.num_rows)
 
 
 def replay_sessions(job: BatchReplayer, work: Work, started: Reports) -> Finished:
@@ -88,7 +82,7 @@ def _run(
         yield from sessions_on_ray(job, [each.file for each in inputs], waiting, count, work)
     elif waiting:
         _deal(job, inputs, count, work.out / _DEALT)
-        yield from run_local(_SessionTask(job, work.out), waiting, work.workers)
+        yield from run_local(partial(_replay, job, work.out), waiting, work.workers)
     shutil.rmtree(work.out / _DEALT, ignore_errors=True)
 
 

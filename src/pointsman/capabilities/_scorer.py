@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 
     Matrix = NDArray[np.float32]
 
-if TYPE_CHECKING:
-    from pointsman.vocabulary import Encoder
-
-
 # The index with an encoder: kernel ridge regression over embeddings and n-grams.
 
 _MEANING: Final = 0.8  # weight of the encoder's kernel; the rest is the n-grams'

@@ -93,7 +93,7 @@ class Catalogue:
             id_: The id it is asked for by.
         """
         for at, name, priced in _readings(provider, id_.lower()):
-            if entry := self._exact.get((at, name)) or self._exact.get((at, _undated(name))):
+            if entry := self._exact.get((at, name)) or self._exact.get((at, _DATED.sub("", name))):
                 return Match(entry, priced)
             for pattern in self._patterns.get(at, ()):
                 if fnmatchcase(name, pattern.id) and not _says_more(name, pattern):
@@ -134,10 +134,6 @@ def _says_more(id_: str, pattern: CatalogueEntry) -> bool:
     return (int(said[1]) * 1_000 if said[1] else int(said[2]) * 1_000_000) > window
 
 
-def _undated(id_: str) -> str:
-    return _DATED.sub("", id_)
-
-
 # Fills what a configuration does not say of a model, and tells where each value comes from.
 
 OWN: Final = "configuration"
@@ -174,9 +170,10 @@ def facts(model: ModelSpec, provider: str, catalogues: Sequence[Catalogue]) -> d
         match = catalogue.find(provider, model.id)
         if match is None:
             continue
-        origin = _origin(match.entry, catalogue)
-        _take(known, match.entry, _OTHERS, origin)
-        if match.has_its_prices and match.entry.is_priced and not has_own_prices:
+        entry = match.entry
+        origin = f"catalogue of {entry.prices_as_of or catalogue.as_of}: {entry.origin or catalogue.origin}"
+        _take(known, entry, _OTHERS, origin)
+        if match.has_its_prices and entry.is_priced and not has_own_prices:
             has_own_prices = True
             _take(known, match.entry, PRICES, origin)
             known.setdefault("prices_as_of", Fact(match.entry.prices_as_of or catalogue.as_of, origin))
@@ -193,10 +190,6 @@ def _take(known: dict[str, Fact], entry: CatalogueEntry, names: Sequence[str], o
     for name in names:
         if (value := getattr(entry, name)) is not None:
             known.setdefault(name, Fact(value, origin))
-
-
-def _origin(entry: CatalogueEntry, catalogue: Catalogue) -> str:
-    return f"catalogue of {entry.prices_as_of or catalogue.as_of}: {entry.origin or catalogue.origin}"
 
 
 # Whose prices hold at an address.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -165,11 +165,13 @@ def has_other_clients(since: float) -> bool:
     return any(each.client != CLIENT and each.arrived_at >= since for each in asked)
 
 
-def listening_on(config: Config, host: str | None, port: int | None) -> Config:
+def listening_on(
+    config: Config, host: str | None, port: int | None, table: Literal["server", "ext_proc"] = "server"
+) -> Config:
     """Return a configuration with another address."""
-    server = config.server
-    host, port = server.host if host is None else host, server.port if port is None else port
-    return msgspec.structs.replace(config, server=msgspec.structs.replace(server, host=host, port=port))
+    spec = getattr(config, table)
+    host, port = spec.host if host is None else host, spec.port if port is None else port
+    return msgspec.structs.replace(config, **{table: msgspec.structs.replace(spec, host=host, port=port)})
 
 
 def _reachable(host: str) -> str:

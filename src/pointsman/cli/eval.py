@@ -51,12 +51,10 @@ from pointsman.printable import Block, Column, TextTable
 from pointsman.tiers.kinds import Kinds
 
 if TYPE_CHECKING:
+    from pointsman.batch.row_jobs import Finished
     from pointsman.learning.answers import AgreementRow
     from pointsman.learning.metrics import Interval
     from pointsman.learning.selection import Selections
-
-if TYPE_CHECKING:
-    from pointsman.batch.row_jobs import Finished
     from pointsman.learning.tiers import ScoredPrompts
 
 

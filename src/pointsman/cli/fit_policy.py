@@ -36,12 +36,11 @@ from pointsman.tiers import TierProfile
 from pointsman.vocabulary import TIERS, ModelSpec, Tier
 
 if TYPE_CHECKING:
-    from pointsman.learning.boundaries import Target
-    from pointsman.learning.policy import Fitted, PolicyReport
-
-if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from pointsman.learning.boundaries import Target
+    from pointsman.learning.policy import Fitted, PolicyReport
 
 _PROFILE: Final = "default"
 

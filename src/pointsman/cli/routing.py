@@ -27,7 +27,6 @@ from pointsman.cli.output import (
 from pointsman.cli.terminal import progress
 from pointsman.config import Config, examine, find, load
 from pointsman.diagnostics import (
-    Check,
     choose_classifier,
     describe_check,
     describe_routing,
@@ -358,16 +357,13 @@ def doctor(
         checks.append(check)
         if not as_json:
             echo(describe_check(check))
-    results = _send_live(config, model, as_json=as_json) if live and _is_readable(checks) else []
+    readable = any(check.name == "configuration" and check.ok for check in checks)
+    results = _send_live(config, model, as_json=as_json) if live and readable else []
     if as_json:
         plain = [check._asdict() for check in checks]
         print_json({"checks": plain, "requests": results} if live else plain)
     if not all(check.ok or check.is_advice for check in checks) or not all(each.ok for each in results):
         raise typer.Exit(FAILED)
-
-
-def _is_readable(checks: list[Check]) -> bool:
-    return any(check.name == "configuration" and check.ok for check in checks)
 
 
 def _send_live(config: Path | None, model: str, *, as_json: bool) -> list[LiveResult]:

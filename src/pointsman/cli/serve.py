@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import quote, urlsplit
 
-import msgspec
 import typer
 
 from pointsman.catalogue import user_file
 from pointsman.cli._listening import LogFormat, announce, demo_traffic, listening_on, log_to_stderr
 from pointsman.cli.output import ConfigOption, config_file, echo, needs_extra, read_config
-from pointsman.config import Config, find_named, load
+from pointsman.config import find_named, load
 from pointsman.config.files import record_of
 from pointsman.errors import ConfigError, PointsmanError
 
@@ -128,7 +127,9 @@ def ext_proc(
     log_to_stderr(log_level, log_format)
     log.setLevel(logging.INFO)
     file = None if demo else config_file(config)
-    builder = Builder(lambda: _listening_on(load(file) if file else demo_config(), host, port), file)
+    builder = Builder(
+        lambda: listening_on(load(file) if file else demo_config(), host, port, "ext_proc"), file
+    )
     with closing(builder):
         watch = WatchedFile(file, user_file(), record_of(file)) if file else None
         state = builder()
@@ -138,12 +139,6 @@ def ext_proc(
             server = ExtProcServer(gateway, spec, tell, builder if file else None, watch)
             is_json = log_format is LogFormat.JSON
             run(server, gateway, spec, lambda said: log.info("%s", said) if is_json else echo(said))
-
-
-def _listening_on(config: Config, host: str | None, port: int | None) -> Config:
-    spec = config.ext_proc
-    host, port = spec.host if host is None else host, spec.port if port is None else port
-    return msgspec.structs.replace(config, ext_proc=msgspec.structs.replace(spec, host=host, port=port))
 
 
 def serve_tools(

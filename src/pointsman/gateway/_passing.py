@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from pointsman.decoding import UNREADABLE
-from pointsman.errors import MalformedRequest, NotFound, TooLarge
+from pointsman.errors import MalformedRequest, NotFound
 from pointsman.gateway._inbound import BodyReservation, CallerLeft, Receive, too_large
 from pointsman.gateway._local_replies import PATHS_HINT
 from pointsman.gateway._request import model_edit
@@ -103,7 +103,7 @@ class PassedBody:
         self._ended = ended
         self._count = count
         if self.size is not None and self.size > limit:
-            raise self._too_large()
+            raise too_large(limit)
 
     async def next(self) -> bytes:
         """Return the bytes that have arrived since; empty at the end.
@@ -121,7 +121,7 @@ class PassedBody:
             part: bytes = message.get("body", b"")
             self._left -= len(part)
             if self._left < 0:
-                raise self._too_large()
+                raise too_large(self._limit)
             self._reservation.take(len(part))
             self._count(len(part))
             if not message.get("more_body", False):
@@ -130,9 +130,6 @@ class PassedBody:
             if part:
                 return part
         return b""
-
-    def _too_large(self) -> TooLarge:
-        return too_large(self._limit)
 
 
 def _declared_size(headers: Mapping[bytes, bytes]) -> int | None:

@@ -350,8 +350,8 @@ def _per_token(model: ModelSpec) -> dict[str, str]:
     if not model.is_priced:
         return {}
     values = {name: getattr(model, field) for name, field in _PRICES.items()}
-    return {name: _decimal(value / 1e6) for name, value in values.items() if value is not None}
-
-
-def _decimal(value: float) -> str:
-    return f"{value:.12f}".rstrip("0").rstrip(".")
+    return {
+        name: f"{value / 1e6:.12f}".rstrip("0").rstrip(".")
+        for name, value in values.items()
+        if value is not None
+    }

@@ -109,7 +109,7 @@ def posteriors(
     sums: dict[tuple[str, str], list[float]] = {}
     widest: dict[str, str] = {}  # by project
     for each in outcomes:
-        above = widest.setdefault(each.project, _everywhere(each.caller))
+        above = widest.setdefault(each.project, cell_name(ANY) + (f"|{each.caller}" if each.caller else ""))
         weight = 0.5 ** (max(latest - each.at, 0.0) / DAY / half_life)
         for name in dict.fromkeys((above, *_cells(each))):
             total = sums.setdefault((name, each.model), [0.0, 0.0])
@@ -120,10 +120,6 @@ def posteriors(
     for name in sorted({name for name, _ in sums}, key=lambda name: (-name.count(ANY), name)):
         found[name] = {model: _shrunk(name, model, sums, found, widest) for model in models}
     return found
-
-
-def _everywhere(caller: str) -> str:
-    return f"{cell_name(ANY)}|{caller}" if caller else cell_name(ANY)
 
 
 def _cells(each: ProjectOutcome) -> Iterator[str]:
