@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -158,11 +159,11 @@ class Allowance(NamedTuple):
     price: Callable[[ModelQuery], float | None]  # of a question at most; None where it is unknown
 
 
+@dataclass(slots=True)
 class _Account:
     """Today's spending, which the policies before and after a reload share."""
 
-    def __init__(self) -> None:
-        self.spending = Spending()
+    spending: Spending = field(default_factory=Spending)
 
 
 class Questions:

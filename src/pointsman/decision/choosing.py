@@ -13,7 +13,7 @@ from pointsman.decision.decision import Injection, ReadRequest, RequestInput, St
 from pointsman.decision.memory import Memory, is_beside, model_of_subagent
 from pointsman.decision.permission import Permits
 from pointsman.decision.policy import Policy
-from pointsman.decision.reader import HELPER_TIER, failed_part
+from pointsman.decision.reader import HELPER_TIER, ITERATION, failed_part
 from pointsman.domains import DomainDecision, DomainTracker
 from pointsman.errors import UnknownModel
 from pointsman.evidence import Scanner
@@ -58,7 +58,6 @@ ANSWER: Final = 500
 _ALIAS: Final = Stage.ALIAS
 _BY_ROLE: Final = Stage.ROLE
 _MESSAGE: Final = Purpose.MESSAGE
-_ITERATION: Final = Purpose.TOOL_ITERATION
 
 #: Stages at which the tier does not follow from the prompt: such a call leaves the session's model.
 _SAYS_TIER: Final = frozenset({Stage.ALIAS, Stage.ROLE})
@@ -178,7 +177,7 @@ class TierStage:
     def _tier_of_project(self, draft: Draft, policy: ProjectPolicy) -> TierDecision | None:
         """The cheapest tier that is good enough for the project; None: none is known, or observed alone."""
         asked = draft.input
-        purpose = _MESSAGE if asked.purpose is _ITERATION else asked.purpose
+        purpose = _MESSAGE if asked.purpose is ITERATION else asked.purpose
         message = f"{asked.session}#{asked.user_message}"
         role = name_of(asked.role, purpose)
         found = tier_of_project(policy, asked.project, role, ANY, message=message, tiers=self._tiers)

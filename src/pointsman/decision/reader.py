@@ -155,7 +155,7 @@ def _mark(event: AgentEvent) -> str:
 HELPER_TIER: Final = Tier.SIMPLE
 
 #: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
-_ITERATION: Final = Purpose.TOOL_ITERATION
+ITERATION: Final = Purpose.TOOL_ITERATION
 
 #: What of a step is content (``Step.without_content``): most have none.
 _message_of: Final = attrgetter("message")
@@ -247,7 +247,7 @@ class RequestReader:
             client=request.client,
             project_name=request.project_name,
             messages=len(request.history),
-            in_tool_loop=same and (request.purpose is _ITERATION or _goes_on(request.history, words.index)),
+            in_tool_loop=same and (request.purpose is ITERATION or _goes_on(request.history, words.index)),
             tools=len(request.tools),
             user_message=memory.turns + (not same) if counts else 0,
             signals=self._scanner.table.ids_of(evidence.hits),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from dataclasses import dataclass, field
 from math import inf
 from typing import Final, NamedTuple
 
@@ -76,12 +77,12 @@ class _Probes:
             self.next = now + self.pause
 
 
+@dataclass(slots=True)
 class _Streak:
     """The requests of a session that failed since the upstream's last success."""
 
-    def __init__(self) -> None:
-        self.requests: set[int] = set()
-        self.probes: _Probes | None = None  # once there are enough
+    requests: set[int] = field(default_factory=set)
+    probes: _Probes | None = None  # once there are enough
 
 
 class CircuitBreaker:

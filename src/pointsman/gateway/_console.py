@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ConsoleMount"]
 
-_PATH: Final = b"/console"
+CONSOLE_PATH: Final = b"/console"
 _MS: Final = 1e3
 
 
@@ -34,7 +34,7 @@ class ConsoleMount:
 
     def serves(self, path: bytes) -> bool:
         """Whether a path is the console's: it is on, and there is a configuration to show."""
-        if not path.startswith(_PATH) or path[len(_PATH) :][:1] not in {b"", b"/"}:
+        if not path.startswith(CONSOLE_PATH) or path[len(CONSOLE_PATH) :][:1] not in {b"", b"/"}:
             return False
         state = self._state()
         return (

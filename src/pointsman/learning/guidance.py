@@ -7,6 +7,7 @@ their runs fail anyway.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from operator import attrgetter
 from statistics import median
@@ -169,12 +170,12 @@ class GuidanceRow(msgspec.Struct, frozen=True, kw_only=True):
     continued_high: float
 
 
+@dataclass(slots=True)
 class _Tally:
-    def __init__(self) -> None:
-        self.runs = 0
-        self.first: list[int] = []
-        self.followed = 0
-        self.continued = 0
+    runs: int = 0
+    first: list[int] = field(default_factory=list)
+    followed: int = 0
+    continued: int = 0
 
     def add(self, steps: Sequence[Step], fired_at: int | None) -> None:
         self.runs += 1

@@ -7,6 +7,7 @@ its own work.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pointsman.trajectory.step import UNNAMED, Action, Step, TrajectoryState
@@ -23,12 +24,12 @@ class Unfinished(StrEnum):
     NOT_RUN = "not_run"  # files were edited, and neither a test nor a program was run
 
 
+@dataclass(slots=True)
 class Failing:
     """Names of tests that failed before anything was changed, over a session."""
 
-    def __init__(self) -> None:
-        self.before: set[str] = set()
-        self.edited = False
+    before: set[str] = field(default_factory=set)
+    edited: bool = False
 
 
 class Checks:

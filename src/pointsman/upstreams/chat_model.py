@@ -29,7 +29,7 @@ MAX_REPLY: Final = LARGE  # bytes
 _SMALL_REPLY: Final = 8 << 10
 _TOO_LONG: Final = "the upstream sent more than a reply"
 
-_REFUSED: Final = frozenset({401, 403})
+REFUSED: Final = frozenset({401, 403})
 _BUSY: Final = frozenset({429, 503, 529})
 
 
@@ -86,11 +86,11 @@ class HttpModel:
 
     def _check(self, status: int) -> None:
         name = f'model "{self._spec.name}"'
-        if status in _REFUSED and not self._has_key:
+        if status in REFUSED and not self._has_key:
             raise MissingKey(
                 f"the upstream of {name} wants a key and has none (status {status})", answered=status
             )
-        if status in _REFUSED:
+        if status in REFUSED:
             raise UpstreamError(f"the upstream of {name} refused the key (status {status})", answered=status)
         if status in _BUSY:
             raise UpstreamUnavailable(f"the upstream of {name} is busy (status {status})", answered=status)

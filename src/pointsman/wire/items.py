@@ -83,7 +83,7 @@ class Head(msgspec.Struct, gc=False):
 
 
 _decode_types: Final = msgspec.json.Decoder(list[Typed]).decode
-_decode_head: Final = msgspec.json.Decoder(Head).decode
+decode_head: Final = msgspec.json.Decoder(Head).decode
 
 
 def read_role(role: object) -> Role:
@@ -106,7 +106,7 @@ def message_role(head: Head) -> Role:
 
 def role_of(item: Item) -> Role:
     """The role of a message that is not decoded. Raises ``UNREADABLE``."""
-    head = _decode_head(item)
+    head = decode_head(item)
     role = ROLES.get(head.role, TOOL)
     return message_role(head) if role is USER else role
 

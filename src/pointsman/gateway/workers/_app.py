@@ -11,6 +11,7 @@ from typing import Any, Final
 from prometheus_client.core import Metric
 
 from pointsman.errors import Overloaded, TooLarge, Unauthorized
+from pointsman.gateway._console import CONSOLE_PATH
 from pointsman.gateway._idempotency import HEADER as IDEMPOTENCY_KEY
 from pointsman.gateway._inbound import Receive, Scope, Send, authorise, read_bytes, too_large
 from pointsman.gateway._live_state import Family, Published, open_circuits
@@ -27,7 +28,6 @@ __all__ = ["CONSOLE", "WorkerApp"]
 
 #: The worker that serves the console: browsers sign in there, and replays run there.
 CONSOLE: Final = 1
-_CONSOLE: Final = b"/console"
 #: Seconds between two looks at what a worker counts: so much a killed one loses of it.
 _PUBLISHED_EVERY: Final = 1.0
 
@@ -105,7 +105,7 @@ class WorkerApp:
 
     def _place_of(self, scope: Scope) -> int:
         """Return the number of a request's worker, 0 for any."""
-        if scope["raw_path"].startswith(_CONSOLE) and self._gateway.serves_console(scope["raw_path"]):
+        if scope["raw_path"].startswith(CONSOLE_PATH) and self._gateway.serves_console(scope["raw_path"]):
             return CONSOLE
         headers = dict(scope["headers"])
         key = headers.get(IDEMPOTENCY_KEY)

@@ -40,9 +40,9 @@ from pointsman.wire.format import (
     objects,
 )
 from pointsman.wire.items import (
-    Head,
     as_json,
     before_quote,
+    decode_head,
     leading_system,
     mapping,
     mappings,
@@ -133,9 +133,6 @@ MEMBERS: Final = Members.of(
 )
 
 
-_decode_head: Final = msgspec.json.Decoder(Head).decode
-
-
 def system(member: Member, history: History) -> str:
     """The instructions, and the system messages at the beginning."""
     instructions = member("instructions")
@@ -161,7 +158,7 @@ def role_of(item: Item) -> Role:
     """The role of an item that is not decoded. Raises ``UNREADABLE``."""
     if item is PASSED:  # a long chain is hundreds of these
         return ASSISTANT
-    head = _decode_head(item)
+    head = decode_head(item)
     return message_role(head) if head.type == "message" else _kind_role(head.type)
 
 
