@@ -239,7 +239,7 @@ class Collection:
                 self._check_version(source, session.version)
                 yield from self._fresh(session)
         except PointsmanError as error:
-            self.note(f"{error} ({error.hint})" if error.hint else str(error))
+            self.note(str(error))
         if not found:
             self.empty[log.source] += 1
 

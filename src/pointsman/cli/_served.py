@@ -352,7 +352,7 @@ def _spans(config: Config, metrics: Metrics, stack: ExitStack) -> Tell | None:
     try:
         tracing = open_tracing(config, recorded)
     except PointsmanError as error:
-        log.error("%s; no spans are sent", f"{error.message}; {error.hint}" if error.hint else error.message)  # noqa: TRY400 - no traceback
+        log.error("%s; no spans are sent", error)  # noqa: TRY400 - no traceback
         return None
     feed = RequestFeed(tracing.write, name="spans", size=config.telemetry.queue)
     metrics.watch("spans", lambda: {"sent": tracing.sent, "lost": tracing.lost + feed.lost})

@@ -262,7 +262,7 @@ def circuit_open(upstream: Upstream, wait: float) -> Failure:
 
 def _over_limit(target: Target, error: LimitReached) -> Failure:
     """A limit of the key or its team has no room for a try of this model; a cheaper one may fit a budget."""
-    message = f"{error.message}; {error.hint}"
+    message = str(error)
     if error.kind == "money":  # the codes are OpenAI's own
         fault = Fault(error.status, message, "insufficient_quota")
         return Failure(fault, "budget", target.upstream, retry=False, wait=error.wait)

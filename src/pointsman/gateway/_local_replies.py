@@ -77,7 +77,7 @@ async def send_refusal(
         send: Sends to the caller (ASGI).
         scope: Of the request (ASGI), for the log.
     """
-    message = f"{error.message}; {error.hint}" if error.hint else error.message
+    message = str(error)
     param = error.param if isinstance(error, CallerError) else None
     sent: Headers = []
     who = request_line(scope, headers) if scope else "a request"

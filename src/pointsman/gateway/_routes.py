@@ -233,16 +233,14 @@ async def _missing(request: Request, _: Exception) -> Response:
 async def _other_method(request: Request, error: Exception) -> Response:
     allowed = ", ".join(sorted((cast("HTTPException", error).headers or {})["Allow"].split(", ")))
     refusal = MethodNotAllowed(request.method, allowed=allowed)
-    answer = _error(
-        request, Fault(refusal.status, f"{refusal.message}; {refusal.hint}", "method_not_allowed")
-    )
+    answer = _error(request, Fault(refusal.status, str(refusal), "method_not_allowed"))
     answer.headers["allow"] = allowed
     return answer
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     refusal = cast("CallerError", error)
-    return _error(request, Fault(refusal.status, f"{refusal.message}; {refusal.hint}", error_code(refusal)))
+    return _error(request, Fault(refusal.status, str(refusal), error_code(refusal)))
 
 
 async def _unavailable(request: Request, error: Exception) -> Response:

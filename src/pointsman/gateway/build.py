@@ -235,7 +235,7 @@ def _answer_command(config: Config, file: Path | None, text: str) -> str:
     try:
         return answer_in_band(text, config, file)
     except ConfigError as error:
-        return f"{error.message}; {error.hint}" if error.hint else error.message
+        return str(error)
 
 
 def demo_config() -> Config:

@@ -99,8 +99,7 @@ class Reloader:
         try:
             state = self._accept(await asyncio.to_thread(self._load_anew, self._gateway.state))
         except PointsmanError as error:
-            said = f"{error.message}; {error.hint}" if error.hint else error.message
-            log.error("the new configuration is refused, the old one stays in effect: %s", said)  # noqa: TRY400 - no traceback
+            log.error("the new configuration is refused, the old one stays in effect: %s", error)  # noqa: TRY400 - no traceback
             metrics.count("reloads", "failed")
             return False
         except Exception:

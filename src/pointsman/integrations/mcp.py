@@ -70,10 +70,7 @@ def _told(tool: Callable[Arguments, Result]) -> Callable[Arguments, str]:
     def told(*arguments: Arguments.args, **named: Arguments.kwargs) -> str:
         try:
             return msgspec.json.encode(tool(*arguments, **named)).decode()
-        except PointsmanError as error:
-            hint = f"; {error.hint}" if error.hint else ""
-            raise ToolError(f"{error.message}{hint}") from None
-        except ValueError as error:
+        except (PointsmanError, ValueError) as error:
             raise ToolError(str(error)) from None
 
     told.__annotations__ = {**tool.__annotations__, "return": "str"}
