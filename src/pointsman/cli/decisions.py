@@ -21,7 +21,7 @@ from pointsman.cli.output import (
     LedgerOption,
     echo,
     json_line,
-    print_json,
+    print_either,
     print_table,
     read_config,
     utc_time,
@@ -49,7 +49,7 @@ from pointsman.stores.ledger import (
 )
 from pointsman.stores.ledger.export import Format, export, record
 from pointsman.stores.ledger.port import NOT_ASKED
-from pointsman.stores.ledger.runs import RunRecord, run_record
+from pointsman.stores.ledger.runs import run_record
 from pointsman.vocabulary import AgentRole, ModelSpec
 
 _HEADING: Final = (
@@ -121,7 +121,7 @@ def show(
     models = {} if as_json else _models(config, demo=demo)
     with opened(ledger, config, demo=demo) as store:
         if run := run_record(store, decision_id):
-            _show_run(run, models, as_json=as_json)
+            print_either(run, *map(printable, explained_run(run, models)), as_json=as_json)
             return
         decision = store.get(decision_id)
         if decision is None:
@@ -130,11 +130,7 @@ def show(
                 f'there is no decision "{decision_id}"', hint=f"pointsman decisions list{more}"
             )
         found = record(store, decision)
-    if as_json:
-        print_json(found)
-    else:
-        for line in _explained(found, models):
-            echo(printable(line))
+    print_either(found, *map(printable, _explained(found, models)), as_json=as_json)
 
 
 def _newest(store: Search, session: str, limit: int) -> Iterator[Decision | tuple[RunEntry, ...]]:
@@ -144,14 +140,6 @@ def _newest(store: Search, session: str, limit: int) -> Iterator[Decision | tupl
     both: Iterator[tuple[float, Decision | tuple[RunEntry, ...]]]
     both = merge(decisions, runs, key=itemgetter(0), reverse=True)
     return (found for _, found in islice(both, limit))
-
-
-def _show_run(run: RunRecord, models: Mapping[str, ModelSpec], *, as_json: bool) -> None:
-    if as_json:
-        print_json(run)
-        return
-    for line in explained_run(run, models):
-        echo(printable(line))
 
 
 @decisions.command("export")
