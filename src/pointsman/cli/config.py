@@ -21,10 +21,9 @@ from pointsman.cli.output import (
     JsonOption,
     config_file,
     echo,
-    json_line,
     print_either,
     print_json,
-    print_table,
+    print_rows,
 )
 from pointsman.config import AnyKey, Config, examine, load, read
 from pointsman.config.draft import PROVIDERS, Found, draft, find_local, find_providers, unused_keys
@@ -390,12 +389,8 @@ def list_keys(*, config: ConfigOption = None, as_json: JsonLinesOption = False) 
         return _uses(loaded, limits, config, now)
 
     rows = overview(loaded, uses, now)
-    if as_json:
-        for row in rows:
-            echo(json_line(row))
-        return
-    print_table(_COLUMNS, [_cells(row) for row in rows])
-    if not rows:
+    print_rows(rows, TextTable(_COLUMNS, [_cells(row) for row in rows]), as_json=as_json)
+    if not rows and not as_json:
         echo("there are no keys: pointsman keys new NAME makes one", err=True)
 
 

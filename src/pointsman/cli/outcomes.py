@@ -20,14 +20,14 @@ from pointsman.cli.output import (
     echo,
     json_line,
     needs_extra,
-    print_table,
+    print_rows,
     read_lines,
     require_model,
 )
 from pointsman.config import Config, load
 from pointsman.decoding import why_unreadable
 from pointsman.errors import CallerError, ConfigError, PointsmanError, StoreUnavailable, UpstreamError
-from pointsman.printable import Column
+from pointsman.printable import Column, TextTable
 from pointsman.reports.judge import (
     ENOUGH_PAIRS,
     Judgement,
@@ -75,13 +75,9 @@ def queue_outcomes(
     ordinary ones, without a reason.
     """
     with opened(ledger, config) as store:
-        found = queue(store.records())
-    if as_json:
-        for each in found[:limit]:
-            echo(json_line(each._asdict()))
-    else:
-        rows = [(each.decision, each.project or "-", "; ".join(each.why)) for each in found[:limit]]
-        print_table(_QUEUED, rows)
+        found = queue(store.records())[:limit]
+    rows = [(each.decision, each.project or "-", "; ".join(each.why)) for each in found]
+    print_rows((each._asdict() for each in found), TextTable(_QUEUED, rows), as_json=as_json)
 
 
 # ``pointsman outcomes judge``: let a model judge shadow answers, once its agreement with people is shown.

@@ -227,6 +227,15 @@ def print_either(value: object, *blocks: Block, as_json: bool) -> None:
         print_blocks(blocks)
 
 
+def print_rows(values: Iterable[object], table: TextTable, *, as_json: bool) -> None:
+    """Print values as JSON, one a line, or a table for a person."""
+    if as_json:
+        for value in values:
+            echo(json_line(value))
+    else:
+        print_table(*table)
+
+
 class Report(Protocol):
     """The forms of a report: for a program, and for a person."""
 

@@ -17,11 +17,9 @@ from pointsman.cli.output import (
     JsonLinesOption,
     JsonOption,
     config_file,
-    echo,
-    json_line,
     print_either,
     print_json,
-    print_table,
+    print_rows,
     utc_time,
 )
 from pointsman.config import load
@@ -29,7 +27,7 @@ from pointsman.decision.decision import run_of
 from pointsman.errors import PointsmanError, StoreUnavailable
 from pointsman.factory import open_sessions
 from pointsman.prices import dollars
-from pointsman.printable import Column, printable
+from pointsman.printable import Column, TextTable, printable
 from pointsman.reports.usage import cost, usage
 from pointsman.stores.ledger import Record, RunEntry
 from pointsman.stores.ledger.runs import RunRecord, RunUsage, usage_by_run
@@ -53,14 +51,9 @@ def list_sessions(
     """List sessions, one per line, most recently used first."""
     with _opened(config) as store:
         found = sorted(store.sessions(), key=lambda entry: entry[1], reverse=True)
-    if as_json:
-        for session, put_at in found:
-            echo(json_line({"session": session, "used_at": put_at}))
-        return
-    print_table(
-        _COLUMNS,
-        [(utc_time(put_at), name) for name, put_at in found],
-    )
+    values = ({"session": session, "used_at": put_at} for session, put_at in found)
+    table = TextTable(_COLUMNS, [(utc_time(put_at), name) for name, put_at in found])
+    print_rows(values, table, as_json=as_json)
 
 
 @sessions.command()
