@@ -21,6 +21,7 @@ from pointsman.cli.output import (
     JsonOption,
     config_file,
     echo,
+    print_blocks,
     print_either,
     print_json,
     print_rows,
@@ -93,8 +94,7 @@ def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
         for verdict in verdicts:
             _show(verdict)
         echo("")
-        for line in [*describe_aliases(aliases), *describe_taken_ids(taken)]:
-            echo(line)
+        print_blocks([*describe_aliases(aliases), *describe_taken_ids(taken)])
 
 
 def _warnings(config: Config) -> list[str]:
@@ -197,8 +197,7 @@ def init(
         trust(output, text)
     except ConfigError as error:  # the file is there; reading it will say what to do
         echo(f"pointsman: {error}", err=True)
-    for line in _written(output, found, unused_keys(os.environ), shadow):
-        echo(line)
+    print_blocks(_written(output, found, unused_keys(os.environ), shadow))
     for model, each in left_out.items():
         echo(f"left out: {model}, {each.why}")
 

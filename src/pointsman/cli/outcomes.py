@@ -20,6 +20,7 @@ from pointsman.cli.output import (
     echo,
     json_line,
     needs_extra,
+    print_blocks,
     print_rows,
     read_lines,
     require_model,
@@ -115,8 +116,7 @@ def judge_outcomes(
         asked = [*known, *rest][: max(limit, ENOUGH_PAIRS)]
         said = run(_judge(judge, loaded, asked, len(known), refused))
         summary = summarise(said, refused=refused)
-        for line in summary.lines():
-            echo(line)
+        print_blocks(summary.lines())
         now = time.time()
         if not summary.counts:
             _append(store, (refusal(*each, judge, at=now) for each in said))

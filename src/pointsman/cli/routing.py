@@ -20,6 +20,7 @@ from pointsman.cli.output import (
     config_file,
     echo,
     needs_extra,
+    print_blocks,
     print_either,
     print_json,
     print_table,
@@ -424,8 +425,7 @@ def print_results(results: Sequence[LiveResult]) -> None:
         [Column(str(name), whole=True) for name in ("model", "upstream", "format", *Feature)],
         [(*names, *(cells.get(each, "-") for each in Feature)) for names, cells in rows.items()],
     )
-    for line in _failures(results):
-        echo(line)
+    print_blocks(_failures(results))
 
 
 def _cell(result: LiveResult) -> str:
