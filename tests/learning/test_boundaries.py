@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pointsman.learning.boundaries import Budget, Kept, Prompts, choose, cross_fitted, curve, tiers_of
+from pointsman.learning.boundaries import (
+    Budget,
+    Prompts,
+    QualityTarget,
+    choose,
+    cross_fitted,
+    curve,
+    tiers_of,
+)
 
 INF = float("inf")
 
@@ -25,9 +33,9 @@ FOUR = two([1, 2, 3, 4], [1, 1, 0, 0], [1, 1, 1, 1])
 @pytest.mark.parametrize(
     ("target", "boundary", "reached"),
     [
-        (Kept(1.0), 2.5, True),
-        (Kept(0.75), 3.5, True),
-        (Kept(0.5), INF, True),  # the weak model alone
+        (QualityTarget(1.0), 2.5, True),
+        (QualityTarget(0.75), 3.5, True),
+        (QualityTarget(0.5), INF, True),  # the weak model alone
         (Budget(10.0), 2.5, True),  # more would buy nothing
         (Budget(5.5), 2.5, True),
         (Budget(5.4), 3.5, True),
@@ -35,7 +43,7 @@ FOUR = two([1, 2, 3, 4], [1, 1, 0, 0], [1, 1, 1, 1])
         (Budget(0.9), INF, False),  # nothing is as cheap
     ],
 )
-def test_two_tiers_by_hand(target: Kept | Budget, boundary: float, reached: bool) -> None:
+def test_two_tiers_by_hand(target: QualityTarget | Budget, boundary: float, reached: bool) -> None:
     chosen = choose(FOUR, target, 2, best=np.ones(4))
     assert chosen.boundaries == (boundary, boundary, INF)
     assert chosen.reached is reached
@@ -43,14 +51,14 @@ def test_two_tiers_by_hand(target: Kept | Budget, boundary: float, reached: bool
 
 def test_what_no_boundary_can_reach_comes_as_near_as_it_can() -> None:
     spoiled = two([1, 2], [0, 0], [1, 0])
-    chosen = choose(spoiled, Kept(0.9), 2, best=np.ones(2))
+    chosen = choose(spoiled, QualityTarget(0.9), 2, best=np.ones(2))
     assert not chosen.reached
     assert tiers_of(spoiled.scores, chosen.boundaries).tolist() == [2, 2]
 
 
 def test_equal_scores_are_never_told_apart() -> None:
     alike = two([1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 1])
-    assert choose(alike, Kept(0.75), 2, best=np.ones(4)).boundaries == (-INF, -INF, INF)
+    assert choose(alike, QualityTarget(0.75), 2, best=np.ones(4)).boundaries == (-INF, -INF, INF)
 
 
 def test_a_score_at_a_boundary_is_above_it() -> None:
@@ -68,7 +76,7 @@ def test_four_tiers_are_the_best_of_all_ways_to_cut(rows: list[tuple[int, list[i
     quality = np.array([given for _, given in rows]) / 4
     prompts = Prompts(scores, quality, np.tile([1.0, 2.0, 4.0, 8.0], (len(rows), 1)))
     best = quality[:, 3]
-    chosen = choose(prompts, Kept(wanted), 4, best=best)
+    chosen = choose(prompts, QualityTarget(wanted), 4, best=best)
 
     def of(ranks: np.ndarray) -> tuple[float, float]:
         every = np.arange(len(rows))
@@ -95,7 +103,11 @@ def test_every_prompt_is_served_by_boundaries_it_had_no_part_in() -> None:
     turned[7] = 1 - turned[7]
     ranks = [
         cross_fitted(
-            two(scores.tolist(), values.tolist(), [1.0] * 60), Kept(0.95), 2, best=np.ones(60), seed=1
+            two(scores.tolist(), values.tolist(), [1.0] * 60),
+            QualityTarget(0.95),
+            2,
+            best=np.ones(60),
+            seed=1,
         ).ranks[7]
         for values in (weak, turned)
     ]

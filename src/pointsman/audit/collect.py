@@ -26,7 +26,7 @@ from pointsman.decoding import UNREADABLE
 from pointsman.errors import PointsmanError
 from pointsman.stores.replacing import replaced
 
-__all__ = ["Collection", "Kept", "KeptFigures", "Read"]
+__all__ = ["Collection", "KeptFigures", "LogFigures", "Read"]
 
 #: Raised with every change of what is computed, so that no figures of an earlier version are shown.
 _VERSION: Final = 5
@@ -34,7 +34,7 @@ _VERSION: Final = 5
 _END: Final = 4_096
 
 
-class Kept(msgspec.Struct, frozen=True):
+class LogFigures(msgspec.Struct, frozen=True):
     """Figures of one log."""
 
     fingerprint: bytes
@@ -44,7 +44,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 class _File(msgspec.Struct):
     version: int
-    logs: dict[str, Kept]
+    logs: dict[str, LogFigures]
 
 
 class KeptFigures:
@@ -53,18 +53,18 @@ class KeptFigures:
     def __init__(self, file: Path) -> None:
         self._file: Final = file
         self._before = _read(file)
-        self._now: dict[str, Kept] = {}
+        self._now: dict[str, LogFigures] = {}
 
-    def get(self, log: Log) -> Kept | None:
+    def get(self, log: Log) -> LogFigures | None:
         """Stored figures of a log, if no file of it has changed since."""
         kept = self._before.get(_name(log))
         return kept if kept is not None and kept.fingerprint == _fingerprint(log) else None
 
     def put(self, log: Log, sessions: list[SessionFigures], copies: Sequence[int]) -> None:
         """Store the figures of a log."""
-        self._now[_name(log)] = Kept(_fingerprint(log), sessions, tuple(copies))
+        self._now[_name(log)] = LogFigures(_fingerprint(log), sessions, tuple(copies))
 
-    def keep(self, log: Log, kept: Kept) -> None:
+    def keep(self, log: Log, kept: LogFigures) -> None:
         """Retain earlier figures."""
         self._now[_name(log)] = kept
 
@@ -86,7 +86,7 @@ class KeptFigures:
             raise PointsmanError(f"cannot write {self._file}: {error.strerror or error}") from error
 
 
-def _read(file: Path) -> dict[str, Kept]:
+def _read(file: Path) -> dict[str, LogFigures]:
     try:
         found = msgspec.msgpack.decode(file.read_bytes(), type=_File)
     except (OSError, *UNREADABLE):
@@ -215,7 +215,7 @@ class Collection:
                 yield from self._figures(log, kept)
             self._done()
 
-    def _still_holds(self, kept: Kept) -> bool:
+    def _still_holds(self, kept: LogFigures) -> bool:
         """Whether the same requests as then are copies, and none is too old."""
         fresh = [key for of in kept.sessions for key in of.request_keys]
         old = any(of.started and of.started < self.since for of in kept.sessions)

@@ -124,12 +124,12 @@ def policy(
 
 
 def _target(quality: float | None, budget: float | None, show: float | None) -> Target:
-    from pointsman.learning.boundaries import Budget, Kept
+    from pointsman.learning.boundaries import Budget, QualityTarget
 
     if quality is not None and budget is None:
         if show is not None and show > quality:
             raise PointsmanError(f"--show {show:g} is above the quality that is aimed at, {quality:g}")
-        return Kept(quality, show)
+        return QualityTarget(quality, show)
     if budget is not None and quality is None:
         if show is not None and show < budget:
             raise PointsmanError(f"--show {show:g} is below the money that is aimed at, {budget:g}")

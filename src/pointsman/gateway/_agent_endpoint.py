@@ -14,7 +14,7 @@ from pointsman.decision.decision import Decision
 from pointsman.decision.permission import FORBIDDEN
 from pointsman.errors import ModelNotAllowed, NoCapableModel
 from pointsman.gateway._capability_commands import answer_switch, may_hold_command, take_commands
-from pointsman.gateway._conversation_memory import Continuation, ConversationMemory, Kept
+from pointsman.gateway._conversation_memory import Continuation, ConversationMemory, KeptConversation
 from pointsman.gateway._idempotency import HEADER as IDEMPOTENCY_KEY
 from pointsman.gateway._idempotency import IdempotentAnswers
 from pointsman.gateway._inbound import InboundRequest, Send
@@ -145,7 +145,7 @@ class AgentEndpoint:
 
     async def _read_here(
         self, state: LiveState, inbound: InboundRequest, send: Send
-    ) -> tuple[InboundRequest, AgentRequest, Continuation | None, Kept | None]:
+    ) -> tuple[InboundRequest, AgentRequest, Continuation | None, KeptConversation | None]:
         """Read a request that this process has to answer, if there are several.
 
         Raises:
@@ -188,7 +188,7 @@ class AgentEndpoint:
 
     async def _read(
         self, state: LiveState, inbound: InboundRequest
-    ) -> tuple[InboundRequest, AgentRequest, Continuation | None, Kept | None]:
+    ) -> tuple[InboundRequest, AgentRequest, Continuation | None, KeptConversation | None]:
         """Read a request, and insert the conversation or items it refers to, if the gateway stores them."""
         headers, body, caller = inbound.headers, inbound.body, inbound.caller
         if state.has_several_callers and state.server.passthrough:  # without it no caller makes such objects
@@ -213,7 +213,7 @@ class AgentEndpoint:
         return replace(inbound, body=body), turn, continuation, kept
 
     def _keeper(
-        self, state: LiveState, request: AgentRequest, sent: Body, body: Body, kept: Kept | None
+        self, state: LiveState, request: AgentRequest, sent: Body, body: Body, kept: KeptConversation | None
     ) -> AnswerKeeper:
         """Return what stores the answer to a request."""
         if kept is not None:

@@ -37,7 +37,7 @@ from pointsman.wire.responses.stored_conversation import (
     with_summaries,
 )
 
-__all__ = ["Continuation", "ConversationMemory", "Kept", "Watch"]
+__all__ = ["Continuation", "ConversationMemory", "KeptConversation", "Watch"]
 
 #: Bytes kept over all sessions. The conversation of an agent takes 100 kB to 1 MB, the reasoning of a turn
 #: 2 to 20 kB, the items of an answer 1 to 10 kB, and the facts of a stored response 2 to 10 kB.
@@ -80,7 +80,7 @@ class _Conversation:
         self.weight += len(chunk) + len(name) + _NAME
 
 
-class Kept(NamedTuple):
+class KeptConversation(NamedTuple):
     """A conversation up to the turn that a request continues."""
 
     conversation: _Conversation
@@ -197,7 +197,7 @@ class ConversationMemory:
         """Store up to ``size`` bytes."""
         self._sessions = Bounded[_Session](size, gone=self._forget)
         self._responses: dict[str, Continuation] = {}
-        self._conversations: dict[str, Kept | None] = {}  # None: two answers have the same id
+        self._conversations: dict[str, KeptConversation | None] = {}  # None: two answers have the same id
         self._signing: set[str] = set()  # upstreams that have signed something
 
     def __len__(self) -> int:
@@ -258,7 +258,7 @@ class ConversationMemory:
         self._put_back(request.session, session)
         return names
 
-    def continued_whole(self, body: Body, now: float, caller: str = "") -> Kept | None:
+    def continued_whole(self, body: Body, now: float, caller: str = "") -> KeptConversation | None:
         """Return the conversation a request continues; None if it is unknown, or the request holds it all.
 
         The arguments are those of ``continued``.
@@ -272,7 +272,7 @@ class ConversationMemory:
         return kept
 
     def keep_whole(
-        self, request: AgentRequest, body: Body, earlier: Kept | None, answer: Sequence[bytes]
+        self, request: AgentRequest, body: Body, earlier: KeptConversation | None, answer: Sequence[bytes]
     ) -> str:
         """Store a translated turn and its answer, unless the caller asked for it not to be stored.
 
@@ -298,7 +298,7 @@ class ConversationMemory:
         conversation.add(own_items(body, found[1]), name)
         session.conversations[conversation] = None
         session.weight += conversation.weight
-        self._conversations[name] = Kept(conversation, len(conversation.chunks))
+        self._conversations[name] = KeptConversation(conversation, len(conversation.chunks))
         if conversation.weight > self._sessions.size * _OF_CONVERSATION:
             self._drop(session, conversation)
         self._put_back(home, session)
@@ -434,7 +434,7 @@ class ConversationMemory:
                 del self._responses[name]
 
 
-def _grown(session: _Session, name: str, earlier: Kept | None) -> _Conversation:
+def _grown(session: _Session, name: str, earlier: KeptConversation | None) -> _Conversation:
     """Return the conversation to add a turn to: the one before, or a copy if that was continued already."""
     if earlier is None:
         return _Conversation(name)

@@ -14,7 +14,7 @@ import msgspec
 from pointsman.access import Ownership
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import MalformedRequest
-from pointsman.gateway._conversation_memory import Continuation, ConversationMemory, Kept
+from pointsman.gateway._conversation_memory import Continuation, ConversationMemory, KeptConversation
 from pointsman.gateway._owned import AnswerClaim
 from pointsman.gateway.upstream import Target
 from pointsman.offload import offload
@@ -143,7 +143,7 @@ class AnswerKeeper:
         request: AgentRequest,
         sent: Body,
         body: Body,
-        kept: Kept | None,
+        kept: KeptConversation | None,
         *,
         several: bool,
     ) -> None:

@@ -31,10 +31,10 @@ __all__ = [
     "Boundaries",
     "Budget",
     "Choice",
-    "Kept",
     "Mixed",
     "Point",
     "Prompts",
+    "QualityTarget",
     "Served",
     "Target",
     "Tiers",
@@ -112,7 +112,7 @@ class Served:
 
 
 @dataclass(frozen=True)
-class Kept:
+class QualityTarget:
     """Target: retain a share of the quality that the best tier alone would give, at the least cost."""
 
     quality: float
@@ -137,7 +137,7 @@ class Budget:
         return self.money if self.level is None else self.level
 
 
-Target = Kept | Budget
+Target = QualityTarget | Budget
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def choose(prompts: Prompts, target: Target, tiers: Tiers, *, best: Floats) -> C
     """
     cuts, quality, cost = _sums(prompts, tiers)
     count = len(prompts)
-    if isinstance(target, Kept):
+    if isinstance(target, QualityTarget):
         enough = quality >= target.quality * best.sum() - 1e-9 * count
         at = np.lexsort((-quality, cost, ~enough)) if enough.any() else np.lexsort((cost, -quality))
     else:

@@ -23,10 +23,10 @@ from pointsman.errors import PointsmanError
 from pointsman.learning.boundaries import (
     Boundaries,
     Choice,
-    Kept,
     Mixed,
     Point,
     Prompts,
+    QualityTarget,
     Served,
     Target,
     Tiers,
@@ -270,7 +270,7 @@ def _report(
     moved = mixed.places[ranks] < mixed.places[-1]
     kept = served.kept(best, together=first, moved=moved, seed=seed)
     cost = sums_interval(served.cost, together=first, seed=seed)
-    enough = kept.low >= target.to_show if isinstance(target, Kept) else cost.high <= target.to_show
+    enough = kept.low >= target.to_show if isinstance(target, QualityTarget) else cost.high <= target.to_show
     return PolicyReport(
         prompts=count,
         target=target,
@@ -352,7 +352,7 @@ def _number(value: float) -> str:
 
 def _told(report: PolicyReport) -> list[str]:
     target, kept, cost = report.target, report.kept, report.cost
-    if isinstance(target, Kept):
+    if isinstance(target, QualityTarget):
         wanted = f"keep {target.quality:.1%} of the best tier's quality"
     else:
         wanted = f"spend at most {target.money:.4g} on 1,000 prompts"
@@ -413,7 +413,7 @@ def _verdict(report: PolicyReport) -> str:
             "not shown: the router was fitted on some of these prompts, and on more or fewer; measure it on"
             f" {LEAST_ROWS} or more that it was not fitted on"
         )
-    if isinstance(target, Kept):
+    if isinstance(target, QualityTarget):
         if not report.reached:
             return f"the target cannot be reached: {kept.value:.1%} is the most; no policy is written"
         if report.supported:

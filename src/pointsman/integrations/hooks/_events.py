@@ -220,7 +220,7 @@ Kind = TypeVar("Kind")
 Common = TypeVar("Common")
 
 
-class Kept(Generic[Kind]):
+class RunState(Generic[Kind]):
     """State of one run, changed while its session is locked."""
 
     def __init__(self, memory: Kind) -> None:
@@ -249,14 +249,16 @@ class HookState:
         return self._clock()
 
     @contextmanager
-    def session(self, run: str) -> Iterator[Kept[GuidanceMemory]]:
+    def session(self, run: str) -> Iterator[RunState[GuidanceMemory]]:
         """Hold a run's memory of guidance alone; its value at the end of the block is stored."""
         with self._held() as db, self._kept(db, "runs", run, GuidanceMemory()) as kept:
             yield kept
             kept.memory = kept.memory.without_content()
 
     @contextmanager
-    def decided(self, run: str, start: Kind, shared: Common) -> Iterator[tuple[Kept[Kind], Kept[Common]]]:
+    def decided(
+        self, run: str, start: Kind, shared: Common
+    ) -> Iterator[tuple[RunState[Kind], RunState[Common]]]:
         """Hold a run's memory where every part is decided, and what all runs share.
 
         Args:
@@ -280,9 +282,9 @@ class HookState:
             db.execute("COMMIT")
 
     @contextmanager
-    def _kept(self, db: sqlite3.Connection, table: str, run: str, start: Kind) -> Iterator[Kept[Kind]]:
+    def _kept(self, db: sqlite3.Connection, table: str, run: str, start: Kind) -> Iterator[RunState[Kind]]:
         row = db.execute(f"SELECT memory FROM {table} WHERE id = ?", (run,)).fetchone()  # noqa: S608 - our own names
-        kept = Kept(_decoded(row[0], start) if row else start)
+        kept = RunState(_decoded(row[0], start) if row else start)
         yield kept
         now, encoded = self._clock(), msgspec.json.encode(kept.memory)
         db.execute(f"INSERT OR REPLACE INTO {table} (id, at, memory) VALUES (?, ?, ?)", (run, now, encoded))  # noqa: S608
