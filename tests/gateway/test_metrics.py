@@ -18,7 +18,9 @@ from pointsman.gateway._metrics import Metrics
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, demo_config
 from pointsman.gateway.metric_table import METRICS, PROCESS, sample_names
-from pointsman.testing import a_decision
+from pointsman.stores.ledger.turns import MOST, cost, usage
+from pointsman.testing import a_decision, an_attempt
+from pointsman.vocabulary import ModelSpec
 from support.in_process import Received, ask
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -153,3 +155,14 @@ def test_no_other_metric_can_be_read() -> None:
 
 def decided(*reasons: Reason) -> Decision:
     return msgspec.structs.replace(a_decision("d-1"), chain=("small", "large"), reasons=reasons)
+
+
+def test_absurd_counts_of_tokens_cost_what_the_ledger_says() -> None:
+    model = ModelSpec("large", "large-1", "main", input_per_million=1.0, output_per_million=1.0)
+    answer = msgspec.structs.replace(an_attempt("d-1"), input_tokens=1 << 53, output_tokens=0)
+    metrics = Metrics()
+    metrics.price({"large": model})
+    metrics.seen(answer)
+    spent = cost(model, usage(answer))
+    assert spent == MOST / 1e6
+    assert value(metrics, "pointsman_cost_total", model="large") == spent
