@@ -41,11 +41,10 @@ def test_what_envoy_sends_is_read_and_what_is_sent_envoy_reads() -> None:
     assert read.WhichOneof("request") == "request_body"
     assert (read.request_body.body, read.request_body.end_of_stream) == (b"{}", True)
     assert messages.BODY_MODES[read.protocol_config.request_body_mode] == "full duplex streamed"
-    common = messages.CommonResponse(clear_route_cache=True)
-    header = messages.HeaderValue(key="x-ai-eg-model", raw_value=b"m")
-    option = messages.HeaderValueOption(header=header, append_action=messages.OVERWRITE)
-    common.header_mutation.set_headers.append(option)
-    ours = messages.ProcessingResponse(request_headers=messages.HeadersResponse(response=common))
+    header = {"key": "x-ai-eg-model", "raw_value": b"m"}
+    option = {"header": header, "append_action": messages.OVERWRITE}
+    common = {"clear_route_cache": True, "header_mutation": {"set_headers": [option]}}
+    ours = messages.ProcessingResponse(request_headers={"response": common})
     theirs = published.ProcessingResponse.FromString(ours.SerializeToString())
     assert theirs.request_headers.response.clear_route_cache
     (found,) = theirs.request_headers.response.header_mutation.set_headers

@@ -377,7 +377,7 @@ def test_health_and_a_graceful_end(tmp_path: Path) -> None:
             await open_.read()
             ending = asyncio.create_task(here.server.stop())
             assert (await watching.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
-            body = proto.HttpBody(body=chat(), end_of_stream=True)
+            body = {"body": chat(), "end_of_stream": True}
             await open_.write(proto.ProcessingRequest(request_body=body))
             answer = await open_.read()
             assert answer.request_body.response.clear_route_cache
@@ -469,7 +469,7 @@ def test_bodies_that_wait_are_bounded_together(tmp_path: Path) -> None:
                 first = here.envoy.first()
                 first.protocol_config.request_body_mode = DUPLEX
                 await stream.write(first)
-                part = proto.HttpBody(body=b"x" * 1_900)
+                part = {"body": b"x" * 1_900}
                 await stream.write(proto.ProcessingRequest(request_body=part))
             while here.gateway.bodies.held < 3_800:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.01)

@@ -16,8 +16,7 @@ BUFFERED, DUPLEX, NONE, STREAMED = 2, 4, 0, 1
 
 def head(fields: Mapping[str, str]) -> Any:
     """Headers as Envoy sends them."""
-    headers = [proto.HeaderValue(key=name, raw_value=value.encode()) for name, value in fields.items()]
-    return proto.HeaderMap(headers=headers)
+    return {"headers": [{"key": name, "raw_value": value.encode()} for name, value in fields.items()]}
 
 
 class Processed:
@@ -79,9 +78,7 @@ class ScriptedEnvoy:
         """Return its first message."""
         usual = {":method": "POST", ":path": "/v1/chat/completions", ":authority": "gateway.example"}
         sent = usual | {"content-type": "application/json"} | dict(headers or {})
-        return proto.ProcessingRequest(
-            request_headers=proto.HttpHeaders(headers=head(sent), end_of_stream=ends)
-        )
+        return proto.ProcessingRequest(request_headers={"headers": head(sent), "end_of_stream": ends})
 
     async def process(
         self,
@@ -123,14 +120,14 @@ class ScriptedEnvoy:
         parts = [body[start : start + size] for start in range(0, len(body), size)]
         for number, part in enumerate(parts, 1):
             ends = number == len(parts) and not trailers
-            sent = proto.HttpBody(body=part, end_of_stream=ends)
+            sent = {"body": part, "end_of_stream": ends}
             await stream.write(proto.ProcessingRequest(request_body=sent))
             if mode != DUPLEX:
                 found.take(await stream.read())
                 if found.immediate is not None:
                     return
         if trailers:
-            await stream.write(proto.ProcessingRequest(request_trailers=proto.HttpTrailers()))
+            await stream.write(proto.ProcessingRequest(request_trailers={}))
         if mode == DUPLEX:
             await self._read_until_done(stream, found, trailers=trailers)
 
@@ -158,15 +155,15 @@ class ScriptedEnvoy:
     ) -> None:
         status, headers, parts = response
         sent = {":status": str(status), "content-type": "application/json"} | dict(headers)
-        headed = proto.HttpHeaders(headers=head(sent), end_of_stream=not parts)
+        headed = {"headers": head(sent), "end_of_stream": not parts}
         await stream.write(proto.ProcessingRequest(response_headers=headed))
         found.take(await stream.read())
         if mode == NONE:
             return
         for number, part in enumerate(parts, 1):
-            sent_body = proto.HttpBody(body=part, end_of_stream=number == len(parts) and not trailers)
+            sent_body = {"body": part, "end_of_stream": number == len(parts) and not trailers}
             await stream.write(proto.ProcessingRequest(response_body=sent_body))
             found.take(await stream.read())
         if trailers:
-            await stream.write(proto.ProcessingRequest(response_trailers=proto.HttpTrailers()))
+            await stream.write(proto.ProcessingRequest(response_trailers={}))
             found.take(await stream.read())

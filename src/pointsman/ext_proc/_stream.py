@@ -20,6 +20,7 @@ from pointsman.errors import CallerError, Overloaded, Unauthorized
 from pointsman.ext_proc import messages as proto
 from pointsman.ext_proc._envoy import (
     EnvoyExchange,
+    Fields,
     admitted,
     body_parts,
     check_passed,
@@ -259,11 +260,11 @@ class ProcessingStream:
         self._phase = _Phase.ANSWERED
         return await refused(error, self._scope())
 
-    def _cleaned(self) -> Any:
+    def _cleaned(self) -> Fields | None:
         """Return headers removed from a request that passes unchanged: none if no key is required."""
         keys = self._state.server.keys
         removed = [*self._head.spoofed(), *self._head.keys(keys)] if keys else []
-        return proto.CommonResponse(header_mutation=mutated((), removed)) if removed else None
+        return {"header_mutation": mutated((), removed)} if removed else None
 
     async def _take_body(self, message: Any) -> list[Any]:
         body, ends = message.body, message.end_of_stream
@@ -297,7 +298,7 @@ class ProcessingStream:
         if not was_held:
             return [continued("request_body", self._cleaned())]
         head = continued("request_headers", self._cleaned())
-        return [head, *body_parts("request_body", body, ends=ends)]
+        return [head, *body_parts(body, ends=ends)]
 
     async def _decide(self, *, ends: bool = False) -> list[Any]:
         """Let the gateway serve the request until it would send it, and answer Envoy with that.
@@ -332,13 +333,13 @@ class ProcessingStream:
         headers, removed = self._request_headers()
         if is_new:
             headers.append((b"content-length", b"%d" % len(body)))
-        common = proto.CommonResponse(header_mutation=mutated(headers, removed), clear_route_cache=True)
+        common = {"header_mutation": mutated(headers, removed), "clear_route_cache": True}
         if was_held:
             yield continued("request_headers", common)
-            yield from body_parts("request_body", body, ends=ends)
+            yield from body_parts(body, ends=ends)
             return
         if is_new:
-            common.body_mutation.body = body
+            common["body_mutation"] = {"body": body}
         yield continued("request_body", common)
 
     def _request_headers(self) -> tuple[list[tuple[bytes, bytes]], list[str]]:
@@ -394,8 +395,7 @@ class ProcessingStream:
         exchange.begin(int(status) if _STATUS.fullmatch(status) else 0, headers)
         if message.end_of_stream or self._modes.response == _NONE:
             exchange.finish()
-        common = proto.CommonResponse(header_mutation=mutated(self._own_headers()))
-        return continued("response_headers", common)
+        return continued("response_headers", {"header_mutation": mutated(self._own_headers())})
 
     def _take_response_body(self, message: Any) -> Any:
         if self._exchange is not None:

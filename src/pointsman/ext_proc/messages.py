@@ -12,12 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-__all__ = [
-    "BODY_MODES", "FIELDS", "OVERWRITE", "SERVICE", "BodyMutation", "BodyResponse", "CommonResponse",
-    "HeaderMap", "HeaderMutation", "HeaderValue", "HeaderValueOption", "HeadersResponse", "HttpBody",
-    "HttpHeaders", "HttpStatus", "HttpTrailers", "ImmediateResponse", "ProcessingRequest",
-    "ProcessingResponse", "ProtocolConfiguration", "StreamedBodyResponse", "TrailersResponse",
-]  # fmt: skip
+__all__ = ["BODY_MODES", "FIELDS", "OVERWRITE", "SERVICE", "ProcessingRequest", "ProcessingResponse"]
 
 SERVICE: Final = "envoy.service.ext_proc.v3.ExternalProcessor"
 
@@ -153,21 +148,6 @@ def _message(name: str) -> Any:
     return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(name))
 
 
-HeaderValue: Final = _message(_CORE + "HeaderValue")
-HeaderMap: Final = _message(_CORE + "HeaderMap")
-HeaderValueOption: Final = _message(_CORE + "HeaderValueOption")
-HttpStatus: Final = _message(_TYPE + "HttpStatus")
-ProtocolConfiguration: Final = _message(_EXT_PROC + "ProtocolConfiguration")
-HttpHeaders: Final = _message(_EXT_PROC + "HttpHeaders")
-HttpBody: Final = _message(_EXT_PROC + "HttpBody")
-HttpTrailers: Final = _message(_EXT_PROC + "HttpTrailers")
+# The messages inside these are written as mappings from fields to values.
 ProcessingRequest: Final = _message(_EXT_PROC + "ProcessingRequest")
-HeaderMutation: Final = _message(_EXT_PROC + "HeaderMutation")
-StreamedBodyResponse: Final = _message(_EXT_PROC + "StreamedBodyResponse")
-BodyMutation: Final = _message(_EXT_PROC + "BodyMutation")
-CommonResponse: Final = _message(_EXT_PROC + "CommonResponse")
-HeadersResponse: Final = _message(_EXT_PROC + "HeadersResponse")
-BodyResponse: Final = _message(_EXT_PROC + "BodyResponse")
-TrailersResponse: Final = _message(_EXT_PROC + "TrailersResponse")
-ImmediateResponse: Final = _message(_EXT_PROC + "ImmediateResponse")
 ProcessingResponse: Final = _message(_EXT_PROC + "ProcessingResponse")
