@@ -7,17 +7,8 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from pointsman.agreement import Compared, Result
-from pointsman.capabilities import (
-    AskedCapability,
-    CapabilityDecision,
-    OfferedTool,
-    Strategy,
-    ToolDecision,
-)
-from pointsman.decision.decision import Decision, Injection, RequestInput
 from pointsman.decision.diff import Verdict
 from pointsman.errors import CallerError, StoreUnavailable, TooManyOutcomes, UnknownDecision
-from pointsman.guidance import Arm, GuidanceDecision
 from pointsman.stores.ledger import (
     Attempt,
     ComparedAnswers,
@@ -33,54 +24,11 @@ from pointsman.stores.ledger import (
     ShadowDecision,
 )
 from pointsman.stores.ledger.outcome_reports import MAX_OUTCOMES
-from pointsman.testing.ledger_summaries import summary_checks
-from pointsman.tiers import TierDecision
-from pointsman.vocabulary import AgentRole, Mode, Parameters, Reason, Stage, Tier, WireFormat
+from pointsman.testing.ledger_summaries import SUMMARY_CHECKS, a_decision
+from pointsman.vocabulary import AgentRole, Tier
 from pointsman.wire.format import CompletionSummary
 
 __all__ = ["a_decision", "a_run_entry", "an_attempt", "ledger_checks"]
-
-
-def a_decision(decision_id: str, *, at: float = 0.0, session: str = "s", caller: str = "") -> Decision:
-    """Return a decision with something in every field that has to survive storage."""
-    return Decision(
-        id=decision_id,
-        input=RequestInput(
-            session=session,
-            format=WireFormat.RESPONSES,
-            model_asked="auto",
-            arrived_at=at,
-            signals=("default/code/function",),
-            characters=3,
-            caller=caller,
-        ),
-        policy="p1",
-        tier=TierDecision(
-            tier=Tier.COMPLEX,
-            score=0.25,
-            confidence=0.9,
-            signals=("code (déjà)",),
-            stage=Stage.LEARNED,
-            needs_verification=True,
-            reasons=(Reason("tiers.learned", "0.25"),),
-        ),
-        chain=("large", "largest"),
-        injections=(Injection("guidance", "Try another tool."),),
-        reasons=(Reason("tiers.rules", "score 0.25"),),
-        abstained=(Reason("domains.failed", "unavailable"),),
-        elapsed_us=12.5,
-        guidance=GuidanceDecision(mode=Mode.ON, arm=Arm.TREATED, injection="Try another tool."),
-        refused=(Reason("routing.skipped.feature", '"small" has no vision'),),
-        parameters={"large": Parameters(effort="high", max_tokens=4_096)},
-        capabilities=CapabilityDecision(
-            strategy=Strategy.HYBRID,
-            selected=("mail", "run"),
-            offered=(OfferedTool("run", "0a1b2c3d"),),
-            scores={"mail": 0.4, "run": 0.91},
-            asked_model=(AskedCapability("mail", needed=True),),
-            tools=ToolDecision(2, ("run",)),
-        ),
-    )
 
 
 def an_attempt(decision_id: str, number: int = 1) -> Attempt:
@@ -119,30 +67,32 @@ def a_run_entry(run: str, number: int = 1, *, session: str = "s", at: float = 1.
 
 def ledger_checks() -> Iterator[Callable[[Ledger], None]]:
     """Yield checks; each wants a new, empty ledger with text mode ``off``."""
-    yield _nothing_is_there_at_first
-    yield _everything_comes_back_as_it_was
-    yield _what_was_appended_is_seen_without_flushing
-    yield _a_decision_is_of_its_caller
-    yield _an_outcome_is_taken_from_the_caller_of_the_decision
-    yield _what_was_made_belongs_to_who_made_it_first
-    yield _decisions_come_by_time
-    yield _decisions_of_one_session
-    yield _sub_agents_belong_to_their_session
-    yield _many_decisions_come_once_each
-    yield _records_hold_what_belongs_together
-    yield _a_decision_said_twice_is_the_last_one
-    yield _text_is_kept_only_when_asked_for
-    yield _an_outcome_of_a_new_decision_is_taken
-    yield _an_outcome_of_an_unknown_decision_is_refused
-    yield _a_decision_takes_so_many_outcomes
-    yield _outcomes_are_counted_across_writes
-    yield _what_cannot_be_kept_is_counted
-    yield _policies_are_kept_once_with_when_they_decided
-    yield _requests_passed_on_come_newest_first
-    yield _runs_come_newest_first_each_in_order
-    yield _an_entry_said_twice_is_one
-    yield _closing_twice_does_no_harm
-    yield from summary_checks(a_decision)
+    yield from (
+        _nothing_is_there_at_first,
+        _everything_comes_back_as_it_was,
+        _what_was_appended_is_seen_without_flushing,
+        _a_decision_is_of_its_caller,
+        _an_outcome_is_taken_from_the_caller_of_the_decision,
+        _what_was_made_belongs_to_who_made_it_first,
+        _decisions_come_by_time,
+        _decisions_of_one_session,
+        _sub_agents_belong_to_their_session,
+        _many_decisions_come_once_each,
+        _records_hold_what_belongs_together,
+        _a_decision_said_twice_is_the_last_one,
+        _text_is_kept_only_when_asked_for,
+        _an_outcome_of_a_new_decision_is_taken,
+        _an_outcome_of_an_unknown_decision_is_refused,
+        _a_decision_takes_so_many_outcomes,
+        _outcomes_are_counted_across_writes,
+        _what_cannot_be_kept_is_counted,
+        _policies_are_kept_once_with_when_they_decided,
+        _requests_passed_on_come_newest_first,
+        _runs_come_newest_first_each_in_order,
+        _an_entry_said_twice_is_one,
+        _closing_twice_does_no_harm,
+        *SUMMARY_CHECKS,
+    )
 
 
 def _policies_are_kept_once_with_when_they_decided(ledger: Ledger) -> None:

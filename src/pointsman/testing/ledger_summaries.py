@@ -1,13 +1,14 @@
-"""Contract checks of reads without the bodies of decisions."""
+"""A decision and an answer for tests, and contract checks of reads without the bodies of decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from typing import Final
 
 from msgspec.structs import replace
 
-from pointsman.capabilities import CapabilityDecision, OfferedTool, Strategy
-from pointsman.decision.decision import Decision
+from pointsman.capabilities import AskedCapability, CapabilityDecision, OfferedTool, Strategy, ToolDecision
+from pointsman.decision.decision import Decision, Injection, RequestInput
 from pointsman.guidance import Arm, Firing, GuidanceDecision, Rung
 from pointsman.prices import Prices
 from pointsman.stores.ledger import (
@@ -18,41 +19,55 @@ from pointsman.stores.ledger import (
     ShadowAnswer,
 )
 from pointsman.stores.ledger.reading import Part, Spender, spenders_of, totals_of
-from pointsman.vocabulary import AgentRole, Mode, Reason
+from pointsman.tiers import TierDecision
+from pointsman.vocabulary import AgentRole, Mode, Parameters, Reason, Stage, Tier, WireFormat
 
-__all__ = ["summary_checks"]
+__all__ = ["SUMMARY_CHECKS", "a_decision", "an_answer"]
 
 _HOUR = 3_600.0
 _MODELS = {"large": Prices(input_per_million=1e6, output_per_million=2e6, cached_input_per_million=5e5)}
 
 
-def summary_checks(a_decision: Callable[..., Decision]) -> Iterator[Callable[[Ledger], None]]:
-    """Yield checks; each wants a new, empty ledger.
-
-    Args:
-        a_decision: Makes a decision by its id, ``at``, ``session`` and ``caller``.
-    """
-
-    def with_decisions(check: Callable[[Ledger, Callable[..., Decision]], None]) -> Callable[[Ledger], None]:
-        def checked(ledger: Ledger) -> None:
-            check(ledger, a_decision)
-
-        checked.__name__ = check.__name__
-        return checked
-
-    for check in (
-        _nothing_is_found_at_first,
-        _a_row_says_what_became_of_a_decision,
-        _a_row_follows_what_comes_later,
-        _each_filter_finds_what_it_names,
-        _pages_hold_every_row_once,
-        _a_session_is_read_in_order,
-        _a_turn_knows_the_one_before_it,
-        _totals_are_those_of_the_rows,
-        _spenders_are_those_of_the_rows,
-        _a_decision_said_again_has_one_row,
-    ):
-        yield with_decisions(check)
+def a_decision(decision_id: str, *, at: float = 0.0, session: str = "s", caller: str = "") -> Decision:
+    """Return a decision with something in every field that has to survive storage."""
+    return Decision(
+        id=decision_id,
+        input=RequestInput(
+            session=session,
+            format=WireFormat.RESPONSES,
+            model_asked="auto",
+            arrived_at=at,
+            signals=("default/code/function",),
+            characters=3,
+            caller=caller,
+        ),
+        policy="p1",
+        tier=TierDecision(
+            tier=Tier.COMPLEX,
+            score=0.25,
+            confidence=0.9,
+            signals=("code (déjà)",),
+            stage=Stage.LEARNED,
+            needs_verification=True,
+            reasons=(Reason("tiers.learned", "0.25"),),
+        ),
+        chain=("large", "largest"),
+        injections=(Injection("guidance", "Try another tool."),),
+        reasons=(Reason("tiers.rules", "score 0.25"),),
+        abstained=(Reason("domains.failed", "unavailable"),),
+        elapsed_us=12.5,
+        guidance=GuidanceDecision(mode=Mode.ON, arm=Arm.TREATED, injection="Try another tool."),
+        refused=(Reason("routing.skipped.feature", '"small" has no vision'),),
+        parameters={"large": Parameters(effort="high", max_tokens=4_096)},
+        capabilities=CapabilityDecision(
+            strategy=Strategy.HYBRID,
+            selected=("mail", "run"),
+            offered=(OfferedTool("run", "0a1b2c3d"),),
+            scores={"mail": 0.4, "run": 0.91},
+            asked_model=(AskedCapability("mail", needed=True),),
+            tools=ToolDecision(2, ("run",)),
+        ),
+    )
 
 
 def an_answer(decision_id: str, *, model: str = "large", number: int = 1, **given: object) -> Attempt:
@@ -64,14 +79,14 @@ def an_answer(decision_id: str, *, model: str = "large", number: int = 1, **give
     return Attempt(decision=decision_id, number=number, model=model, **{**known, **given})  # type: ignore[arg-type]
 
 
-def _nothing_is_found_at_first(ledger: Ledger, _: Callable[..., Decision]) -> None:
+def _nothing_is_found_at_first(ledger: Ledger) -> None:
     assert ledger.search(DecisionFilter()) == ((), None)
     assert ledger.session("s") == ()
     assert ledger.totals() == ((), ())
     assert ledger.unsummarized() == 0
 
 
-def _a_row_says_what_became_of_a_decision(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
+def _a_row_says_what_became_of_a_decision(ledger: Ledger) -> None:
     failed = an_answer("d", status=500, error="status", model="first")
     shadow = ShadowAnswer(
         decision="d", at=2.0, model="other", upstream="main", input_tokens=7, cached_tokens=1, output_tokens=2
@@ -97,7 +112,7 @@ def _a_row_says_what_became_of_a_decision(ledger: Ledger, a_decision: Callable[.
     assert row.signals == ("default/code/function", "selected:mail")  # "run" is a tool of the request
 
 
-def _a_row_follows_what_comes_later(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
+def _a_row_follows_what_comes_later(ledger: Ledger) -> None:
     ledger.append(a_decision("d"))
     [row], _ = ledger.search(DecisionFilter())
     assert (row.result, row.model, row.labelled) == ("no_answer", "large", False)
@@ -113,7 +128,7 @@ def _a_row_follows_what_comes_later(ledger: Ledger, a_decision: Callable[..., De
     assert (row.score, row.result) == (1.0, "counted")
 
 
-def _each_filter_finds_what_it_names(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
+def _each_filter_finds_what_it_names(ledger: Ledger) -> None:
     plain = replace(a_decision("plain", at=1.0), abstained=())
     asked = plain.input
     firing = Firing(1, 0, Rung.HINT, "loop-breaker", "doom-loop", 0.9, "twice", delivered=False)
@@ -181,7 +196,7 @@ def _each_filter_finds_what_it_names(ledger: Ledger, a_decision: Callable[..., D
     assert ledger.search(DecisionFilter(cost_at_least=0.0)).rows == ()  # no price is known
 
 
-def _pages_hold_every_row_once(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
+def _pages_hold_every_row_once(ledger: Ledger) -> None:
     ids = [f"d{number:03}" for number in range(250)]
     for number, decision_id in enumerate(ids):
         ledger.append(a_decision(decision_id, at=float(number // 7)))
@@ -197,7 +212,7 @@ def _pages_hold_every_row_once(ledger: Ledger, a_decision: Callable[..., Decisio
     assert ledger.search(DecisionFilter(), limit=0) == ((), None)
 
 
-def _a_session_is_read_in_order(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
+def _a_session_is_read_in_order(ledger: Ledger) -> None:
     for number, session in enumerate(("s", "t", "s:one", "s;", "s")):
         made = a_decision(f"d{number}", at=float(number), session=session)
         role = AgentRole.SUBAGENT if ":" in session else None
@@ -207,7 +222,7 @@ def _a_session_is_read_in_order(ledger: Ledger, a_decision: Callable[..., Decisi
     assert [record.decision.id for record in ledger.records(since=2.5, session="s")] == ["d4"]
 
 
-def _a_turn_knows_the_one_before_it(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
+def _a_turn_knows_the_one_before_it(ledger: Ledger) -> None:
     for number, (at, model) in enumerate(
         ((0.0, "large"), (300.0, "large"), (601.0, "small"), (601.0, "small"))
     ):
@@ -221,7 +236,7 @@ def _a_turn_knows_the_one_before_it(ledger: Ledger, a_decision: Callable[..., De
     assert [row.switched for row in rows] == [False, False, True, False]
 
 
-def _totals_are_those_of_the_rows(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
+def _totals_are_those_of_the_rows(ledger: Ledger) -> None:
     for number in range(60):
         made = f"d{number:02}"
         ledger.append(a_decision(made, at=number * _HOUR, session=f"s{number % 3}"))
@@ -238,7 +253,7 @@ def _totals_are_those_of_the_rows(ledger: Ledger, a_decision: Callable[..., Deci
     assert {each.hour for each in ledger.totals(zone=2).turns} == {-2, 22, 46}
 
 
-def _spenders_are_those_of_the_rows(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
+def _spenders_are_those_of_the_rows(ledger: Ledger) -> None:
     for number in range(40):
         made = a_decision(f"d{number:02}", at=number * _HOUR, session=f"s{number % 3}")
         whose = {"project": f"p-{number % 4}", "project_name": f"shop {number % 4}", "client": "codex"}
@@ -260,7 +275,7 @@ def _spenders_are_those_of_the_rows(ledger: Ledger, a_decision: Callable[..., De
     assert {row.id for row in of_one} == {f"d{number:02}" for number in range(3, 40, 4)}
 
 
-def _a_decision_said_again_has_one_row(ledger: Ledger, a_decision: Callable[..., Decision]) -> None:
+def _a_decision_said_again_has_one_row(ledger: Ledger) -> None:
     ledger.append(a_decision("d", at=1.0, session="first"))
     ledger.append(an_answer("d"))
     ledger.flush()
@@ -268,3 +283,18 @@ def _a_decision_said_again_has_one_row(ledger: Ledger, a_decision: Callable[...,
     rows, _ = ledger.search(DecisionFilter())
     assert [(row.session, row.at, row.result) for row in rows] == [("last", 2.0, "counted")]
     assert sum(each.turns for each in ledger.totals().turns) == 1
+
+
+#: Each wants a new, empty ledger.
+SUMMARY_CHECKS: Final[tuple[Callable[[Ledger], None], ...]] = (
+    _nothing_is_found_at_first,
+    _a_row_says_what_became_of_a_decision,
+    _a_row_follows_what_comes_later,
+    _each_filter_finds_what_it_names,
+    _pages_hold_every_row_once,
+    _a_session_is_read_in_order,
+    _a_turn_knows_the_one_before_it,
+    _totals_are_those_of_the_rows,
+    _spenders_are_those_of_the_rows,
+    _a_decision_said_again_has_one_row,
+)

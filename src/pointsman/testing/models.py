@@ -95,12 +95,14 @@ Make = Callable[[Scene], ChatModel]
 
 def chat_model_checks() -> Iterator[Callable[[Make], Coroutine[Any, Any, None]]]:
     """Yield checks; each makes models with an upstream that follows a scene."""
-    yield _a_reply_comes_back
-    yield _no_text_is_a_failure
-    yield _a_failure_is_an_upstream_error
-    yield _a_hanging_model_times_out
-    yield _a_broken_answer_is_no_answer
-    yield _a_model_can_be_asked_at_the_same_time
+    yield from (
+        _a_reply_comes_back,
+        _no_text_is_a_failure,
+        _a_failure_is_an_upstream_error,
+        _a_hanging_model_times_out,
+        _a_broken_answer_is_no_answer,
+        _a_model_can_be_asked_at_the_same_time,
+    )
 
 
 async def _a_reply_comes_back(make: Make) -> None:
@@ -245,15 +247,17 @@ def build_context_with_errors(count: int, *, tool: str = "test") -> GuidanceCont
 
 def budget_store_checks() -> Iterator[Callable[[BudgetStore], None]]:
     """Yield checks; each wants a new, empty store."""
-    yield _nothing_is_used_at_first
-    yield _what_has_room_is_reserved
-    yield _one_claim_without_room_reserves_nothing
-    yield _settling_replaces_what_was_reserved
-    yield _settling_nothing_gives_all_back
-    yield _a_settlement_may_exceed_the_limit
-    yield _an_unknown_reservation_held_nothing
-    yield _several_are_settled_at_once
-    yield _large_numbers_are_exact
+    yield from (
+        _nothing_is_used_at_first,
+        _what_has_room_is_reserved,
+        _one_claim_without_room_reserves_nothing,
+        _settling_replaces_what_was_reserved,
+        _settling_nothing_gives_all_back,
+        _a_settlement_may_exceed_the_limit,
+        _an_unknown_reservation_held_nothing,
+        _several_are_settled_at_once,
+        _large_numbers_are_exact,
+    )
 
 
 def _claim(counter: str, amount: int, limit: int = 100) -> Claim:
@@ -327,12 +331,14 @@ def _large_numbers_are_exact(store: BudgetStore) -> None:
 
 def session_store_checks() -> Iterator[Callable[[SessionStore], None]]:
     """Yield checks; each wants a new, empty store with room for a hundred sessions."""
-    yield _nothing_is_known_at_first
-    yield _what_was_put_last_comes_back
-    yield _any_bytes_and_any_name_will_do
-    yield _sessions_are_apart
-    yield _what_is_forgotten_is_unknown
-    yield _every_session_is_listed
+    yield from (
+        _nothing_is_known_at_first,
+        _what_was_put_last_comes_back,
+        _any_bytes_and_any_name_will_do,
+        _sessions_are_apart,
+        _what_is_forgotten_is_unknown,
+        _every_session_is_listed,
+    )
 
 
 def _nothing_is_known_at_first(store: SessionStore) -> None:
