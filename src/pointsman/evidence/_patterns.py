@@ -229,8 +229,8 @@ def _restrict(path: _Path, allowed: CharSet, end: Edge) -> list[_Path]:
     """
     if not path:  # the pattern ends here: the character beyond it is taken in
         return [(Chars(allowed),)]
-    learned_router, rest = path[0], path[1:]
-    match learned_router:
+    rest = path[1:]
+    match path[0]:
         case Chars(set=chars):
             both = intersect(chars, allowed)
             return [(Chars(both), *rest)] if both else []

@@ -74,48 +74,40 @@ def load_lexicon(text: str, source: str) -> Lexicon:
         LexiconError: not TOML, an unknown key (with the nearest valid one), a value of the wrong type, a term
             that is there twice, or a pattern that is refused; names file and line.
     """
-    return _Reader(text, source).lexicon()
+    found = TomlSource(text, source)
+    try:
+        file = msgspec.convert(found.read(LexiconError), _File)
+    except msgspec.ValidationError as error:
+        raise _explained(found, str(error)) from None
+    terms = [term for name, group in file.groups.items() for term in _terms(found, file.name, name, group)]
+    return Lexicon(file.name, tuple(terms))
 
 
-class _Reader:
-    def __init__(self, text: str, source: str) -> None:
-        self._source = TomlSource(text, source)
+def _explained(source: TomlSource, message: str) -> LexiconError:
+    """Turn msgspec's "Object contains unknown field `x` - at `$.groups[...]`" into a place and a hint."""
+    reason, path = path_in(message)
+    place = source.at(path)
+    if "unknown field" not in reason:
+        at = message.partition(" - at ")[2] or "`$`"
+        return LexiconError(f"{reason} at {at}", place=place)
+    *above, key = path
+    known = _KEYS["group" if above else "file"]
+    meant = did_you_mean(str(key), known) or f"; known are {', '.join(known)}"
+    return LexiconError(f'unknown key "{key}"{meant}', place=place)
 
-    def lexicon(self) -> Lexicon:
-        file = self._file()
-        terms = [term for name, group in file.groups.items() for term in self._terms(file.name, name, group)]
-        return Lexicon(file.name, tuple(terms))
 
-    def _file(self) -> _File:
+def _terms(source: TomlSource, lexicon: str, group: str, entries: _Group) -> Iterator[Term]:
+    seen: set[Signal] = set()
+    for key, number, written, signal in _signals(lexicon, group, entries):
+        place = source.at(("groups", group, key, number))
+        if signal in seen:
+            raise LexiconError(f'"{written}" is twice in group "{group}"', place=place)
+        seen.add(signal)
         try:
-            return msgspec.convert(self._source.read(LexiconError), _File)
-        except msgspec.ValidationError as error:
-            raise self._explained(str(error)) from None
-
-    def _explained(self, message: str) -> LexiconError:
-        """Turn msgspec's "Object contains unknown field `x` - at `$.groups[...]`" into a place and a hint."""
-        reason, path = path_in(message)
-        place = self._source.at(path)
-        if "unknown field" not in reason:
-            at = message.partition(" - at ")[2] or "`$`"
-            return LexiconError(f"{reason} at {at}", place=place)
-        *above, key = path
-        known = _KEYS["group" if above else "file"]
-        meant = did_you_mean(str(key), known) or f"; known are {', '.join(known)}"
-        return LexiconError(f'unknown key "{key}"{meant}', place=place)
-
-    def _terms(self, lexicon: str, group: str, entries: _Group) -> Iterator[Term]:
-        seen: set[Signal] = set()
-        for key, number, written, signal in _signals(lexicon, group, entries):
-            place = self._source.at(("groups", group, key, number))
-            if signal in seen:
-                raise LexiconError(f'"{written}" is twice in group "{group}"', place=place)
-            seen.add(signal)
-            try:
-                PatternSet(SignalTable([signal]))
-            except LexiconError as error:
-                raise LexiconError(error.message, place=place, hint=error.hint) from None
-            yield Term(signal, place)
+            PatternSet(SignalTable([signal]))
+        except LexiconError as error:
+            raise LexiconError(error.message, place=place, hint=error.hint) from None
+        yield Term(signal, place)
 
 
 def _signals(lexicon: str, group: str, entries: _Group) -> Iterator[tuple[str, int, str, Signal]]:
