@@ -204,37 +204,33 @@ class BatchClassifier:
         """
         column = find_input(batch.schema, self.column, "")
         engine = engine_of(self.policy, self.version)
-        rows = [_row(engine, read) for read in requests(batch, column)]
-        schema = self.schema(batch.schema)
+        versions = {"explanation_version": SHAPE, "policy_version": engine.version}
+        rows = [_row(engine, read) | versions for read in requests(batch, column)]
         kept = [batch.column(name) for name in _KEPT if name in batch.schema.names]
-        made = zip(*rows, strict=True) if rows else ((),) * len(SCHEMA)
-        arrays = [pa.array(values, field.type) for values, field in zip(made, SCHEMA, strict=True)]
-        return pa.RecordBatch.from_arrays([*kept, *arrays], schema=schema)
+        made = pa.RecordBatch.from_pylist(rows, SCHEMA)
+        return pa.RecordBatch.from_arrays([*kept, *made.columns], schema=self.schema(batch.schema))
 
 
-def _row(engine: Engine, read: Callable[[], AgentRequest]) -> tuple[object, ...]:
-    """Values in the order of ``SCHEMA``."""
+def _row(engine: Engine, read: Callable[[], AgentRequest]) -> dict[str, object]:
+    """The columns of ``SCHEMA`` that differ by row."""
     try:
         decision = drive(engine.decide(read(), _NO_MEMORY, ""), no_model).decision
     except CallerError as error:
-        return (*(None,) * 6, ["error"], SHAPE, engine.version, str(error))
+        return {"flags": ["error"], "error": str(error)}
     flags = [reason.code for reason in decision.abstained]
     tier, domains, selected = decision.tier, decision.domains, decision.capabilities
     assert tier is not None  # noqa: S101 - a row never asks for a model
     if tier.needs_verification:
         flags.append(_NEEDS_VERIFICATION)
-    return (
-        str(tier.tier),
-        tier.score,
-        tier.confidence,
-        str(tier.stage),
-        [name for name in domains.effective.domains if name] if domains else None,
-        list(selected.selected) if selected else None,
-        flags,
-        SHAPE,
-        engine.version,
-        None,
-    )
+    return {
+        "tier": str(tier.tier),
+        "score": tier.score,
+        "confidence": tier.confidence,
+        "stage": str(tier.stage),
+        "domains": [name for name in domains.effective.domains if name] if domains else None,
+        "capabilities": list(selected.selected) if selected else None,
+        "flags": flags,
+    }
 
 
 @lru_cache(maxsize=1)

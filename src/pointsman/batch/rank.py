@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -112,13 +111,10 @@ class BatchRanker:
         rows = [self._outcome(values, place) for place in places]
         scorer = _scorer(self.learned_router) if self.learned_router else None
         scores = scores_of(rows, _kinds(self.kinds), scorer)
-        found: list[Any] = [*self._base(rows), [None] * len(rows), *(scores[name] for name in self.rankers)]
-        schema = self.schema(batch.schema)
-        columns = [
-            _spread(made, places, len(errors), field.type) for made, field in zip(found, schema, strict=True)
-        ]
-        columns[len(BASE) - 1] = pa.array(errors, pa.string())
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+        found: list[dict[str, object]] = [{"error": error} for error in errors]
+        for at, (place, row) in enumerate(zip(places, rows, strict=True)):
+            found[place] = _base(row) | {name: float(scores[name][at]) for name in self.rankers}
+        return pa.RecordBatch.from_pylist(found, self.schema(batch.schema))
 
     def _outcome(self, values: dict[str, list[Any]], place: int) -> PromptOutcome:
         named = {name: values[name][place] or "" for name in (*_GROUPS, _BENCH) if name in values}
@@ -130,16 +126,16 @@ class BatchRanker:
             named.get(_BENCH, ""),
         )
 
-    @staticmethod
-    def _base(rows: Sequence[PromptOutcome]) -> list[list[Any]]:
-        return [
-            [row.weak for row in rows],
-            [row.strong for row in rows],
-            [row.group for row in rows],
-            [row.bench for row in rows],
-            [prompt_digest(row.prompt) for row in rows],
-            [len(persons_text(row.prompt)) for row in rows],
-        ]
+
+def _base(row: PromptOutcome) -> dict[str, object]:
+    return {
+        "weak": row.weak,
+        "strong": row.strong,
+        "group": row.group,
+        "bench": row.bench,
+        "alike": prompt_digest(row.prompt),
+        "characters": len(persons_text(row.prompt)),
+    }
 
 
 def _wrong(prompt: str | None, weak: float | None, strong: float | None) -> str | None:
@@ -151,14 +147,6 @@ def _wrong(prompt: str | None, weak: float | None, strong: float | None) -> str 
         if not 0 <= score <= 1:
             return f"a score is outside 0..1: {score:g}"
     return None
-
-
-def _spread(values: Sequence[Any], places: list[int], count: int, kind: pa.DataType) -> pa.Array:
-    """Values at their places among nulls."""
-    whole: list[Any] = [None] * count
-    for place, value in zip(places, values, strict=True):
-        whole[place] = float(value) if isinstance(value, np.floating) else value
-    return pa.array(whole, kind)
 
 
 @lru_cache(maxsize=2)

@@ -105,42 +105,37 @@ class BatchReplayer:
             A row for each, by session and time; then those that cannot be read.
         """
         read, errors = _read(records.to_pylist())
-        rows = [*self._replayed(read), *(self._error(why) for why in sorted(errors))]
-        made = zip(*rows, strict=True) if rows else ((),) * len(REPLAYED)
-        arrays = [pa.array(values, field.type) for values, field in zip(made, REPLAYED, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=REPLAYED)
+        versions = {"explanation_version": SHAPE, "policy_version": self.version}
+        rows = list(map(_row, self._replayed(read)))
+        rows += [{"error": why} for why in sorted(errors)]
+        return pa.Table.from_pylist([row | versions for row in rows], REPLAYED)
 
-    def _replayed(self, read: list[Record]) -> Iterator[tuple[object, ...]]:
+    def _replayed(self, read: list[Record]) -> Iterator[Replayed]:
         replay, session = Replay(engine_of(self.policy, self.version)), ""
         for record in sorted(read, key=_order):
             asked = record.decision.input
             if asked.session != session:
                 replay.sessions.clear()
                 session = asked.session
-            yield self._row(replay.turn(record))
+            yield replay.turn(record)
 
-    def _row(self, line: Replayed) -> tuple[object, ...]:
-        then, now = line.then, line.now
-        return (
-            line.id,
-            line.session,
-            line.arrived_at,
-            str(then.tier) if then.tier else None,
-            str(now.tier) if now.tier else None,
-            then.model or None,
-            now.model or None,
-            then.cost,
-            now.cost,
-            list(line.changed),
-            line.refused or None,
-            _encode(line).decode(),
-            SHAPE,
-            self.version,
-            None,
-        )
 
-    def _error(self, why: str) -> tuple[object, ...]:
-        return (*(None,) * 12, SHAPE, self.version, why)
+def _row(line: Replayed) -> dict[str, object]:
+    then, now = line.then, line.now
+    return {
+        "id": line.id,
+        "session": line.session,
+        "arrived_at": line.arrived_at,
+        "tier_then": str(then.tier) if then.tier else None,
+        "tier_now": str(now.tier) if now.tier else None,
+        "model_then": then.model or None,
+        "model_now": now.model or None,
+        "cost_then": then.cost,
+        "cost_now": now.cost,
+        "changed": list(line.changed),
+        "refused": line.refused or None,
+        "replayed": _encode(line).decode(),
+    }
 
 
 def _read(values: list[Any]) -> tuple[list[Record], list[str]]:
