@@ -147,7 +147,6 @@ class Collection:
         self.sources: Final[dict[str, Source]] = {source.name: source for source in sources}
         self.since: Final = since
         self.notes: list[str] = []
-        self.left_out_notes = 0
         self.copies = 0  # requests that stand in more than one session
         self.on_log: Callable[[], None] | None = None  # called after every log
         self.left_out = 0  # requests that are too old
@@ -265,8 +264,6 @@ class Collection:
         """Add a note for the user."""
         if len(self.notes) < _MOST_NOTES:
             self.notes.append(text)
-        else:
-            self.left_out_notes += 1
 
     def _fresh(self, session: Session) -> Iterator[Read]:
         self._notes(session.notes)

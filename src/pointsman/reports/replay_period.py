@@ -186,15 +186,21 @@ def replay_period(
     about = sum(turn.turns for turn in ledger.totals(since=since, until=until).turns)
     answers = ScoredAnswers(engine.policy.models)
     records = answers.noted(_records(ledger, since, until))
-    summary, biggest = Summary(engine.version, answers), _Biggest()
+    summary = Summary(engine.version, answers)
     lines = replayed_turns(Replay(engine), records, file, resume=resume)
     is_complete = True
-    with closing(lines):
+
+    def changed() -> Iterator[Replayed]:
+        nonlocal is_complete
         for line in lines:
-            biggest.add(summary.add(line))
+            if summary.add(line).changed:
+                yield line
             if summary.turns % STEP == 0 and not progress(summary.turns, max(about, summary.turns)):
                 is_complete = False
-                break
+                return
+
+    with closing(lines):
+        biggest = heapq.nlargest(BIGGEST, changed(), key=_size)  # of equals the earlier first
     if not summary.turns:
         raise PointsmanError(
             f"there is no decision from {_when(since)} to {_when(until)}", hint="choose another period"
@@ -208,7 +214,7 @@ def replay_period(
         is_complete=is_complete,
         summary=summary.to_json(),
         lines=tuple(summary.lines()),
-        biggest=biggest.ordered(),
+        biggest=tuple(biggest),
     )
 
 
@@ -255,27 +261,6 @@ def _when(seconds: float) -> str:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
     except (OverflowError, ValueError, OSError):
         return f"{seconds:g}"
-
-
-class _Biggest:
-    """The greatest changes."""
-
-    def __init__(self) -> None:
-        self._kept: list[tuple[float, int, int, Replayed]] = []
-        self._count = 0
-
-    def add(self, line: Replayed) -> None:
-        """Store a change if it is among them."""
-        if not line.changed:
-            return
-        self._count += 1
-        heapq.heappush(self._kept, (*_size(line), -self._count, line))
-        if len(self._kept) > BIGGEST:
-            heapq.heappop(self._kept)
-
-    def ordered(self) -> tuple[Replayed, ...]:
-        """The greatest first, the earlier of equals first."""
-        return tuple(line for *_, line in sorted(self._kept, key=lambda each: each[:3], reverse=True))
 
 
 def _size(line: Replayed) -> tuple[float, int]:
