@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -32,6 +32,9 @@ __all__ = [
 LEAST_FOR_TIERS: Final = 40
 #: That ``fit policy`` asks for: with fewer the interval is wider than anything a policy could gain.
 LEAST_FOR_POLICY: Final = 100
+
+
+Row = TypeVar("Row")
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -122,20 +125,18 @@ def read_served(path: Path, *, weak: str = "", strong: str = "") -> list[PromptO
 
     Raises what ``read_outcomes`` raises, and ``ConfigError`` where a line has a chance outside 0..1.
     """
-    rows, known = [], _Known()
-    for place, line in decoded(numbered_lines(path), _decode, path.name):
+
+    def served(place: str, line: _Line) -> tuple[PromptOutcome, tuple[float, ...]] | None:
         scores = line.scores or {}
         if not (weak and strong and line.scores) or (weak in scores and strong in scores):
             row = _graded(place, line, (weak, strong)).outcome
         elif weak in scores or strong in scores:
             row = _one_sided(place, line, weak, strong)
         else:
-            continue
-        known.check(place, line.id, tuple(value for value in (row.weak, row.strong) if value == value))
-        rows.append(row)
-    if not rows:
-        raise PointsmanError(f'{path} holds no line with a score of "{weak}" or "{strong}"')
-    return rows
+            return None
+        return row, tuple(value for value in (row.weak, row.strong) if value == value)
+
+    return _rows(path, served, of=f' with a score of "{weak}" or "{strong}"')
 
 
 def _one_sided(place: str, line: _Line, weak: str, strong: str) -> PromptOutcome:
@@ -158,33 +159,41 @@ def read_graded(path: Path, models: Sequence[str]) -> list[Graded]:
 
     Raises what ``read_outcomes`` raises.
     """
-    rows, known = [], _Known()
-    for place, line in decoded(numbered_lines(path), _decode, path.name):
+
+    def graded(place: str, line: _Line) -> tuple[Graded, tuple[float, ...]]:
         row = _graded(place, line, models)
-        known.check(place, line.id, row.scores)
-        rows.append(row)
-    if not rows:
-        raise PointsmanError(f"{path} holds no line")
-    return rows
+        return row, row.scores
+
+    return _rows(path, graded)
 
 
-class _Known:
-    """Outcomes of earlier lines by id, to detect contradictions."""
+def _rows(
+    path: Path, read: Callable[[str, _Line], tuple[Row, tuple[float, ...]] | None], *, of: str = ""
+) -> list[Row]:
+    """Return what is read of each line, beside which are the scores that lines of one id have in common.
 
-    def __init__(self) -> None:
-        self._said: dict[str | int, tuple[str, tuple[float, ...]]] = {}
-
-    def check(self, place: str, id_: str | int | None, scores: tuple[float, ...]) -> None:
-        """Raise ``ConfigError`` where an earlier line has the id and another score."""
-        if id_ is None:
-            return
-        first, said = self._said.setdefault(id_, (place, scores))
+    Raises:
+        PointsmanError: the file cannot be read or holds no line of this kind.
+        ConfigError: two lines of one id have different scores.
+    """
+    rows: list[Row] = []
+    known: dict[str | int, tuple[str, tuple[float, ...]]] = {}
+    for place, line in decoded(numbered_lines(path), _decode, path.name):
+        found = read(place, line)
+        if found is None:
+            continue
+        row, scores = found
+        first, said = (place, scores) if line.id is None else known.setdefault(line.id, (place, scores))
         if said != scores:
             raise ConfigError(
-                f'outcomes contradict themselves: id "{id_}" has another score at {first}',
+                f'outcomes contradict themselves: id "{line.id}" has another score at {first}',
                 place=place,
                 hint="keep one line of each id, or give every run its own",
             )
+        rows.append(row)
+    if not rows:
+        raise PointsmanError(f"{path} holds no line{of}")
+    return rows
 
 
 def read_difficulties(path: Path) -> list[tuple[str, float]]:
@@ -195,8 +204,8 @@ def read_difficulties(path: Path) -> list[tuple[str, float]]:
         ConfigError: a line has neither ``difficulty``, ``scores`` nor ``weak`` and ``strong``, or a score is
             outside 0..1, or two lines of one id contradict each other.
     """
-    rows, known = [], _Known()
-    for place, line in decoded(numbered_lines(path), _decode, path.name):
+
+    def failing(place: str, line: _Line) -> tuple[tuple[str, float], tuple[float, ...]]:
         if line.difficulty is not None:
             failed = line.difficulty
         elif line.scores:
@@ -205,11 +214,9 @@ def read_difficulties(path: Path) -> list[tuple[str, float]]:
             failed = 1 - sum(_pair(place, line, ("", ""))) / 2
         if not 0 <= failed <= 1:
             raise ConfigError(f"a score is outside 0..1: {failed:g} failed", place=place)
-        known.check(place, line.id, (failed,))
-        rows.append((line.prompt, failed))
-    if not rows:
-        raise PointsmanError(f"{path} holds no line")
-    return rows
+        return (line.prompt, failed), (failed,)
+
+    return _rows(path, failing)
 
 
 def _graded(place: str, row: _Line, models: Sequence[str]) -> Graded:
