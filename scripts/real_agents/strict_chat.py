@@ -32,6 +32,13 @@ _MEMBERS: Final = {
     "prompt_cache_key", "safety_identifier", "logprobs", "top_logprobs", "logit_bias", "frequency_penalty",
     "presence_penalty",
 }  # fmt: skip
+_USAGE: Final = {
+    "prompt_tokens": 1200,
+    "completion_tokens": 40,
+    "total_tokens": 1240,
+    "prompt_tokens_details": {"cached_tokens": 1000},
+    "completion_tokens_details": {"reasoning_tokens": 10},
+}
 _EFFORTS: Final = {"none", "minimal", "low", "medium", "high", "xhigh"}
 _PARTS: Final = {
     "text": {"type", "text"},
@@ -131,16 +138,6 @@ def _content(content: Any, where: str, kinds: Collection[str]) -> str:
     return text_of(content, {kind: _PARTS[kind] for kind in kinds}, f"{where}.content")
 
 
-def _usage() -> dict[str, Any]:
-    return {
-        "prompt_tokens": 1200,
-        "completion_tokens": 40,
-        "total_tokens": 1240,
-        "prompt_tokens_details": {"cached_tokens": 1000},
-        "completion_tokens_details": {"reasoning_tokens": 10},
-    }
-
-
 def _call(issued: Any, arguments: str) -> dict[str, Any]:
     return {
         "id": issued.id,
@@ -159,9 +156,12 @@ def answer(said: Planned, turn: Asked, _: Provider) -> dict[str, Any]:
         message["reasoning_content"] = said.thinking
     if said.calls:
         message["tool_calls"] = [_call(call, _arguments(call)) for call in said.calls]
-    finish = "tool_calls" if said.calls else "stop"
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
-    return {**_head("chat.completion", turn), "choices": [choice], "usage": _usage()}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(said)}
+    return {**_head("chat.completion", turn), "choices": [choice], "usage": _USAGE}
+
+
+def _finish(said: Planned) -> str:
+    return "tool_calls" if said.calls else "stop"
 
 
 def _head(kind: str, turn: Asked) -> dict[str, Any]:
@@ -177,15 +177,10 @@ def events(said: Planned, turn: Asked, _: Provider) -> Iterator[bytes]:
     """The stream, with the arguments of two calls interleaved."""
     head = _head("chat.completion.chunk", turn)
     for delta in _deltas(said):
-        yield sse.event(
-            json.dumps({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}).encode()
-        )
-    finish = "tool_calls" if said.calls else "stop"
-    yield sse.event(
-        json.dumps({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}).encode()
-    )
+        yield _event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+    yield _event({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": _finish(said)}]})
     if turn.reports_usage:
-        yield _event({**head, "choices": [], "usage": _usage()})
+        yield _event({**head, "choices": [], "usage": _USAGE})
     yield b"data: [DONE]\n\n"
 
 

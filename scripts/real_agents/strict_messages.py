@@ -20,6 +20,12 @@ _MEMBERS: Final = {
 }  # fmt: skip
 _BETA: Final = {"context_management", "mcp_servers", "container", "speed", "betas"}  # with anthropic-beta
 _BREAKPOINTS: Final = 4
+_USAGE: Final = {
+    "input_tokens": 200,
+    "cache_read_input_tokens": 1000,
+    "cache_creation_input_tokens": 0,
+    "output_tokens": 40,
+}
 
 
 def read(body: dict[str, Any], headers: dict[str, str], provider: Provider) -> Asked:
@@ -201,15 +207,6 @@ def _check_last_turn(messages: list[Any]) -> None:
         raise Refusal(f"while thinking, a turn of the assistant begins with thinking, not {first}")
 
 
-def _usage() -> dict[str, int]:
-    return {
-        "input_tokens": 200,
-        "cache_read_input_tokens": 1000,
-        "cache_creation_input_tokens": 0,
-        "output_tokens": 40,
-    }
-
-
 def _head(turn: Asked) -> dict[str, Any]:
     return {
         "id": f"msg_{secrets.token_hex(12)}",  # Claude Code joins messages of one id when it resumes
@@ -219,7 +216,7 @@ def _head(turn: Asked) -> dict[str, Any]:
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": _usage() | {"output_tokens": 1},
+        "usage": _USAGE | {"output_tokens": 1},
     }
 
 
@@ -232,7 +229,7 @@ def answer(said: Planned, turn: Asked, _: Provider) -> dict[str, Any]:
         {"type": "tool_use", "id": call.id, "name": call.tool.name, "input": call.arguments}
         for call in said.calls
     ]
-    return _head(turn) | {"content": content, "stop_reason": _stop(said), "usage": _usage()}
+    return _head(turn) | {"content": content, "stop_reason": _stop(said), "usage": _USAGE}
 
 
 def _stop(said: Planned) -> str:

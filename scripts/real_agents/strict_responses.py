@@ -22,6 +22,13 @@ _MEMBERS: Final = {
     "text", "reasoning", "store", "include", "metadata", "service_tier", "prompt_cache_key",
     "safety_identifier", "truncation", "previous_response_id", "background", "conversation", "prompt",
 }  # fmt: skip
+_USAGE: Final = {
+    "input_tokens": 1200,
+    "input_tokens_details": {"cached_tokens": 1000},
+    "output_tokens": 40,
+    "output_tokens_details": {"reasoning_tokens": 10},
+    "total_tokens": 1240,
+}
 _EFFORTS: Final = {"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 #: Members of a part, and those that may be there too.
 _TEXT: Final = ("type", "text")
@@ -162,16 +169,6 @@ class _Reader:
         self._provider.returned.add(item["encrypted_content"])
 
 
-def _usage() -> dict[str, Any]:
-    return {
-        "input_tokens": 1200,
-        "input_tokens_details": {"cached_tokens": 1000},
-        "output_tokens": 40,
-        "output_tokens_details": {"reasoning_tokens": 10},
-        "total_tokens": 1240,
-    }
-
-
 def _response(turn: Asked, status: str, output: list[Any]) -> dict[str, Any]:
     return {
         "id": "resp_1",
@@ -189,7 +186,7 @@ def _response(turn: Asked, status: str, output: list[Any]) -> dict[str, Any]:
         "tool_choice": "auto",
         "tools": [],
         "top_p": 1.0,
-        "usage": _usage() if status == "completed" else None,
+        "usage": _USAGE if status == "completed" else None,
     }
 
 
