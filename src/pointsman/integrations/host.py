@@ -11,7 +11,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 from hashlib import blake2b
 from threading import Lock
 from typing import Any, Final, TypeVar
@@ -78,11 +77,7 @@ class Host:
         self._texts = texts
         self._points: Pointsman | None = None
         self._is_own = not isinstance(points, Pointsman)
-        self._make: Callable[[], Pointsman] = Pointsman.from_config
-        if isinstance(points, Pointsman):
-            self._make = partial(_same, points)
-        elif points is not None:
-            self._make = points
+        self._given: Final = points or Pointsman.from_config
         self._lock = Lock()
         self._retry_at = float("-inf")  # seconds of ``time.monotonic``
         self._thread = AskingThread(ask_nobody, lambda: None)
@@ -163,7 +158,8 @@ class Host:
                 if time.monotonic() < self._retry_at:
                     raise NotReadyError
                 self._retry_at = time.monotonic() + _RETRY
-                made = self._make().without_changes(texts=self._texts)
+                points = self._given if isinstance(self._given, Pointsman) else self._given()
+                made = points.without_changes(texts=self._texts)
                 made.decide("", dry_run=True)  # imports what the first decision needs, outside of its time
                 self._points = made
             return self._points
@@ -180,10 +176,6 @@ class Host:
             slow = f"no decision within {self._timeout:g} s"
             why = slow if isinstance(error, TimeoutError) else f"{kind}: {error}"
             log.warning("%s goes on with its own choice: %s; not logged again", self._name, why[:_SHOWN])
-
-
-def _same(points: Pointsman) -> Pointsman:
-    return points
 
 
 class NotReadyError(Exception):

@@ -251,7 +251,13 @@ class SavingsCalculator:
         whatever the upstream that answered reports of its own cache. A turn of which anything was served by a
         model without a price is left out as a whole.
         """
-        return self.add_up(found.turns, found.parts)
+        sums = Savings(self.baseline, self._spec.cached_input_per_million is not None)
+        for turn in found.turns:
+            self._add(sums, turn)
+        for part in found.parts:
+            if not self._unpriced(part):
+                self._add_part(sums, part)
+        return sums
 
     def by(self, found: Totals, division: By, zone: int = 0) -> dict[str, Savings]:
         """Add up savings by each day, tier or model that answered, in the order of their names.
@@ -260,17 +266,9 @@ class SavingsCalculator:
         """
         turns = grouped((_key(turn, division, zone), turn) for turn in found.turns)
         parts = grouped((_key(part, division, zone), part) for part in found.parts)
-        return {key: self.add_up(turns[key], parts.get(key, ())) for key in sorted(turns)}
-
-    def add_up(self, turns: Iterable[TurnTotals], parts: Iterable[PartTotals]) -> Savings:
-        """Return the sum of turns and of their extra usage."""
-        found = Savings(self.baseline, self._spec.cached_input_per_million is not None)
-        for turn in turns:
-            self._add(found, turn)
-        for part in parts:
-            if not self._unpriced(part):
-                self._add_part(found, part)
-        return found
+        return {
+            key: self.total(Totals(tuple(turns[key]), tuple(parts.get(key, ())))) for key in sorted(turns)
+        }
 
     def _add(self, found: Savings, turn: TurnTotals) -> None:
         """Add turns that are alike, or leave all of them out where a price is unknown."""
