@@ -81,14 +81,10 @@ def in_root(stage: Stage, command: list[str], more: dict[str, str], *, read_only
         tmpfs = "mount -t tmpfs -o mode=1777 none"
         volumes = f"{tmpfs} {root}/tmp && {tmpfs} {root}/var/lib/pointsman"
         mounts = [f"mount --bind {root} {root}", *mounts, f"mount -o remount,bind,ro {root}", volumes]
-    quoted = " ".join(f"'{part}'" for part in _environment(stage, more))
+    quoted = " ".join(f"'{name}={value}'" for name, value in {**stage.env, **more}.items())
     inside = f'cd {stage.workdir} && exec "$@"'
     chroot = f"exec chroot --userspec={stage.user} {root} env -i {quoted} sh -c '{inside}' sh \"$@\""
     return ["unshare", "--mount", "sh", "-c", " && ".join([*mounts, chroot]), "sh", *command]
-
-
-def _environment(stage: Stage, more: dict[str, str]) -> list[str]:
-    return [f"{name}={value}" for name, value in {**stage.env, **more}.items()]
 
 
 def machine() -> dict[str, str]:

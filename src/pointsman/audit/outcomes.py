@@ -177,8 +177,5 @@ def _events(request: Request, turn: int) -> Iterator[Event]:
     for position, call in enumerate(request.calls):
         if call.result is None:
             continue
-        yield ToolInvoked(call.name, call.arguments, _result(call), turn, position, batch, call.at)
-
-
-def _result(call: ToolUse) -> ToolResult:
-    return ToolResult(call.id, call.result or "", call.is_error)
+        result = ToolResult(call.id, call.result or "", call.is_error)
+        yield ToolInvoked(call.name, call.arguments, result, turn, position, batch, call.at)

@@ -81,11 +81,12 @@ class _WithPath:
     job: RowJob
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        done = [self._batch(batch) for batch in table.to_batches() if batch.num_rows]
+        done = [
+            self.job(batch).append_column(_PATH, batch.column(_PATH))
+            for batch in table.to_batches()
+            if batch.num_rows
+        ]
         return pa.Table.from_batches(done) if done else table.slice(0, 0)
-
-    def _batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return self.job(batch).append_column(_PATH, batch.column(_PATH))
 
 
 def rows_on_ray(job: RowJob, schema: pa.Schema, parts: Sequence[Part], work: Work) -> Iterator[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -65,7 +65,7 @@ def replay_sessions(job: BatchReplayer, work: Work, started: Reports) -> Finishe
     folder = OutputFolder(work.out, {"command": job.name, "parts": count, **job.describe()}, inputs)
     with folder.opened():
         waiting = [part for part in parts if not folder.is_finished(part.name)]
-        found = _rows(work.out, set(parts) - set(waiting))
+        found = sum(rows_of(work.out / part.name) or 0 for part in set(parts) - set(waiting))
         total = sum(each.rows for each in inputs)
         with started(total - found) as report:
             for rows in _run(job, work, inputs, waiting, count):
@@ -84,10 +84,6 @@ def _run(
         _deal(job, inputs, count, work.out / _DEALT)
         yield from run_local(partial(_replay, job, work.out), waiting, work.workers)
     shutil.rmtree(work.out / _DEALT, ignore_errors=True)
-
-
-def _rows(out: Path, parts: Iterable[SessionPart]) -> int:
-    return sum(rows_of(out / part.name) or 0 for part in parts)
 
 
 def _deal(job: BatchReplayer, inputs: list[ParquetInput], count: int, folder: Path) -> None:

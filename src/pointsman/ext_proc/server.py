@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,7 +79,8 @@ class ExtProcServer:
         self._gateway = gateway
         self._spec = spec
         self._application = RequestLog(gateway, tell or _nobody)
-        self._reloader = Reloader(gateway, load, watch, self._behind_envoy) if load else None
+        changed = partial(behind_envoy, value=spec.model_value)
+        self._reloader = Reloader(gateway, load, watch, changed) if load else None
         self._reloading: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[None]] = set()  # streams that Envoy has ended
         self._credentials = _credentials(spec)
@@ -140,9 +142,6 @@ class ExtProcServer:
         """Wait until every stream that has ended is written down."""
         while self._ending:
             await asyncio.wait(self._ending)
-
-    def _behind_envoy(self, state: LiveState) -> LiveState:
-        return behind_envoy(state, self._spec.model_value)
 
     async def _say(self, status: Any) -> None:
         for service in ("", proto.SERVICE):

@@ -332,7 +332,7 @@ def policy_text(
     Raises:
         ConfigError: the configuration writes ``[tiers]`` in a way that cannot be extended.
     """
-    literal = f"[{', '.join(_number(value) for value in boundaries)}]"
+    literal = f"[{', '.join(repr(round(value, DIGITS)) for value in boundaries)}]"
     text = base
     for tier, name in (models or {}).items():
         text = set_value(text, ("tiers", tier.lower()), json.dumps(name))
@@ -344,10 +344,6 @@ def policy_text(
         text = set_value(text, ("tiers", "learned_router", "file"), json.dumps(str(learned_router)))
         text = set_value(text, ("tiers", "learned_router", "boundaries"), literal)
     return "".join(f"# {line}\n" for line in _told(report)) + text.lstrip("\n")
-
-
-def _number(value: float) -> str:
-    return repr(round(value, DIGITS))
 
 
 def _told(report: PolicyReport) -> list[str]:

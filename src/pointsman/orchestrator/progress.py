@@ -9,7 +9,7 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -94,10 +94,9 @@ class Recorder:
     entry again, and not a second one. A ledger that fails costs the entry, never the run.
     """
 
-    def __init__(self, ledger: Writes | None, *, clock: Callable[[], float] = time.time) -> None:
-        """Take the ledger, or None to record nothing; ``clock`` gives seconds since the epoch."""
+    def __init__(self, ledger: Writes | None) -> None:
+        """Take the ledger, or None to record nothing."""
         self._ledger = ledger
-        self._clock = clock
         self.failures = 0  # entries that the ledger did not take
 
     @staticmethod
@@ -114,7 +113,7 @@ class Recorder:
             reason.detail.removesuffix(move.message).removesuffix(": ") if move.message else reason.detail
         )
         entry = RunEntry(
-            **_place(state, self._clock()),
+            **_place(state, time.time()),
             kind="retry" if reason.code == _RETRY else "move",
             node=_cut(move.next),
             code=reason.code,
@@ -134,7 +133,7 @@ class Recorder:
         abstained = str(update.get("planning_selection_abstained") or "")
         bypassed = bool(state.get("control_capability_bypass"))
         entry = RunEntry(
-            **_place(state, self._clock()),
+            **_place(state, time.time()),
             kind="selection",
             node="classifier",
             code="capabilities." + ("bypass" if bypassed else "unavailable" if abstained else "selected"),
@@ -150,7 +149,7 @@ class Recorder:
     def refusal(self, state: Mapping[str, Any], node: str, refusal: Refusal) -> AgentState:
         """Record a step that was not allowed to run."""
         entry = RunEntry(
-            **_place(state, self._clock()),
+            **_place(state, time.time()),
             kind="refusal",
             node=_cut(node),
             code=f"routing.refused.{refusal}",
