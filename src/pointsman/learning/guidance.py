@@ -6,8 +6,8 @@ their runs fail anyway.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import zip_longest
 from operator import attrgetter
 from statistics import median
@@ -170,29 +170,25 @@ class GuidanceRow(msgspec.Struct, frozen=True, kw_only=True):
     continued_high: float
 
 
-@dataclass(slots=True)
-class _Tally:
-    runs: int = 0
-    first: list[int] = field(default_factory=list)
-    followed: int = 0
-    continued: int = 0
+class _Fired(NamedTuple):
+    """What one rule did in one run."""
 
-    def add(self, steps: Sequence[Step], fired_at: int | None) -> None:
-        self.runs += 1
-        if fired_at is None:
-            return
-        self.first.append(fired_at)
-        following = steps[fired_at + 1] if fired_at + 1 < len(steps) else None
-        if following and not following.user_boundary:
-            self.followed += 1
-            self.continued += streak_continues(steps[: fired_at + 1], following)
+    at: int | None  # index of the call at its first firing
+    continued: bool | None  # the next call of the same attempt failed again or brought nothing new
+
+
+def _fired(steps: Sequence[Step], at: int | None) -> _Fired:
+    following = steps[at + 1] if at is not None and at + 1 < len(steps) else None
+    if at is None or following is None or following.user_boundary:
+        return _Fired(at, None)
+    return _Fired(at, streak_continues(steps[: at + 1], following))
 
 
 class Summary:
     """Counts runs, per source, outcome and rule."""
 
     def __init__(self) -> None:
-        self._tallies: dict[tuple[str, bool | None, str], _Tally] = {}
+        self._fired: defaultdict[tuple[str, bool | None, str], list[_Fired]] = defaultdict(list)
 
     def add(self, run: Run, replayed: Replayed) -> None:
         """Count one run under the policy and under every baseline."""
@@ -201,32 +197,34 @@ class Summary:
         for name, rule in BASELINES.items():
             fired[name] = next((at for at in range(len(steps)) if rule(steps[: at + 1])), None)
         for name, fired_at in fired.items():
-            self._tallies.setdefault((run.source, run.success, name), _Tally()).add(steps, fired_at)
+            self._fired[run.source, run.success, name].append(_fired(steps, fired_at))
 
     def rows(self) -> list[GuidanceRow]:
         """All counts: by source, failed runs before successful and unknown ones, the policy first."""
         rules = [POLICY, *BASELINES]
         order = {False: 0, True: 1, None: 2}
-        keys = sorted(self._tallies, key=lambda key: (key[0], order[key[1]], rules.index(key[2])))
-        return [_row(key, self._tallies[key]) for key in keys]
+        keys = sorted(self._fired, key=lambda key: (key[0], order[key[1]], rules.index(key[2])))
+        return [_row(key, self._fired[key]) for key in keys]
 
 
-def _row(key: tuple[str, bool | None, str], tally: _Tally) -> GuidanceRow:
+def _row(key: tuple[str, bool | None, str], runs: Sequence[_Fired]) -> GuidanceRow:
     source, success, rule = key
-    low, high = wilson(len(tally.first), tally.runs)
-    continued_low, continued_high = wilson(tally.continued, tally.followed)
+    first = [run.at for run in runs if run.at is not None]
+    continued = [run.continued for run in runs if run.continued is not None]
+    low, high = wilson(len(first), len(runs))
+    continued_low, continued_high = wilson(sum(continued), len(continued))
     return GuidanceRow(
         source=source,
         success=success,
         rule=rule,
-        runs=tally.runs,
-        fired=len(tally.first),
-        share=len(tally.first) / tally.runs,
+        runs=len(runs),
+        fired=len(first),
+        share=len(first) / len(runs),
         low=low,
         high=high,
-        first=median(tally.first) if tally.first else None,
-        followed=tally.followed,
-        continued=tally.continued,
+        first=median(first) if first else None,
+        followed=len(continued),
+        continued=sum(continued),
         continued_low=continued_low,
         continued_high=continued_high,
     )
