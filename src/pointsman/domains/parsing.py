@@ -79,9 +79,9 @@ def parse_domains(text: str, *, place: str = "domains.toml") -> DomainSet:
     Raises:
         LexiconError: names the place, the problem, and the nearest known key.
     """
-    reader = _Reader(text, place)
-    file = reader.read()
-    domains = {name: reader.domain(name, spec) for name, spec in file.domains.items()}
+    source = TomlSource(text, place)
+    file = _read(source)
+    domains = {name: _domain(source, name, spec) for name, spec in file.domains.items()}
     cues = tuple(Signal(LEXICON, CUE_GROUP, phrase.lower()) for phrase in file.cues.switch)
     if file.extends == "none":
         return DomainSet(domains, cues)
@@ -91,70 +91,70 @@ def parse_domains(text: str, *, place: str = "domains.toml") -> DomainSet:
     )
 
 
-class _Reader:
-    def __init__(self, text: str, place: str) -> None:
-        self._source = TomlSource(text, place)
+def _read(source: TomlSource) -> _File:
+    table = source.read(LexiconError)
+    _check_keys(source, table, "file", "at the top level", ())
+    if isinstance(table.get("cues"), dict):
+        _check_keys(source, table["cues"], "cues", "in [cues]", ("cues",))
+    domains = table.get("domains")
+    for name, spec in domains.items() if isinstance(domains, dict) else ():
+        if isinstance(spec, dict):
+            _check_keys(source, spec, "domain", f"in [domains.{name}]", ("domains", name))
+            _convert(source, spec, _DomainSpec, below=name)
+    return _convert(source, table, _File)
 
-    def read(self) -> _File:
-        table = self._source.read(LexiconError)
-        self._check_keys(table, "file", "at the top level", ())
-        if isinstance(table.get("cues"), dict):
-            self._check_keys(table["cues"], "cues", "in [cues]", ("cues",))
-        domains = table.get("domains")
-        for name, spec in domains.items() if isinstance(domains, dict) else ():
-            if isinstance(spec, dict):
-                self._check_keys(spec, "domain", f"in [domains.{name}]", ("domains", name))
-                self._convert(spec, _DomainSpec, below=name)
-        return self._convert(table, _File)
 
-    def _convert(self, table: object, of: type[S], *, below: str = "") -> S:
-        try:
-            return msgspec.convert(table, of)
-        except msgspec.ValidationError as error:
-            message, path = path_in(str(error))
-            keys = [part for part in path if isinstance(part, str)]
-            message += f' at "{keys[-1]}"' if keys else f" in [domains.{below}]" if below else ""
-            table = ("domains", below) if below else ()
-            raise LexiconError(message, place=self._source.at((*table, *path))) from error
+def _convert(source: TomlSource, table: object, of: type[S], *, below: str = "") -> S:
+    try:
+        return msgspec.convert(table, of)
+    except msgspec.ValidationError as error:
+        message, path = path_in(str(error))
+        keys = [part for part in path if isinstance(part, str)]
+        message += f' at "{keys[-1]}"' if keys else f" in [domains.{below}]" if below else ""
+        table = ("domains", below) if below else ()
+        raise LexiconError(message, place=source.at((*table, *path))) from error
 
-    def domain(self, name: str, spec: _DomainSpec) -> Domain:
-        return Domain(
-            name=name,
-            kind=spec.kind,
-            priority=spec.priority,
-            concepts=tuple(self._concept(name, concept, value) for concept, value in spec.signals.items()),
-            brief_description=spec.brief_description.strip(),
-            enrichment_template=spec.enrichment_template.strip(),
-            aliases=spec.aliases,
-            examples=spec.examples,
+
+def _domain(source: TomlSource, name: str, spec: _DomainSpec) -> Domain:
+    return Domain(
+        name=name,
+        kind=spec.kind,
+        priority=spec.priority,
+        concepts=tuple(_concept(source, name, concept, value) for concept, value in spec.signals.items()),
+        brief_description=spec.brief_description.strip(),
+        enrichment_template=spec.enrichment_template.strip(),
+        aliases=spec.aliases,
+        examples=spec.examples,
+    )
+
+
+def _concept(source: TomlSource, domain: str, name: str, value: object) -> Concept:
+    try:
+        items = msgspec.convert(value if isinstance(value, list) else [value], _Items)
+        return Concept(
+            name, _signals(domain, name, items), tuple(item for item in items if isinstance(item, str))
         )
-
-    def _concept(self, domain: str, name: str, value: object) -> Concept:
-        try:
-            items = msgspec.convert(value if isinstance(value, list) else [value], _Items)
-            return Concept(
-                name, _signals(domain, name, items), tuple(item for item in items if isinstance(item, str))
-            )
-        except ValueError as error:
-            reason, hint = (
-                str(error),
-                'write a phrase, { regex = "…" }, { substring = "…" }, or a list of these',
-            )
-        except LexiconError as error:
-            reason, hint = error.message, error.hint
-        raise LexiconError(
-            f'concept "{name}" of domain "{domain}": {reason}',
-            place=self._source.at(("domains", domain, "signals", name)),
-            hint=hint,
+    except ValueError as error:
+        reason, hint = (
+            str(error),
+            'write a phrase, { regex = "…" }, { substring = "…" }, or a list of these',
         )
+    except LexiconError as error:
+        reason, hint = error.message, error.hint
+    raise LexiconError(
+        f'concept "{name}" of domain "{domain}": {reason}',
+        place=source.at(("domains", domain, "signals", name)),
+        hint=hint,
+    )
 
-    def _check_keys(self, table: Mapping[str, object], kind: str, where: str, path: tuple[str, ...]) -> None:
-        for key in table:
-            if key not in _KNOWN[kind]:
-                place = self._source.at((*path, key))
-                raise LexiconError(
-                    f'unknown key "{key}" {where}{did_you_mean(key, _KNOWN[kind])}', place=place
-                )
+
+def _check_keys(
+    source: TomlSource, table: Mapping[str, object], kind: str, where: str, path: tuple[str, ...]
+) -> None:
+    for key in table:
+        if key not in _KNOWN[kind]:
+            place = source.at((*path, key))
+            raise LexiconError(f'unknown key "{key}" {where}{did_you_mean(key, _KNOWN[kind])}', place=place)
 
 
 def _signals(domain: str, concept: str, items: Iterable[str | _Pattern]) -> tuple[Signal, ...]:
