@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Final
 
 import msgspec
@@ -36,7 +36,7 @@ def switch_pattern(end_of_line: str) -> str:
 
 _IN_WORDS: Final = re.compile(r"\s*" + switch_pattern(r"\s*(?:\n|$)") + r"(?:\s+|$)", re.IGNORECASE)
 
-_ALIASES: Final = {"caps": "caps", "capabilities": "caps", "task": "task", "chat": "chat"}
+_NAMES: Final = frozenset({"caps", "task", "chat"})
 _ON: Final = frozenset({"on", "enabled", "true"})
 _OFF: Final = frozenset({"off", "disabled", "false"})
 #: What a command without a value means: ``/chat`` alone starts a direct chat, ``/caps`` alone turns
@@ -73,16 +73,13 @@ class Switches:
 
     def over(self, other: Switches) -> Switches:
         """These switches where set, the other's where not: message over session over configuration."""
-        pairs = zip(self._all(), other._all(), strict=True)
+        pairs = zip(astuple(self), astuple(other), strict=True)
         return Switches(*(mine if mine is not None else theirs for mine, theirs in pairs))
 
     def update(self) -> Mapping[str, bool]:
         """The state keys to set; unchanged switches are absent, so no configured value is erased."""
         keys = ("control_capability_bypass", "control_task_bypass", "control_direct_chat")
-        return {key: value for key, value in zip(keys, self._all(), strict=True) if value is not None}
-
-    def _all(self) -> tuple[bool | None, bool | None, bool | None]:
-        return self.capability_bypass, self.task_bypass, self.direct_chat
+        return {key: value for key, value in zip(keys, astuple(self), strict=True) if value is not None}
 
 
 def parse_commands(text: str) -> tuple[tuple[Command, ...], str]:
@@ -123,13 +120,13 @@ def _command(word: str) -> Command | None:
         return None
     name, _, value = word[1:].lower().partition(":")
     value, _, scope = value.partition(":")
-    if name not in _ALIASES or scope not in {"", "session"} or (":" in word and not value):
+    if name not in _NAMES or scope not in {"", "session"} or (":" in word and not value):
         return None
     if not value:
-        return Command(_ALIASES[name], on=_BARE)
+        return Command(name, on=_BARE)
     if value not in _ON | _OFF:
         return None
-    return Command(_ALIASES[name], on=value in _ON, session=scope == "session")
+    return Command(name, on=value in _ON, session=scope == "session")
 
 
 # Capabilities and calibrations written as JSON.
