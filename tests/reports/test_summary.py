@@ -73,13 +73,13 @@ def test_now() -> None:
 
 
 def test_rows_have_their_costs() -> None:
-    rows = priced(filled(MemoryLedger()).search(DecisionFilter()).rows, MODELS, "large")
-    assert {row.id: (row.cost, row.baseline_cost) for row in rows} == {
-        "d0": (110.0, 1_100.0),
-        "d1": (1_210.0, 1_100.0),  # with the attempt that failed
-        "d2": (None, 1_100.0),
-        "d3": (110.0, 1_100.0),
-        "waiting": (None, None),
+    rows = priced(filled(MemoryLedger()).search(DecisionFilter()).rows, MODELS)
+    assert {row.id: row.cost for row in rows} == {
+        "d0": 110.0,
+        "d1": 1_210.0,  # with the attempt that failed
+        "d2": None,
+        "d3": 110.0,
+        "waiting": None,
     }
 
 

@@ -136,30 +136,19 @@ def _minutes(rows: Iterable[DecisionRow]) -> Iterator[Minute]:
         )
 
 
-def priced(
-    rows: Iterable[DecisionRow], models: Mapping[str, ModelSpec], baseline: str = ""
-) -> tuple[DecisionRow, ...]:
-    """Fill in the cost of each row with all its extra calls, and the cost of the baseline's answer.
-
-    Both are None where usage or a price is unknown. The baseline's cache is left out here: it is no matter of
-    one turn.
-    """
-    compared = models.get(baseline)
-    return tuple(_priced(row, models, compared) for row in rows)
+def priced(rows: Iterable[DecisionRow], models: Mapping[str, ModelSpec]) -> tuple[DecisionRow, ...]:
+    """Fill in the cost of each row with all its extra calls; None where usage or a price is unknown."""
+    return tuple(_priced(row, models) for row in rows)
 
 
-def _priced(row: DecisionRow, models: Mapping[str, ModelSpec], compared: ModelSpec | None) -> DecisionRow:
+def _priced(row: DecisionRow, models: Mapping[str, ModelSpec]) -> DecisionRow:
     if row.result != "counted":
         return row
     used = Usage(row.input, row.cached, row.output)
     spent = [cost(models.get(row.model), used)]
     spent += [cost(models.get(part.model), Usage(part.input, part.cached, part.output)) for part in row.parts]
     known = [amount for amount in spent if amount is not None]
-    return msgspec.structs.replace(
-        row,
-        cost=sum(known) if len(known) == len(spent) else None,
-        baseline_cost=cost(compared, used),
-    )
+    return msgspec.structs.replace(row, cost=sum(known) if len(known) == len(spent) else None)
 
 
 class UsageRow(msgspec.Struct, frozen=True):

@@ -157,7 +157,6 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     judging: float = 0.0  # what judges of its answers cost, as recorded with their verdicts
     parts: tuple[Part, ...] = ()
     cost: float | None = None  # filled by ``reports.usage.priced``; None where a price is unknown
-    baseline_cost: float | None = None  # likewise, what the baseline's answer would have cost
 
     @property
     def classifiers(self) -> tuple[str, ...]:
@@ -176,9 +175,9 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 _LISTS: Final = ("domains", "signals", "parts")
-#: Fields of a row but the costs, which depend on prices; lists are the last.
+#: Fields of a row but the cost, which depends on prices; lists are the last.
 FIELDS: Final = (
-    *(name for name in DecisionRow.__struct_fields__ if name not in {*_LISTS, "cost", "baseline_cost"}),
+    *(name for name in DecisionRow.__struct_fields__ if name not in {*_LISTS, "cost"}),
     *_LISTS,
 )
 
