@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Final
@@ -76,7 +77,7 @@ def draw(picture: Picture, file: Path) -> None:
 
 def curve_svg(picture: Picture) -> str:
     """Return a picture as SVG."""
-    place = _Frame(picture).place
+    place = partial(_placed, picture)
     band = [*zip(picture.curve, picture.high, strict=True)]
     under = [*zip(picture.curve, picture.low, strict=True)][::-1]
     outline = " ".join(place(cost, edge) for (cost, _), edge in (*band, *under))
@@ -97,19 +98,12 @@ def curve_svg(picture: Picture) -> str:
     return "\n".join(parts)
 
 
-class _Frame:
-    """From costs and qualities to pixels."""
-
-    def __init__(self, picture: Picture) -> None:
-        (self._left, right), (self._low, high) = picture.across, picture.up
-        self._wide = (right - self._left) or 1.0
-        self._tall = (high - self._low) or 1.0
-
-    def place(self, cost: float, quality: float) -> str:
-        """The pixel, as SVG writes it."""
-        x = LEFT + (cost - self._left) / self._wide * (WIDTH - LEFT - ABOVE)
-        y = HEIGHT - BELOW - (quality - self._low) / self._tall * (HEIGHT - BELOW - ABOVE)
-        return f"{x:.1f},{y:.1f}"
+def _placed(picture: Picture, cost: float, quality: float) -> str:
+    """The pixel of a cost and a quality, as SVG writes it."""
+    (left, right), (low, high) = picture.across, picture.up
+    x = LEFT + (cost - left) / ((right - left) or 1.0) * (WIDTH - LEFT - ABOVE)
+    y = HEIGHT - BELOW - (quality - low) / ((high - low) or 1.0) * (HEIGHT - BELOW - ABOVE)
+    return f"{x:.1f},{y:.1f}"
 
 
 def _axes(picture: Picture) -> list[str]:
