@@ -6,9 +6,7 @@ else four fifths against one by a hash of the task, so that no task ever changes
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import comb
 from typing import Final
 
@@ -57,12 +55,6 @@ class Selections(msgspec.Struct, frozen=True, kw_only=True):
     selected: CalibrationReport
 
 
-@dataclass(frozen=True)
-class _Split:
-    examples: Mapping[str, list[str]]
-    judged: Sequence[Labelled]
-
-
 def evaluate_selection(
     rows: Sequence[Labelled],
     *,
@@ -83,24 +75,36 @@ def evaluate_selection(
     Raises:
         ConfigError: no task is left to judge.
     """
-    split = _split(rows)
-    if not any(row.needed for row in split.judged):
+    judged = [row for row in rows if row.judged]
+    if not any(row.needed for row in judged):
         raise ConfigError("no labelled task is left to judge", hint="give more lines")
-    registry = _registry(split, described, examples)
+    given = grouped((name, row.words) for row in rows if not row.judged for name in sorted(row.needed))
+    labels = set(given).union(*(row.needed for row in judged))
+    registry = CapabilityRegistry(
+        Capability(
+            name,
+            TaskClassifierGuide(
+                described.get(name, name.replace("_", " ")),
+                [ClassifierExample(text, result=True) for text in given.get(name, [])[:examples]],
+            ),
+        )
+        for name in sorted(labels | set(described))
+    )
     order = [each.name for each in registry.get_all_capabilities()]
     scorer = LocalScorer(registry, encoder)
-    own = [list(scorer.probabilities(row.words).values()) for row in split.judged]
-    needed = [row.needed for row in split.judged if row.needed]
+    own = [list(scorer.probabilities(row.words).values()) for row in judged]
+    needed = [row.needed for row in judged if row.needed]
     limit = SelectionPolicy().threshold
     places = {name: at for at, name in enumerate(order)}
-    wanted = [frozenset(places[name] for name in row.needed) for row in split.judged]
+    wanted = [frozenset(places[name] for name in row.needed) for row in judged]
+    often = [float(len(given.get(name, ()))) for name in order]
     return Selections(
         capabilities=len(order),
         examples=examples,
         rows=(
             *(
                 _row(name, scores, needed, order, seed)
-                for name, scores in _by_selector(split, registry, own, encoder).items()
+                for name, scores in _by_selector(judged, registry, own, encoder, often).items()
             ),
             _random(needed, len(order), seed),
         ),
@@ -110,38 +114,30 @@ def evaluate_selection(
 
 
 def _by_selector(
-    split: _Split, registry: CapabilityRegistry, own: Sequence[Scores], encoder: Encoder | None
+    judged: Sequence[Labelled],
+    registry: CapabilityRegistry,
+    own: Sequence[Scores],
+    encoder: Encoder | None,
+    often: Scores,
 ) -> dict[str, list[Scores]]:
-    """Scores of the judged tasks that need something, by selector; ``own`` are those of all judged tasks."""
-    order = [each.name for each in registry.get_all_capabilities()]
-    tasks = [row.words for row in split.judged if row.needed]
+    """Scores of the judged tasks that need something, by selector.
+
+    Args:
+        judged: the tasks.
+        registry: the capabilities.
+        own: the product's scores of all of them.
+        encoder: of the nearest neighbour.
+        often: how many examples each capability has, which "majority" ranks by.
+    """
+    tasks = [row.words for row in judged if row.needed]
     ways: dict[str, list[Scores]] = {
-        "pointsman": [scores for row, scores in zip(split.judged, own, strict=True) if row.needed],
+        "pointsman": [scores for row, scores in zip(judged, own, strict=True) if row.needed],
         "TF-IDF": _by_tf_idf(registry, tasks),
     }
     if encoder is not None:
         ways["nearest"] = _by_nearest(registry, encoder, tasks)
-    ways["majority"] = _by_majority(split, order, len(tasks))
+    ways["majority"] = [often] * len(tasks)
     return ways
-
-
-def _split(rows: Sequence[Labelled]) -> _Split:
-    examples = grouped((name, row.words) for row in rows if not row.judged for name in sorted(row.needed))
-    return _Split(examples, [row for row in rows if row.judged])
-
-
-def _registry(split: _Split, described: Mapping[str, str], examples: int) -> CapabilityRegistry:
-    labels = set(split.examples).union(*(row.needed for row in split.judged))
-    return CapabilityRegistry(
-        Capability(
-            name,
-            TaskClassifierGuide(
-                described.get(name, name.replace("_", " ")),
-                [ClassifierExample(text, result=True) for text in split.examples.get(name, [])[:examples]],
-            ),
-        )
-        for name in sorted(labels | set(described))
-    )
 
 
 def _texts(registry: CapabilityRegistry) -> tuple[list[str], list[int]]:
@@ -174,11 +170,6 @@ def _by_nearest(registry: CapabilityRegistry, encoder: Encoder, tasks: Sequence[
     texts, owners = _texts(registry)
     near = encoder.encode(tasks) @ encoder.encode(texts).T
     return [_best(np.asarray(line, dtype=np.float64), owners, len(registry)) for line in near]
-
-
-def _by_majority(split: _Split, order: Sequence[str], count: int) -> list[Scores]:
-    often = Counter({name: len(texts) for name, texts in split.examples.items()})
-    return [[float(often[name]) for name in order]] * count
 
 
 def _row(
