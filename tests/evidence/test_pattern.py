@@ -3,11 +3,11 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pointsman.errors import LexiconError
-from pointsman.evidence import Kind, PatternSet, Signal, SignalTable
+from pointsman.evidence import Kind, PatternSet, Signal, SignalTable, _patterns
 from pointsman.evidence._chars import EVERYTHING, charset, complement, intersect, lowered
 from pointsman.evidence._pattern import nullable, parse
 
@@ -135,3 +135,14 @@ def test_lower_case_of_a_set_is_lower_case_of_its_members(char: str) -> None:
     assert {
         code for first, last in lowered(((ord(char), ord(char)),)) for code in range(first, last + 1)
     } == expected
+
+
+@given(
+    st.text("ab_9+-.` é\u4e00\u2028\xa0\x02", min_size=1, max_size=4),
+    st.sampled_from([Kind.WORD, Kind.PREFIX, Kind.SUBSTRING]),
+)
+@example("c", Kind.PREFIX)
+def test_a_plain_text_is_written_as_its_tree(text: str, kind: Kind) -> None:
+    signal = Signal("lexicon", "group", text, kind)
+    plain = _patterns._plain_source(signal)
+    assert plain is None or plain == _patterns._source_of_tree(signal)

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from pointsman import encoders, factory
+from pointsman.catalogue import _update
 from pointsman.evidence import Scanner, Signal, SignalTable
 from pointsman.stores.pattern_cache import cache_directory, open_scanner
 from pointsman.tiers import BUILTIN_PROFILES, TierProfile, _scorer, builtin_profile
@@ -27,12 +28,13 @@ _open_table = encoders.StaticEncoder.__init__
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """Let engines share scanners, dimensions of the built-in profiles, and the static encoder's table."""
+    """Let engines share scanners, dimensions of built-in profiles, catalogues, and the encoder's table."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(factory, "open_scanner", _scanner)
         patch.setattr(TierProfile, "signals", _signals_of)
         patch.setattr(_scorer, "CompiledDimension", _compiled)
         patch.setattr(encoders.StaticEncoder, "__init__", _share_table)
+        patch.setattr(_update, "decode", lru_cache(_KEPT)(_update.decode))
         yield
 
 

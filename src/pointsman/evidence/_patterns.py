@@ -285,9 +285,13 @@ def tree(signal: Signal) -> Node:
     if signal.kind is Kind.REGEX:
         return parse(signal.pattern)
     text = signal.pattern.lower()
-    before = (Edge.BOUNDARY,) if signal.kind is not Kind.SUBSTRING and is_word(text[0]) else ()
-    after = (Edge.BOUNDARY,) if signal.kind is Kind.WORD and is_word(text[-1]) else ()
-    return Seq((*before, *literal(text).items, *after))
+    before, after = _bounded(signal.kind, text)
+    return Seq((*(Edge.BOUNDARY,) * before, *literal(text).items, *(Edge.BOUNDARY,) * after))
+
+
+def _bounded(kind: Kind, text: str) -> tuple[bool, bool]:
+    """Whether a word boundary stands before a literal text, and behind it."""
+    return kind is not Kind.SUBSTRING and is_word(text[0]), kind is Kind.WORD and is_word(text[-1])
 
 
 #: Sources of signals. Another policy, or the next reload, mostly has the same: to parse them takes seconds.
@@ -304,13 +308,31 @@ def engine_source(signal: Signal) -> tuple[str, bool]:
     """
     found = _SOURCES.get(signal)
     if found is None:
-        node = without_boundaries(tree(signal), signal.pattern)
-        apart = for_separated(node)
-        found = _written(apart or node), apart is not None
+        found = _plain_source(signal) or _source_of_tree(signal)
         if len(_SOURCES) >= _MOST_SOURCES:
             _SOURCES.clear()
         _SOURCES[signal] = found
     return found
+
+
+def _source_of_tree(signal: Signal) -> tuple[str, bool]:
+    node = without_boundaries(tree(signal), signal.pattern)
+    apart = for_separated(node)
+    return _written(apart or node), apart is not None
+
+
+def _plain_source(signal: Signal) -> tuple[str, bool] | None:
+    """The same for most literal texts, which nearly all signals are, without a dear tree; None for others."""
+    text = signal.pattern.lower()
+    if signal.kind is Kind.REGEX or not text.strip() or any(map(text.__contains__, MARKS)):
+        return None
+    before, after = _bounded(signal.kind, text)
+    written = "".join(map(_char, map(ord, text)))
+    apart = separated(text) is text
+    if before or after:
+        written = f"(?:{_AROUND * before}{written}{_AROUND * after})"
+        apart = apart and before + len(text) + after > 2  # else one separator may stand for both ends
+    return (written, apart) if apart or not (before or after) else None
 
 
 def _written(node: Node) -> str:
@@ -341,6 +363,7 @@ def _set(chars: CharSet) -> str:
     return f"[{'^' if negated else ''}{written}]"
 
 
+_AROUND: Final = _written(_rewrite_set(OUTSIDE, is_edge=True) or Alt(()))  # no word, in separated text
 _FRAMES: Final = {Edge.START: _set(single(START_FRAME)), Edge.END: _set(single(END_FRAME))}
 
 
