@@ -111,8 +111,9 @@ class LabelledGateway:
     def label(self, score: Callable[[str], tuple[int, int]], prompts: int = PROMPTS) -> None:
         """Ask, and click a score for each of both answers, in the order in which the page shows them."""
         made = [(prompt, self.chat(prompt, "small")) for prompt in (a_prompt(n) for n in range(prompts))]
-        for prompt, wanted in made:
+        for _, wanted in reversed(made):  # where the last are there, so are nearly all
             until(partial(self._has_both, wanted))
+        for prompt, wanted in made:
             small, large = score(prompt)
             both = (small, large) if draw("kept answers", wanted) < 0.5 else (large, small)
             for place, value in enumerate(both, start=1):

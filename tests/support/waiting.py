@@ -10,7 +10,7 @@ from itertools import count
 from typing import Final
 
 _SHORTEST: Final = 0.001  # seconds
-_LONGEST: Final = 0.02  # seconds
+_LONGEST: Final = 0.2  # seconds
 #: Looks within one event loop before there is a pause: what only needs the loop to run has happened by then.
 _AT_ONCE: Final = 200
 

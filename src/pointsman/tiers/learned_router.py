@@ -15,7 +15,7 @@ import struct
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from operator import itemgetter, mul
+from operator import itemgetter, mul, or_
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -125,19 +125,17 @@ class FixedPoint:
         self._units = [
             (top - floor) / ((1 << _NUMBER) - 1) or 1.0 for top, floor in zip(tops, self._floors, strict=True)
         ]
-        rows = [self._packed(values) for values in zip(*columns, strict=True)]
-        for place, column in enumerate(sparse, start=len(columns)):
-            for row, value in column.items():
+        rows = [0] * len(columns[0])
+        for place, column in enumerate(columns):
+            floor, unit, shift = self._floors[place], self._units[place], place * _FIELD
+            fields = [round((value - floor) / unit) << shift for value in column]
+            rows = list(map(or_, rows, fields))
+        for place, named in enumerate(sparse, start=len(columns)):
+            for row, value in named.items():
                 rows[row] |= round(value / self._units[place]) << place * _FIELD
         seen: dict[int, int] = {}  # equal rows as one object: fewer to keep in the processor's cache
         self._rows = tuple([seen.setdefault(row, row) for row in rows])
         self._split = struct.Struct(f"<{len(self._units)}I")
-
-    def _packed(self, values: tuple[float, ...]) -> int:
-        row = 0
-        for place, value in enumerate(values):
-            row |= round((value - self._floors[place]) / self._units[place]) << place * _FIELD
-        return row
 
     def over(self, rows: Collection[int]) -> list[float]:
         """The sum of every column, the sparse ones last, over at least two rows, named by their index."""
