@@ -120,14 +120,17 @@ def test_links_to_logs_in_another_folder_of_codex_are_left_out(home: Path, tmp_p
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+@pytest.mark.parametrize("hashes", ["sha1", "sha256"])
 @pytest.mark.parametrize("version", ["2", "4"])
 @pytest.mark.parametrize("inside", ["", "deep/er"])
-def test_a_history_that_git_tracks_is_left_out_and_named(home: Path, version: str, inside: str) -> None:
+def test_a_history_that_git_tracks_is_left_out_and_named(
+    home: Path, hashes: str, version: str, inside: str
+) -> None:
     clone = home / "oss"
     file = history(clone / inside)
     for name in ("a.py", ".aider.chat.history.ma", "z.py"):  # names that begin alike, for version 4
         (file.parent / name).write_text("")
-    git(clone, "init", "-q")
+    git(clone, "init", "-q", f"--object-format={hashes}")
     git(clone, "config", "index.version", version)
     git(clone, "add", "--force", ".")
     found = audit(home)
@@ -141,15 +144,16 @@ def test_a_history_that_git_tracks_is_left_out_and_named(home: Path, version: st
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+@pytest.mark.parametrize("hashes", ["sha1", "sha256"])
 @pytest.mark.parametrize("version", ["2", "4"])
-def test_a_history_beside_tracked_files_counts(home: Path, version: str) -> None:
+def test_a_history_beside_tracked_files_counts(home: Path, hashes: str, version: str) -> None:
     """Near misses: another name, the same name in another folder, nothing added yet, an empty repository."""
     clone = home / "own"
     history(clone)
     (clone / "sub").mkdir()
     (clone / "sub" / Aider.FILE).write_text("")
     (clone / f"{Aider.FILE}.old").write_text("")
-    git(clone, "init", "-q")
+    git(clone, "init", "-q", f"--object-format={hashes}")
     git(clone, "config", "index.version", version)
     assert audit(home)["total"]["sessions"] == 2
     git(clone, "add", "--force", f"{Aider.FILE}.old", f"sub/{Aider.FILE}")
@@ -159,10 +163,11 @@ def test_a_history_beside_tracked_files_counts(home: Path, version: str) -> None
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
-def test_the_index_of_a_second_work_tree_is_found(home: Path) -> None:
+@pytest.mark.parametrize("hashes", ["sha1", "sha256"])
+def test_the_index_of_a_second_work_tree_is_found(home: Path, hashes: str) -> None:
     clone = home / "oss"
     history(clone)
-    git(clone, "init", "-q")
+    git(clone, "init", "-q", f"--object-format={hashes}")
     git(clone, "add", "--force", ".")
     git(clone, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a")
     git(clone, "worktree", "add", "-q", str(home / "second"))

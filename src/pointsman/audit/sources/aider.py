@@ -115,25 +115,34 @@ def _is_tracked(file: Path, top: Path) -> bool:
         if git.is_dir():
             name = file.relative_to(folder).as_posix().encode(errors="surrogateescape")
             indexes = [each for each in (git / "index", *git.glob("sharedindex.*")) if each.is_file()]
-            return any(_lists(each.read_bytes(), name) for each in indexes)
+            entry = _entry(git) if indexes else 0
+            return any(_lists(each.read_bytes(), name, entry) for each in indexes)
         if folder == top:
             break
     return False
 
 
-#: Bytes of an entry of git's index before its name, in repositories with SHA-1, and where its flags begin.
-_ENTRY, _FLAGS = 62, 60
+_FLAGS: Final = 2  # bytes of flags, the last ones of an entry of git's index before its name
 _EXTENDED: Final = 0x4000  # two more bytes of flags follow
 
 
-def _lists(index: bytes, name: bytes) -> bool:
+def _entry(git: Path) -> int:
+    """Bytes of an entry of the index before its name: it holds a hash of 20 bytes, or of 32."""
+    common = git / "commondir"  # a second work tree has no configuration of its own
+    folder = git / common.read_text(errors="replace").strip() if common.is_file() else git
+    config = folder / "config"
+    said = config.read_bytes().lower() if config.is_file() else b""
+    return 74 if b"objectformat" in said and b"sha256" in said else 62
+
+
+def _lists(index: bytes, name: bytes, entry: int) -> bool:
     """Whether an index of git has a path; True if it cannot be read. Source: git's index-format."""
     try:
         version, count = struct.unpack_from(">4xLL", index)
         at, path = 12, b""
         for _ in range(count):
-            (flags,) = struct.unpack_from(">H", index, at + _FLAGS)
-            start = at + _ENTRY + (2 if flags & _EXTENDED else 0)
+            (flags,) = struct.unpack_from(">H", index, at + entry - _FLAGS)
+            start = at + entry + (2 if flags & _EXTENDED else 0)
             if version == 4:  # a name is what it has more than the one before
                 dropped, start = _offset(index, start)
                 path = path[: len(path) - dropped]
