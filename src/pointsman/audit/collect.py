@@ -12,15 +12,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Collection as AnyCollection
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
+from traceback import extract_tb
 from typing import Final, NamedTuple
 
 import msgspec
 
 from pointsman.audit.figures import SessionFigures, figures
-from pointsman.audit.session import Request, Session
+from pointsman.audit.session import Request, Session, believable
 from pointsman.audit.sources import Home, Log, Source, source_of
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import PointsmanError
@@ -151,6 +152,7 @@ class Collection:
         self.on_log: Callable[[], None] | None = None  # called after every log
         self.left_out = 0  # requests that are too old
         self.empty: Counter[str] = Counter()  # logs without a request, by source
+        self._faults = 0  # logs that could not be read to their end
         self._versions: set[tuple[str, str]] = set()
         self._copied: list[int] = []
         self._seen: set[int] = set()
@@ -188,7 +190,7 @@ class Collection:
         for log in self.logs:
             if files.isdisjoint(map(str, log.files)):
                 continue
-            with suppress(PointsmanError):  # it is a note since it was read before
+            with suppress(Exception):  # it is a note since it was read before
                 for session in self.sources[log.source].read(log):
                     if (session.client, session.id) in ids:
                         said = (each.prompt for each in session.requests if each.prompt and not each.agent)
@@ -221,26 +223,41 @@ class Collection:
         return not old and self._seen.isdisjoint(fresh) and self._seen.issuperset(kept.copies)
 
     def _figures(self, log: Log, kept: KeptFigures | None) -> Iterator[SessionFigures]:
-        known, old = len(self._copied), self.left_out
+        known, before = len(self._copied), (self.left_out, self._faults)
         made = []
         for session, keys in self._read(log):
-            of = figures(session, keys=keys)
-            made.append(of)
-            yield of
-        if kept and self.left_out == old:
+            with self._fault_noted(log):
+                of = figures(session, keys=keys)
+                made.append(of)
+                yield of
+        if kept and (self.left_out, self._faults) == before:
             kept.put(log, made, self._copied[known:])
 
     def _read(self, log: Log) -> Iterator[Read]:
         source, found = self.sources[log.source], 0
-        try:
+        with self._fault_noted(log):
             for session in source.read(log):
                 found += len(session.requests)
                 self._check_version(source, session.version)
-                yield from self._fresh(session)
-        except PointsmanError as error:
-            self.note(str(error))
+                yield from self._fresh(believable(session))
         if not found:
             self.empty[log.source] += 1
+
+    @contextmanager
+    def _fault_noted(self, log: Log) -> Iterator[None]:
+        """Turn what ends the reading of a log into a note: the figures of the other logs are still wanted."""
+        try:
+            yield
+        except PointsmanError as error:
+            self._faults += 1
+            self.note(str(error))
+        except Exception as error:  # noqa: BLE001 - anyone may have written the log; it becomes a note
+            self._faults += 1
+            place = extract_tb(error.__traceback__)[-1]
+            self.note(
+                f"left out from where it cannot be read: {log.files[0]}: {type(error).__name__} in "
+                f"{Path(place.filename).name}:{place.lineno}"
+            )
 
     def _check_version(self, source: Source, version: str) -> None:
         """Say once of every version that it was not tested."""

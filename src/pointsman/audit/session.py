@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from pointsman.vocabulary import Purpose
+from pointsman.wire.format import count
 from pointsman.wire.project import folder_name
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Tokens",
     "ToolUse",
     "Usage",
+    "believable",
     "cut",
     "local",
 ]
@@ -152,3 +154,36 @@ class Session(SessionFacts, frozen=True, kw_only=True):
     def ended(self) -> float:
         """Seconds since the epoch of the last request."""
         return max((each.at for each in self.requests), default=0.0)
+
+
+#: Seconds since the epoch at the end of the year 9998: a later time is beyond a date's range in some zone.
+_END_OF_TIME: Final = 253_370_764_800
+#: More dollars than one request can cost.
+_MOST_DOLLARS: Final = 1e6
+
+
+def believable(session: Session) -> Session:
+    """Return the session without times, counts and costs that no request has, and with a note of them.
+
+    Anyone may have written a line of a log. What is left out counts as unknown.
+    """
+    requests = tuple(map(_believable, session.requests))
+    doubtful = sum(a is not b for a, b in zip(requests, session.requests, strict=True))
+    if not doubtful:
+        return session
+    note = (
+        f"{', '.join(session.files[:1]) or session.id}: a time, count or cost that no request has, in "
+        f"{doubtful:,} of {len(requests):,} requests: it counts as unknown"
+    )
+    return msgspec.structs.replace(session, requests=requests, notes=(*session.notes, note))
+
+
+def _believable(request: Request) -> Request:
+    wrong: dict[str, object] = {}
+    if not 0 <= request.at < _END_OF_TIME:
+        wrong["at"] = 0.0
+    if None in map(count, request.usage.counts().values()):
+        wrong["usage"] = Usage(input_certainty=Certainty.UNKNOWN, output_certainty=Certainty.UNKNOWN)
+    if request.cost is not None and not 0 <= request.cost <= _MOST_DOLLARS:
+        wrong["cost"] = None
+    return msgspec.structs.replace(request, **wrong) if wrong else request

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
 
 from pointsman.audit.session import Certainty, Request, Session, ToolUse, Usage, cut
-from pointsman.audit.sources.base import Home, Log, answered
+from pointsman.audit.sources.base import Home, Log, answered, seconds
 from pointsman.errors import PointsmanError
 
 __all__ = ["Aider"]
@@ -23,10 +22,12 @@ _MOST_FOLDERS: Final = 20_000
 _SKIPPED: Final = frozenset({"node_modules", "__pycache__", "venv", "target", "dist", "build", "Library"})
 
 _STARTED: Final = "# aider chat started at "
+#: A number, which is short: one of hundreds of digits is none that aider wrote.
+_DIGITS: Final = r"\d[\d,]{0,15}(?:\.\d{1,20})?"
 _TOKENS: Final = re.compile(
-    r"> Tokens: (?P<sent>[\d.,]+[kM]?) sent"
-    r"(?:, (?P<written>[\d.,]+[kM]?) cache write)?(?:, (?P<read>[\d.,]+[kM]?) cache hit)?"
-    r", (?P<received>[\d.,]+[kM]?) received\.(?: Cost: \$(?P<cost>[\d.,]+) message)?"
+    rf"> Tokens: (?P<sent>{_DIGITS}[kM]?) sent"
+    rf"(?:, (?P<written>{_DIGITS}[kM]?) cache write)?(?:, (?P<read>{_DIGITS}[kM]?) cache hit)?"
+    rf", (?P<received>{_DIGITS}[kM]?) received\.(?: Cost: \$(?P<cost>{_DIGITS}) message)?"
 )
 _MODEL: Final = re.compile(r"> (?:Main model|Model|Architect model): (\S+)")
 _VERSION: Final = re.compile(r"> Aider v(\S+)")
@@ -172,7 +173,7 @@ class _Chat:
 
     def __init__(self, file: Path, number: int, started: str) -> None:
         self._file, self._id = file, f"{file.parent}@{started}#{number}"
-        self._at = _local(started)
+        self._at = seconds(started)  # local time, without a zone
         self._model = self._version = ""
         self._prompt: list[str] = []
         self._answer: list[str] = []
@@ -257,10 +258,3 @@ def _number(text: str) -> tuple[int, int]:
     digits, unit = text.rstrip("kM").replace(",", ""), _UNIT.get(text[-1], 1)
     _, _, places = digits.partition(".")
     return round(float(digits) * unit), unit // 10 ** len(places) // 2
-
-
-def _local(started: str) -> float:
-    try:
-        return datetime.fromisoformat(started).timestamp()  # local time, without a zone
-    except ValueError:
-        return 0.0

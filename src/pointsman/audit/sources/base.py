@@ -6,7 +6,7 @@ import csv
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -237,13 +237,19 @@ class Lines:
         return (*(f"left out: {each}" for each in self._named), *rest)
 
 
-def seconds(timestamp: str | float | None) -> float:
-    """Seconds since the epoch of a time in ISO 8601, in seconds or in milliseconds; 0 for other text."""
+def seconds(timestamp: str | float | None, zone: tzinfo | None = None) -> float:
+    """Seconds since the epoch of a time in ISO 8601, in seconds or in milliseconds; 0 for other text.
+
+    Args:
+        timestamp: The time.
+        zone: Of a text that names none; None: this machine's.
+    """
     if timestamp is None:
         return 0.0
     if isinstance(timestamp, str):
         try:
-            return datetime.fromisoformat(timestamp).timestamp()
+            at = datetime.fromisoformat(timestamp)
+            return (at if at.tzinfo else at.replace(tzinfo=zone)).timestamp()
         except (ValueError, OverflowError):
             return 0.0
     return timestamp / 1_000 if timestamp > 1e11 else float(timestamp)

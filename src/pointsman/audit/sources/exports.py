@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -41,7 +42,7 @@ def nested(value: object) -> Row:
     if isinstance(value, str) and value.startswith("{"):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
     return value if isinstance(value, dict) else {}
 
@@ -57,15 +58,17 @@ def text(row: Row, *names: str) -> str:
 
 def number(row: Row, *names: str) -> float | None:
     """The first of these fields that is a number; else None."""
-    for name in names:
-        value = _get(row, name)
-        if isinstance(value, bool) or value in (None, ""):
-            continue
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            continue
-    return None
+    found = (_number(_get(row, name)) for name in names)
+    return next((each for each in found if each is not None), None)
+
+
+def _number(value: Any) -> float | None:
+    """A finite number, also one written as text; else None."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if isfinite(found) and not isinstance(value, bool) else None
 
 
 def count(row: Row, *names: str) -> int:
@@ -159,13 +162,7 @@ def _usage(whole: int, cached: int, written: int, output: int, *, known: bool | 
 
 def _time(row: Row, *names: str) -> float:
     """A time in a field. Services write UTC, some of them without saying so."""
-    value = text(row, *names)
-    try:
-        found = datetime.fromisoformat(value)
-    except ValueError:
-        plain = number(row, *names)
-        return seconds(plain)
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    return seconds(text(row, *names), UTC) or seconds(number(row, *names))
 
 
 def _request(
@@ -319,7 +316,7 @@ _EXCLUSIVE: Final = ("gen_ai.usage.cache_read_input_tokens", "gen_ai.usage.cache
 def _otel(row: Row) -> Iterator[Found]:
     """Yield the request of every span that asked a model."""
     for resource in _list(row, "resourceSpans"):
-        service = str(_attributes(resource.get("resource") or {}).get("service.name", ""))
+        service = str(_attributes(nested(resource.get("resource"))).get("service.name", ""))
         for scope in _list(resource, "scopeSpans"):
             for span in _list(scope, "spans"):
                 attributes = _attributes(span)
@@ -338,8 +335,7 @@ def _attributes(of: Row) -> dict[str, Any]:
     for each in _list(of, "attributes"):
         value = each.get("value")
         if isinstance(value, dict) and value:
-            kind, plain = next(iter(value.items()))
-            found[str(each.get("key"))] = int(plain) if kind == "intValue" else plain
+            found[str(each.get("key"))] = next(iter(value.values()))
     return found
 
 
@@ -362,13 +358,13 @@ def _failed(span: Row) -> bool:
 def _span_request(span: Row, attributes: Row) -> Request:
     provider = str(_first(attributes, _PROVIDER) or "").lower()
     plain, read, written, output = (
-        int(_first(attributes, names) or 0) for names in (_INPUT, _READ, _WRITTEN, _OUTPUT)
+        int(_number(_first(attributes, names)) or 0) for names in (_INPUT, _READ, _WRITTEN, _OUTPUT)
     )
     apart = provider == "anthropic" and any(name in attributes for name in _EXCLUSIVE)
     whole = plain + read + written if apart or plain < read + written else plain
     return _request(
         id_=str(attributes.get("gen_ai.response.id") or span.get("spanId", "")),
-        at=int(span.get("endTimeUnixNano") or span.get("startTimeUnixNano") or 0) / 1e9,
+        at=(number(span, "endTimeUnixNano", "startTimeUnixNano") or 0.0) / 1e9,
         model=str(_first(attributes, _MODEL) or ""),
         provider=_PROVIDERS.get(provider, provider),
         usage=_usage(whole, read, written, output, known=_first(attributes, _OUTPUT) is not None),
