@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DAY",
+    "END_OF_TIME",
     "LARGE",
     "AgentRequest",
     "AgentRole",
@@ -53,6 +54,9 @@ __all__ = [
 #: Bytes of a request above which its values are counted before it is decoded, and above which it is read and
 #: decided beside the event loop. A smaller one takes milliseconds whatever it holds.
 LARGE: Final = 256 << 10
+
+#: Seconds since the epoch at the end of the year 9998: a later time is beyond a date's range in some zone.
+END_OF_TIME: Final = 253_370_764_800
 
 Share: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0)]
 

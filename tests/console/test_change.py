@@ -8,6 +8,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from msgspec.structs import replace
@@ -63,6 +64,20 @@ def test_a_dearer_hour_is_explained_and_its_decisions_are_a_link_away(file: Path
         assert {row["id"] for row in listed} == {f"d-{number}" for number in range(11, 20, 2)}
         assert browser.get(f"/console/change?from={FIRST}&to={FIRST}").status == 400
         assert browser.get("/console/change?to=yesterday").status == 400
+
+
+@pytest.mark.parametrize("name", ["from", "to"])
+@pytest.mark.parametrize(
+    "time",
+    ["nan", "inf", "-inf", "-1", "1e18", "1e400", "253402300800", "9999-12-31T23:59:59-10:00", "9" * 5_000],
+)
+def test_a_time_that_no_date_holds_is_refused(file: Path, name: str, time: str) -> None:
+    with closing(SqliteLedger(file)) as ledger, closing(Browser(console_gateway(ledger=ledger))) as browser:
+        for kind in ("", ".json", ".csv"):
+            answer = browser.get(f"/console/change{kind}?{name}={quote(time)}")
+            assert answer.status == 400
+            assert f"{name}" in answer.body.decode()
+            assert "must be a date from 1970 to 9998, such as 2026-01-31" in answer.body.decode()
 
 
 def test_each_hour_is_counted_at_the_prices_then_in_force(file: Path) -> None:

@@ -84,7 +84,13 @@ def test_another_baseline_is_asked_for_by_the_address(browser: Browser) -> None:
     assert browser.get("/console/savings.json?baseline=demo-small").json()["total"]["net"] == 0
     page = browser.get("/console/savings?baseline=nothing")
     assert (page.status, b"no model &#34;nothing&#34; to compare with" in page.body) == (400, True)
-    assert browser.get("/console/savings?zone=99").status == 400
+
+
+@pytest.mark.parametrize("kind", ["", ".json", ".csv"])
+@pytest.mark.parametrize("zone", ["99", "-15", "x", "1" * 4_301, "-" + "1" * 5_000])
+def test_a_zone_that_is_none_is_refused(browser: Browser, kind: str, zone: str) -> None:
+    answer = browser.get(f"/console/savings{kind}?zone={zone}")
+    assert (answer.status, b"must be a number of hours from -14 to 14" in answer.body) == (400, True)
 
 
 def test_the_baseline_is_the_dearest_model() -> None:

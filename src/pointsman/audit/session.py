@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.vocabulary import Purpose
+from pointsman.vocabulary import END_OF_TIME, Purpose
 from pointsman.wire.format import count
 from pointsman.wire.project import folder_name
 
@@ -156,8 +156,6 @@ class Session(SessionFacts, frozen=True, kw_only=True):
         return max((each.at for each in self.requests), default=0.0)
 
 
-#: Seconds since the epoch at the end of the year 9998: a later time is beyond a date's range in some zone.
-_END_OF_TIME: Final = 253_370_764_800
 #: More dollars than one request can cost.
 _MOST_DOLLARS: Final = 1e6
 
@@ -180,7 +178,7 @@ def believable(session: Session) -> Session:
 
 def _believable(request: Request) -> Request:
     wrong: dict[str, object] = {}
-    if not 0 <= request.at < _END_OF_TIME:
+    if not 0 <= request.at < END_OF_TIME:
         wrong["at"] = 0.0
     if None in map(count, request.usage.counts().values()):
         wrong["usage"] = Usage(input_certainty=Certainty.UNKNOWN, output_certainty=Certainty.UNKNOWN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import Any, Final
 from pointsman.console._view import GatewayView, Unusable, Visit
 from pointsman.reports.usage import priced
 from pointsman.stores.ledger.reading import FLAGS, DecisionFilter, DecisionRow, Page, Position
+from pointsman.vocabulary import END_OF_TIME
 
 #: Periods of the time picker, in seconds.
 PERIODS: Final = {"15m": 900, "1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800, "30d": 2_592_000}
@@ -77,13 +79,19 @@ def time_of(name: str, text: str) -> float | None:
     if not text:
         return None
     try:
+        at = _seconds(text)
+    except ValueError:
+        at = math.nan
+    if not 0 <= at < END_OF_TIME:
+        raise Unusable(f'"{name}" must be a date from 1970 to 9998, such as 2026-01-31 or 2026-01-31T14:00')
+    return at
+
+
+def _seconds(text: str) -> float:
+    try:
         return float(text)
     except ValueError:
-        pass
-    try:
         at = datetime.fromisoformat(text)
-    except ValueError:
-        raise Unusable(f'"{name}" must be a date, such as 2026-01-31 or 2026-01-31T14:00') from None
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 

@@ -114,7 +114,7 @@ def _totals(visit: Visit, zone: int) -> Totals:
 def _zone(visit: Visit) -> int:
     """Hours that the reader's clock is ahead of UTC, from a script."""
     asked = visit.asked("zone")
-    if asked and not (asked.removeprefix("-").isdecimal() and -14 <= int(asked) <= 14):
+    if asked and not (len(asked) <= 3 and asked.removeprefix("-").isdecimal() and -14 <= int(asked) <= 14):
         raise Unusable('"zone" must be a number of hours from -14 to 14')
     return int(asked) if asked else 0
 
