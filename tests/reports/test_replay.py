@@ -289,8 +289,9 @@ def test_a_change_of_model_says_whether_the_answers_are_good_enough(
     policy_file.write_text(POLICY_FILE.replace('reasoning = "large"', 'reasoning = "small"'))
     shown = command(path, "--policy", policy_file).stdout.splitlines()
     assert shown[shown.index("  large -> small: 6") + 1] == (
-        "    good enough? Not known: no request has answers of both, with prices, "
-        "that people or programs scored."
+        "    good enough? Not known yet: 0 of the 6 requests that change have labels of both models; "
+        "“small” beside “large” needs about 480 more pairs (0 of the 30 that the first look takes). "
+        '[shadow] model = "small" asks it beside “large”.'
     )
     report = ["report", "quality", "--ledger", str(path), "--config", str(policy_file)]
     assert "Not known yet: no request has scored answers" in CliRunner().invoke(app, report).stdout
@@ -300,12 +301,15 @@ def test_a_change_of_model_says_whether_the_answers_are_good_enough(
             ledger.append(Outcome(decision=f"{session}-d1", model=model, score=score))
     ledger.close()
     seen = "3 of the 30 that the first look takes"
-    said = f"Not known yet: “small” beside “large” needs about 477 more pairs ({seen})."
+    needs = f"“small” beside “large” needs about 477 more pairs ({seen})."
+    of = "Not known yet: 3 of the 6 requests that change have labels of both models; "
+    moved = f'{of}{needs} [shadow] model = "small" asks it beside “large”.'
+    said = f"Not known yet: {needs}"
     shown = command(path, "--policy", policy_file).stdout.splitlines()
-    assert shown[shown.index("  large -> small: 6") + 1] == f"    good enough? {said}"
+    assert shown[shown.index("  large -> small: 6") + 1] == f"    good enough? {moved}"
     last = command(path, "--policy", policy_file, "--json").stdout.splitlines()[-1]
     assert json.loads(last)["summary"]["models"] == [
-        {"then": "large", "now": "small", "turns": 6, "quality": said}
+        {"then": "large", "now": "small", "turns": 6, "quality": moved}
     ]
     assert CliRunner().invoke(app, report).stdout.splitlines()[0] == said
     [row] = json.loads(CliRunner().invoke(app, [*report, "--json"]).stdout)

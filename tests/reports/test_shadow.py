@@ -117,7 +117,11 @@ def test_how_the_policy_differs_and_what_it_would_cost() -> None:
     assert summary["refused"] == {"UnknownModel": 1}
     assert summary["changed"] == {"any": 2, "tier": 2, "model": 1}
     assert (summary["up"], summary["down"]) == (1, 1)
-    said = "Not known: no request has answers of both, with prices, that people or programs scored."
+    said = (
+        "Not known yet: 0 of the 1 requests that change have labels of both models; “small” beside “large” "
+        "needs about 480 more pairs (0 of the 30 that the first look takes). "
+        '[shadow] model = "small" asks it beside “large”.'
+    )
     assert summary["models"] == [{"then": "large", "now": "small", "turns": 1, "quality": said}]
     # Then: 10 + 20, 5 + .5 + 20, 1 + 2. Now: 1 + 2 on small; then the change to large loses the cache; 1 + 2.
     assert summary["cost"] == {"turns": 3, "lacking_data": 0, "then": 58.5, "now": 36.0}

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pointsman.decision.decision import Decision
+from pointsman.decision.diff import verdict
 from pointsman.learning.datasets import LEAST_FOR_POLICY, LEAST_FOR_TIERS
 from pointsman.learning.intervals import MARGIN, margin_score, paired_interval
 from pointsman.printable import Block, Column, TextTable
@@ -211,25 +212,32 @@ class GoodEnough(msgspec.Struct, frozen=True):
     left_out: int = 0  # pairs with a score that only a judge or a sign gave
     repeated: int = 0  # further pairs of sessions that count already
     margin: float = MARGIN  # score, of 1, that the cheap model may be worse by
+    tiers: str = ""  # of the pairs at the last look, or of all before it: "SIMPLE (239), no tier (1)"
 
-    def sentence(self) -> str:
-        """The answer in words."""
+    def sentence(self, of: str = "") -> str:
+        """The answer in words.
+
+        Args:
+            of: Which requests it is about, and how many of them have a pair, where these are not all.
+        """
         if not self.cheap:
             return "Not known yet: no request has scored answers of two models with prices."
         names = f"“{self.cheap}” beside “{self.strong}”"
         interval = f"{self.difference:+.2f}, {1 - 2 * LEVEL:.1%} interval {self.low:+.2f} to {self.high:+.2f}"
-        of = f"the first {self.looked:,} of " if self.looked < self.pairs else ""
-        seen = f"{interval}, from {of}{self.pairs:,} pairs"
+        first = f"the first {self.looked:,} of " if self.looked < self.pairs else ""
+        seen = f"{interval}, from {first}{self.pairs:,} pairs"
+        of = f"{of}; " if of else ""
+        on = f"on requests of {self.tiers}, " if self.tiers else ""
         match self.answer:
             case "yes":
-                return f"Yes: {names} is not worse by more than {self.margin:g} ({seen})."
+                return f"Yes: {of}{on}{names} is not worse by more than {self.margin:g} ({seen})."
             case "no":
-                return f"No: {names} is worse by more than {self.margin:g} ({seen})."
+                return f"No: {of}{on}{names} is worse by more than {self.margin:g} ({seen})."
         if not self.missing:
-            return f"Not known yet: {names} was not decided at the last look ({seen})."
+            return f"Not known yet: {of}{names} was not decided at the last look ({seen})."
         if not self.looked:
             seen = f"{self.pairs} of the {LOOKS[0]} that the first look takes"
-        return f"Not known yet: {names} needs about {self.missing:,} more pairs ({seen})."
+        return f"Not known yet: {of}{names} needs about {self.missing:,} more pairs ({seen})."
 
 
 class ScoredAnswers:
@@ -243,35 +251,50 @@ class ScoredAnswers:
     def __init__(self, models: Mapping[str, ModelSpec], margin: float = MARGIN) -> None:
         self._margin: Final = margin
         self._costs: Final = answer_costs(models)
-        self._turns: Final[list[_Turn]] = []
+        self._turns: Final[dict[str, _Turn]] = {}  # by decision
+
+    def __contains__(self, decision: str) -> bool:
+        """Whether a decision has outcomes enough for a pair."""
+        return decision in self._turns
+
+    def is_priced(self, *models: str) -> bool:
+        """Whether prices tell which of the models is the cheap one."""
+        return self._costs.keys() >= {*models}
 
     def noted(self, records: Iterable[Record]) -> Iterator[Record]:
         """Pass records on; pairs scored at the same time count in their order."""
         for record in records:
             if len(record.outcomes) > 1:
-                self._turns.append(_Turn.of(record, self._costs))
+                self._turns[record.decision.id] = _Turn.of(record, self._costs)
             yield record
 
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs of models that requests have scored answers of, the most frequent first."""
-        seen = Counter(pair for turn in self._turns for pair in combinations(sorted(turn.said), 2))
+        seen = Counter(pair for turn in self._turns.values() for pair in combinations(sorted(turn.said), 2))
         return sorted(seen, key=lambda pair: (-seen[pair], pair))
 
-    def compare(self, *models: str) -> GoodEnough:
-        """Compare two models; without a common pair, the answer names none."""
-        both = [turn for turn in self._turns if turn.said.keys() >= {*models}]
-        left_out = sum(turn.scored >= {*models} for turn in self._turns) - len(both)
-        if not both:
-            return GoodEnough("not known yet", left_out=left_out, margin=self._margin)
+    def compare(self, *models: str, among: Iterable[str] | None = None) -> GoodEnough:
+        """Compare two models with prices.
+
+        Args:
+            models: Their names.
+            among: Decisions of which pairs count; None: all. A model that does as well on easy requests need
+                not on others.
+        """
+        turns = list(self._turns.values()) if among is None else [self._turns[each] for each in among]
+        both = [turn for turn in turns if turn.said.keys() >= {*models}]
+        left_out = sum(turn.scored >= {*models} for turn in turns) - len(both)
         cheap, strong = sorted(models, key=lambda name: (self._costs[name], name))
         in_order = sorted(both, key=lambda turn: turn.at)
-        sessions = grouped((turn.session, turn.said[cheap] - turn.said[strong]) for turn in in_order)
-        found = decided(cheap, strong, [first for first, *_ in sessions.values()], self._margin)
-        return replace(found, left_out=left_out, repeated=len(both) - len(sessions))
+        first = [turns[0] for turns in grouped((turn.session, turn) for turn in in_order).values()]
+        found = decided(cheap, strong, [turn.said[cheap] - turn.said[strong] for turn in first], self._margin)
+        tiers = Counter(turn.tier for turn in first[: found.looked or None]).most_common()
+        named = ", ".join(f"{tier} ({count:,})" for tier, count in tiers)
+        return replace(found, left_out=left_out, repeated=len(both) - len(first), tiers=named)
 
     def report(self) -> QualityReport:
         """Compare every pair of models that can be compared; without one, report that."""
-        left_out = sum(len(turn.scored) > 1 for turn in self._turns)
+        left_out = sum(len(turn.scored) > 1 for turn in self._turns.values())
         none = GoodEnough("not known yet", left_out=left_out, margin=self._margin)
         return QualityReport(tuple(self.compare(*pair) for pair in self.pairs()) or (none,))
 
@@ -282,6 +305,7 @@ _COLUMNS: Final = (
     *(Column(name, right=True) for name in ("pairs", "looked")),
     *(Column(name, right=True, show="{:+.2f}".format) for name in ("difference", "low", "high")),
     *(Column(name, right=True) for name in ("missing", "left out", "repeated", "margin")),
+    Column("tiers"),
 )
 
 
@@ -327,6 +351,7 @@ class _Turn(NamedTuple):
     said: Mapping[str, float]  # by model with a price, its score by people and programs
     scored: frozenset[str]  # models with a price that have a score of any kind
     at: float  # when the last of the answers had its first score by people and programs
+    tier: str  # that was decided, or "no tier"
 
     @classmethod
     def of(cls, record: Record, priced: Collection[str]) -> _Turn:
@@ -340,6 +365,7 @@ class _Turn(NamedTuple):
             {name: score for name, score in scores.items() if name in priced},
             frozenset(name for name, _ in scores_of(record) if name in priced),
             max(map(min, times.values()), default=0.0),
+            verdict(record.decision).tier or "no tier",
         )
 
 

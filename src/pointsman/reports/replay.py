@@ -218,7 +218,7 @@ def _refused(
 
 Key = TypeVar("Key")
 
-_NOT_KNOWN = "Not known: no request has answers of both, with prices, that people or programs scored."
+_NO_PRICE = "Not known: without the prices of both, nothing says which model is the cheaper one."
 _HONEST = (
     "Signals that the other policy adds cannot be found where no words were kept; text the models would have",
     "written otherwise, and what people would have asked next, are taken as they were recorded.",
@@ -237,6 +237,7 @@ class Summary:
     changed: Counter[str] = field(default_factory=Counter)  # by part; "any"
     tiers: Counter[tuple[str, str]] = field(default_factory=Counter)  # (then, now), where they differ
     models: Counter[tuple[str, str]] = field(default_factory=Counter)
+    labelled: dict[tuple[str, str], list[str]] = field(default_factory=dict)  # of these, with scores of two
     caches: Counter[str] = field(default_factory=Counter)
     asks: Counter[str] = field(default_factory=Counter)
     unknown: int = 0  # turns replayed from signals of which this policy does not have all
@@ -274,7 +275,10 @@ class Summary:
             self.up += now.rank > then.rank
             self.down += now.rank < then.rank
         if "model" in line.changed:
-            self.models[line.then.model or "-", line.now.model or "-"] += 1
+            moved = line.then.model or "-", line.now.model or "-"
+            self.models[moved] += 1
+            if self.answers is not None and line.id in self.answers:
+                self.labelled.setdefault(moved, []).append(line.id)
 
     @property
     def replayed(self) -> int:
@@ -337,11 +341,20 @@ class Summary:
         yield from self._money()
 
     def _quality(self, then: str, now: str) -> str | None:
-        """The sentence of page Quality on two models; None if a turn has no model, or no score was read."""
+        """The sentence of page Quality on two models, from the requests that change so.
+
+        None if a turn has no model, or no score was read.
+        """
         if self.answers is None or {then, now} & {REFUSED, "-"}:
             return None
-        found = self.answers.compare(then, now)
-        return found.sentence() if found.pairs else _NOT_KNOWN
+        if not self.answers.is_priced(then, now):
+            return _NO_PRICE
+        found = self.answers.compare(then, now, among=self.labelled.get((then, now), ()))
+        both, turns = found.pairs + found.repeated, self.models[then, now]
+        said = found.sentence(f"{both:,} of the {turns:,} requests that change have labels of both models")
+        if found.answer != "not known yet" or both == turns:
+            return said
+        return f'{said} [shadow] model = "{now}" asks it beside “{then}”.'
 
     def _money(self) -> Iterator[str]:
         lacking = self._share(self.replayed - self.priced)
