@@ -99,6 +99,46 @@ def test_without_any_key_the_callers_own_credential_is_used(tmp_path: Path) -> N
     assert "no errors" in done("config", "check")
 
 
+def claude_and_codex(home: Path, opus: int) -> Path:
+    """Logs of one session of each, with the output tokens of Claude's answer."""
+    session = ClaudeSession(home)
+    session.says("Mend it.")
+    session.answers("m1", model=OPUS, stop="end_turn", usage={"output_tokens": opus})
+    codex = CodexSession(home)
+    codex.says("Mend it.")
+    codex.count(1_000_000, 0, 10_000)
+    return home
+
+
+def test_a_shadow_model_beside_a_subscription(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key of the shadow model does not take away the model that it is compared with."""
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    home = claude_and_codex(tmp_path / "home", 1_000_000)
+    shown = done("config", "init", "--from-audit", "--home", str(home), "--shadow", "gpt-5")
+    assert "left out" not in shown
+    config = load(tmp_path / "pointsman.toml")
+    assert {name: spec.forward_auth for name, spec in config.upstreams.items()} == {
+        "openai": False,
+        "anthropic": True,
+    }
+    tiers = [[entry.model for entry in pool] for pool in config.tiers.pools.values()]
+    assert tiers == [["gpt-5"], ["gpt-5"], [OPUS], [OPUS]]
+    assert config.shadow.model == "gpt-5"
+    assert "no errors" in done("config", "check")
+
+
+def test_a_shadow_model_needs_another_one_that_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    home = claude_and_codex(tmp_path / "home", 1)
+    ran = run("config", "init", "--from-audit", "--home", str(home), "--shadow", "gpt-5")
+    assert isinstance(ran.exception, ConfigError)
+    assert ran.exception.message.startswith('"gpt-5" is the only model of the tiers')
+    assert ran.exception.hint == "to have another model, set ANTHROPIC_API_KEY"
+    assert not (tmp_path / "pointsman.toml").exists()
+
+
 def test_a_shadow_model_of_the_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
     done("config", "init", "--from-audit", "--home", str(home_of(tmp_path)), "--shadow", HAIKU)

@@ -218,8 +218,8 @@ def logged_models(
     """Return the models of logs that have a price and a provider with a known address.
 
     With an environment, an upstream takes the key that its variable holds, and models without one are left
-    out. Where no variable is set, the provider that cost most takes the credential of the caller
-    (``forward_auth``), as of a subscription.
+    out. The provider that cost most takes the credential of the caller (``forward_auth``), as of a
+    subscription, where its variable is not set.
 
     Args:
         sessions: The sessions read.
@@ -284,8 +284,7 @@ def _with_credential(
     models: Sequence[_Model], env: Mapping[str, str], left_out: dict[str, LeftOut]
 ) -> Iterator[_Model]:
     costs = summed(((each.upstream.name, each.cost) for each in models), 0.0)
-    any_key = any(env.get(each.upstream.variable) for each in models)
-    dearest = "" if any_key or not costs else max(costs, key=costs.__getitem__)
+    dearest = max(costs, key=costs.__getitem__, default="")
     for each in models:
         if env.get(each.upstream.variable):
             yield each
@@ -299,7 +298,7 @@ def _with_credential(
 
 
 _FORWARDED: Final = (
-    "# No API key was in the environment: the caller's own credential is passed on, as of a subscription.\n"
+    "# Its API key was not set: the caller's own credential is passed on, as of a subscription.\n"
 )
 
 

@@ -172,7 +172,8 @@ def init(
     """Write a commented configuration for the API keys in the environment, or for a local model server.
 
     With --from-audit, for the models that the logs on this machine name. An upstream without an API key in
-    the environment is left out; without any, the caller's own credential is passed on, as of a subscription.
+    the environment is left out; to the one that cost most the caller's own credential is passed on, as of a
+    subscription.
     """
     if (home or logs) and not from_audit:
         raise PointsmanError("--home and --logs are for --from-audit")
@@ -185,7 +186,7 @@ def init(
         if local or not found:
             found += find_local()
     if shadow:
-        _check_shadow(shadow, found, left_out)
+        _check_shadow(shadow, found, tiers, left_out)
     text = draft(found, tiers=tiers, shadow=shadow)
     if str(output) == "-":
         echo(text, nl=False)
@@ -235,11 +236,13 @@ def _logged(
     return list(models.found), models.tiers, models.left_out
 
 
-def _check_shadow(name: str, found: Sequence[Found], left_out: Mapping[str, LeftOut]) -> None:
+def _check_shadow(
+    name: str, found: Sequence[Found], tiers: Sequence[str], left_out: Mapping[str, LeftOut]
+) -> None:
     """Refuse a model that cannot be asked in the background.
 
     Raises:
-        ConfigError: there is no such model, or only a caller has the credential for it.
+        ConfigError: there is no such model, only a caller has the credential for it, or no other one serves.
     """
     where = {model.name: each for each in found for model in each.models}
     if name in left_out:
@@ -254,6 +257,12 @@ def _check_shadow(name: str, found: Sequence[Found], left_out: Mapping[str, Left
         raise ConfigError(
             f'"{name}" cannot be asked in the background with the credential of a caller',
             hint=f"set {variable}",
+        )
+    if {*(tiers or where)} == {name}:
+        variables = ", ".join(dict.fromkeys(each.variable for each in left_out.values() if each.variable))
+        raise ConfigError(
+            f'"{name}" is the only model of the tiers: a shadow model answers what another model serves',
+            hint=f"to have another model, set {variables or 'the API key of its provider'}",
         )
 
 
