@@ -139,6 +139,14 @@ def test_a_shadow_model_needs_another_one_that_serves(
     assert not (tmp_path / "pointsman.toml").exists()
 
 
+def test_the_address_of_the_environment_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "https://llm.corp.example")
+    done("config", "init", "--from-audit", "--home", str(home_of(tmp_path)))
+    upstream = load(tmp_path / "pointsman.toml").upstreams["anthropic"]
+    assert (upstream.base_url, upstream.provider) == ("https://llm.corp.example/v1", "anthropic")
+
+
 def test_a_shadow_model_of_the_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
     done("config", "init", "--from-audit", "--home", str(home_of(tmp_path)), "--shadow", HAIKU)

@@ -8,9 +8,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
-from pointsman.config import examine
+from pointsman.config import examine, load
 from pointsman.config.draft import PROVIDERS, Found, ModelDraft
 from pointsman.errors import ConfigError
+from support.servers import gateway, state_for
 
 GOOD = """\
 [upstreams.main]
@@ -36,6 +37,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("pointsman.cli.config.find_local", list)
     for provider in PROVIDERS:
         monkeypatch.delenv(provider.variable, raising=False)
+        monkeypatch.delenv(provider.address_variable or "none", raising=False)
     (tmp_path / "pointsman.toml").write_text(GOOD)
     return tmp_path / "pointsman.toml"
 
@@ -151,6 +153,50 @@ def test_init_looks_for_local_servers(
     monkeypatch.setattr("pointsman.cli.config.find_local", lambda: [found])
     monkeypatch.setenv("OPENAI_API_KEY", key)
     assert f"wrote pointsman.toml: {written}\n" in run("init", "--force", *options).output
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "base_url"),
+    [
+        ("openai", "https://llm.corp.example/openai/", "https://llm.corp.example/openai"),
+        ("anthropic", "https://llm.corp.example", "https://llm.corp.example/v1"),
+        ("anthropic", "https://llm.corp.example/v1", "https://llm.corp.example/v1"),
+    ],
+)
+def test_init_takes_the_address_of_the_environment(
+    file: Path, monkeypatch: pytest.MonkeyPatch, name: str, given: str, base_url: str
+) -> None:
+    """A company's endpoint: its key and its prompts do not leave for the public API."""
+    monkeypatch.setenv(f"{name.upper()}_API_KEY", "canary")
+    monkeypatch.setenv(f"{name.upper()}_BASE_URL", given)
+    said = run("init", "--force").output
+    assert f"{name}: base_url is that of {name.upper()}_BASE_URL; formats must be those" in said
+    assert f"# base_url is that of {name.upper()}_BASE_URL" in file.read_text()
+    config = load(file)
+    assert config.upstreams[name].base_url == base_url
+    assert all(model.is_priced for model in config.models.values()), "by the provider's catalogue"
+    assert run("check").exit_code == 0
+
+
+@pytest.mark.parametrize("given", ["http://127.0.0.1:4747", "http://localhost:4747/v1"])
+def test_init_ignores_the_address_of_this_gateway(
+    file: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    """An agent that runs behind a gateway has it in its environment."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "canary")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", given)
+    said = run("init", "--force").output
+    assert "anthropic: ANTHROPIC_BASE_URL is not used: it is the address of a Pointsman gateway\n" in said
+    assert load(file).upstreams["anthropic"].base_url == "https://api.anthropic.com/v1"
+
+
+def test_init_ignores_the_address_of_a_gateway_that_runs(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At any port: that of `pointsman claude` is a free one."""
+    monkeypatch.setenv("OPENAI_API_KEY", "canary")
+    with gateway(state_for()) as running:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{running.url}/v1")
+        said = run("init", "--force").output
+    assert "openai: OPENAI_BASE_URL is not used" in said
 
 
 def test_init_names_the_file_in_what_comes_next(file: Path) -> None:

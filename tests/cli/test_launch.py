@@ -166,6 +166,19 @@ def test_the_first_run_writes_the_users_configuration(home: Path, monkeypatch: p
     assert done.output.count("no terminal to ask at") == 3
 
 
+def test_the_first_run_takes_the_address_of_the_environment(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-nobody")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "https://llm.corp.example")
+    done = CliRunner().invoke(app, ["claude", "--quiet"])
+    assert done.exit_code == 7, done.output
+    assert "pointsman: anthropic: base_url is that of ANTHROPIC_BASE_URL" in done.output
+    config = load(home / "config/pointsman/pointsman.toml")
+    assert config.upstreams["anthropic"].base_url == "https://llm.corp.example/v1"
+    assert str(given(home)["base"]).startswith("http://127.0.0.1:"), "the agent has the gateway's"
+
+
 def test_the_three_questions(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-nobody")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")

@@ -27,7 +27,16 @@ from pointsman.cli.output import (
     print_rows,
 )
 from pointsman.config import AnyKey, Config, examine, load, read
-from pointsman.config.draft import PROVIDERS, Found, draft, find_local, find_providers, unused_keys
+from pointsman.config.draft import (
+    PROVIDERS,
+    Found,
+    address_notes,
+    at_address,
+    draft,
+    find_local,
+    find_providers,
+    unused_keys,
+)
 from pointsman.config.edit import as_toml, new_key, plain, set_value, write_checked, write_file, write_key
 from pointsman.config.files import effects, state_file, trust, trusted_files
 from pointsman.config.files import revoke as revoke_trust
@@ -233,7 +242,7 @@ def _logged(
 
     collection = read_logs(files, home)
     models = logged_models(list(collection.figures()), Pricing(), os.environ)
-    return list(models.found), models.tiers, models.left_out
+    return [at_address(each, os.environ) for each in models.found], models.tiers, models.left_out
 
 
 def _check_shadow(
@@ -270,6 +279,7 @@ def _written(file: Path, found: list[Found], unused: list[str], shadow: str) -> 
     """Describe a draft: active parts, written files, and unused keys."""
     nothing = f"the built-in demo; no {'usable ' if unused else ''}API key and no model server was found"
     yield f"wrote {file}: {', '.join(upstream.name for upstream in found) or nothing}"
+    yield from address_notes(found)
     if unused:
         yield f"not used: {', '.join(unused)}; {_OTHER_PROVIDER}"
     if "GOOGLE_API_KEY" in unused:

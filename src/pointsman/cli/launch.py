@@ -22,10 +22,11 @@ from pointsman.cli._listening import log_to_stderr
 from pointsman.cli.output import echo, needs_extra
 from pointsman.cli.terminal import is_terminal
 from pointsman.config import Config, find, load
-from pointsman.config.draft import Found, draft, find_local, find_providers
+from pointsman.config.draft import Found, address_notes, draft, find_local, find_providers
 from pointsman.config.edit import set_value, write_file
 from pointsman.config.files import PROJECT, state_file
 from pointsman.config.load import users_file
+from pointsman.config.local import is_gateway
 from pointsman.errors import ConfigError, PointsmanError
 
 if TYPE_CHECKING:
@@ -50,8 +51,6 @@ _PACKAGES: Final = {
     "qwen": "npm install -g @qwen-code/qwen-code",
     "aider": "pipx install aider-chat",
 }
-#: Seconds in which a gateway on this machine answers that it is one.
-_PATIENCE: Final = 1.0
 #: Bytes of the log of launched gateways, and of the one before it.
 _LOG_BYTES: Final = 1 << 20
 #: To a shell, a process that signal N has ended returns this and N.
@@ -126,25 +125,12 @@ def _gateway(name: str, file: Path, config: Config) -> Iterator[str]:
     from pointsman.gateway.listening import address
 
     usual = f"http://{address(config.server.host, config.server.port)}"
-    if config.server.port and _is_gateway(usual):
+    if config.server.port and is_gateway(usual):
         echo(f"pointsman: uses the gateway at {usual}; costs: {usual}/console", err=True)
         yield usual
         return
     with _own_gateway(name, file) as url:
         yield url
-
-
-def _is_gateway(url: str) -> bool:
-    """Whether a Pointsman gateway answers at an address."""
-    import urllib.request
-    from http.client import HTTPException
-
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # this machine, whatever the proxy
-    try:
-        with opener.open(f"{url}/health/ready", timeout=_PATIENCE) as answer:
-            return "open_circuits" in json.loads(answer.read(_LOG_BYTES))
-    except (OSError, TypeError, ValueError, HTTPException):
-        return False
 
 
 @contextmanager
@@ -222,6 +208,8 @@ def _first_run() -> Path:
             "no key of a provider is in the environment, and no model server listens on this machine",
             hint="export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY)",
         )
+    for line in address_notes(found):
+        echo(f"pointsman: {line}", err=True)
     is_asked = is_terminal(sys.stdin) and is_terminal(sys.stderr)
     ask = _ask if is_asked else _default
     text = draft(_chosen(found, ask))

@@ -8,12 +8,31 @@ from math import inf
 from typing import Final, NamedTuple
 
 from pointsman.catalogue import filled, installed, provider_of
-from pointsman.config.local import SERVERS, LocalModel, LocalServer, find_servers, window_at_ollama
+from pointsman.config._check_connections import http_address
+from pointsman.config.local import (
+    SERVERS,
+    LocalModel,
+    LocalServer,
+    find_servers,
+    is_gateway,
+    window_at_ollama,
+)
 from pointsman.prices import PRICES
 from pointsman.toml_source import BARE
+from pointsman.upstreams.port import ServerSpec
+from pointsman.upstreams.proxies import is_loopback
 from pointsman.vocabulary import ModelSpec
 
-__all__ = ["Found", "ModelDraft", "draft", "find_local", "find_providers", "unused_keys"]
+__all__ = [
+    "Found",
+    "ModelDraft",
+    "address_notes",
+    "at_address",
+    "draft",
+    "find_local",
+    "find_providers",
+    "unused_keys",
+]
 
 
 class ModelDraft(NamedTuple):
@@ -40,6 +59,9 @@ class Found(NamedTuple):
     forward_auth: bool = False  # it takes the caller's own credential
     verifier: ModelDraft | None = None  # answers a question within half a second: it does not think first
     remark: str = ""
+    address_variable: str = ""  # holds another address, as its SDK reads it
+    note: str = ""  # how that variable was taken: a comment of the file, and a line for the user
+    provider: str = ""  # whose prices hold, where the address does not say it
 
 
 #: Providers by the variable their own SDKs read, with the formats in which their models do everything. Not
@@ -53,6 +75,7 @@ PROVIDERS: Final = (
         (ModelDraft("gpt-luna", "gpt-6-luna"), ModelDraft("gpt-sol", "gpt-6.1-sol")),
         "OPENAI_API_KEY",
         remark="# In chat completions these models take no tools while they reason: chat is translated.\n",
+        address_variable="OPENAI_BASE_URL",
     ),
     Found(
         "anthropic",
@@ -61,6 +84,7 @@ PROVIDERS: Final = (
         (ModelDraft("haiku", "claude-haiku-5-5"), ModelDraft("sonnet", "claude-sonnet-5-5")),
         "ANTHROPIC_API_KEY",
         verifier=ModelDraft("haiku-4", "claude-haiku-4-5"),
+        address_variable="ANTHROPIC_BASE_URL",
     ),
     Found(
         "gemini",
@@ -109,8 +133,38 @@ _OLLAMA: Final = (
 
 
 def find_providers(env: Mapping[str, str]) -> list[Found]:
-    """Return the providers with a key in the environment."""
-    return [provider for provider in PROVIDERS if env.get(provider.variable)]
+    """Return the providers with a key in the environment, at the addresses that it names."""
+    return [at_address(provider, env) for provider in PROVIDERS if env.get(provider.variable)]
+
+
+def at_address(found: Found, env: Mapping[str, str]) -> Found:
+    """Return a provider at the address that its variable holds.
+
+    An agent that runs behind a gateway has the gateway's address there, which is no provider's.
+    """
+    base_url = env.get(found.address_variable, "").strip().rstrip("/")
+    if base_url and found.name == "anthropic" and not base_url.endswith("/v1"):
+        base_url += "/v1"  # which Anthropic's SDKs add by themselves
+    if base_url in {"", found.base_url}:
+        return found
+    if _is_own(base_url):
+        note = f"{found.address_variable} is not used: it is the address of a Pointsman gateway"
+        return found._replace(note=note)
+    note = f"base_url is that of {found.address_variable}; formats must be those that it speaks"
+    return found._replace(base_url=base_url, provider=found.name, note=note)
+
+
+def _is_own(base_url: str) -> bool:
+    """Whether a gateway of this machine answers at an address, or would answer by default."""
+    url = http_address(base_url)
+    if url is None or not is_loopback(url.hostname or ""):
+        return False
+    return url.port == ServerSpec().port or is_gateway(f"{url.scheme}://{url.netloc}")
+
+
+def address_notes(found: Iterable[Found]) -> Iterator[str]:
+    """Describe how the variables of addresses were taken."""
+    return (f"{each.name}: {each.note}" for each in found if each.note)
 
 
 def unused_keys(env: Mapping[str, str]) -> list[str]:
@@ -169,7 +223,8 @@ def _price(model: ModelDraft, upstream: Found) -> float:
     """Price of a million output tokens; unknown prices come last among the cheap."""
     if model.prices is not None:
         return inf if model.prices[1] is None else model.prices[1]
-    spec = filled(ModelSpec(model.name, upstream.name, model.id), provider_of(upstream.base_url), installed())
+    provider = upstream.provider or provider_of(upstream.base_url)
+    spec = filled(ModelSpec(model.name, upstream.name, model.id), provider, installed())
     return inf if spec.output_per_million is None else spec.output_per_million
 
 
@@ -202,7 +257,10 @@ def _window(server: LocalServer, model: LocalModel) -> int | None:
 
 
 def _upstream(upstream: Found) -> str:
-    lines = [f"[upstreams.{upstream.name}]", f'base_url = "{upstream.base_url}"']
+    lines = [f"# {upstream.note}"] if upstream.note else []
+    lines += [f"[upstreams.{upstream.name}]", f"base_url = {json.dumps(upstream.base_url)}"]
+    if upstream.provider:
+        lines.append(f'provider = "{upstream.provider}"')
     if upstream.variable:
         lines.append(f'api_key = "${{{upstream.variable}}}"')
     if upstream.forward_auth:

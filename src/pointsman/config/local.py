@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS
 
-__all__ = ["SERVERS", "LocalModel", "LocalServer", "find_servers", "window_at_ollama"]
+__all__ = ["SERVERS", "LocalModel", "LocalServer", "find_servers", "is_gateway", "window_at_ollama"]
 
 #: Servers of models, at the ports their documentation names.
 SERVERS: Final = (("ollama", 11434), ("lmstudio", 1234), ("vllm", 8000), ("llamacpp", 8080))
@@ -62,6 +62,11 @@ def find_servers(servers: Iterable[tuple[str, int]] = SERVERS) -> list[LocalServ
         if models := _models(base_url):
             found.append(LocalServer(name, base_url, _formats(base_url), models))
     return found
+
+
+def is_gateway(url: str) -> bool:
+    """Whether a Pointsman gateway answers at an address of this machine."""
+    return "open_circuits" in _get(f"{url}/health/ready", patience=1.0)
 
 
 def _models(base_url: str) -> tuple[LocalModel, ...]:
@@ -168,7 +173,7 @@ def _has(url: str) -> bool:
         return False
 
 
-def _get(url: str, body: Mapping[str, str] | None = None) -> dict[str, Any]:
+def _get(url: str, body: Mapping[str, str] | None = None, patience: float | None = None) -> dict[str, Any]:
     """The JSON object at an address; an empty one otherwise. A body is posted."""
     import urllib.request
     from http.client import HTTPException
@@ -176,7 +181,7 @@ def _get(url: str, body: Mapping[str, str] | None = None) -> dict[str, Any]:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"content-type": "application/json"})  # noqa: S310 - loopback
     try:
-        with _opener().open(request, timeout=PATIENCE) as answer:
+        with _opener().open(request, timeout=patience or PATIENCE) as answer:
             found = json.loads(answer.read(_MOST))
     except (OSError, ValueError, HTTPException):  # nothing there, or something else
         return {}
