@@ -98,6 +98,7 @@ def test_labels_of_both_models_are_fitted_and_the_report_claims_nothing(
         f"{len(rows)} prompts with labels of two models (demo-large, demo-small): enough"
         in page.body.decode()
     )
+    assert "<code>pointsman fit tiers</code> works from 40." in page.body.decode()
     assert browser.get("/console/label.json").json()["pairs"]["prompts"] == len(rows)
     data = tmp_path / "outcomes.jsonl"
     data.write_text("\n".join(rows))

@@ -11,6 +11,7 @@ from pointsman.console._jobs import Fits, can_fit, is_in_use
 from pointsman.console._marks import marked
 from pointsman.console._view import GatewayView, Page, Redirect, Visit
 from pointsman.errors import PointsmanError
+from pointsman.learning.datasets import LEAST_FOR_POLICY, LEAST_FOR_TIERS
 from pointsman.printable import TextTable
 from pointsman.remembering import Bounded
 from pointsman.reports.labels import Labels as LabelState
@@ -90,6 +91,8 @@ class Labels:
             "waiting": len(waiting),
             "labelled": known,
             "pairs": pairs,
+            "least_for_tiers": LEAST_FOR_TIERS,
+            "least_for_policy": LEAST_FOR_POLICY,
             "is_complete": state.is_complete,
             "is_text_kept": view.config.ledger.text in {"redacted", "full"},
             "choices": CHOICES,
