@@ -88,6 +88,10 @@ def test_labels_of_both_models_are_fitted_and_the_report_claims_nothing(
     for number in range(LABELS):  # the same prompts, answered by the other model
         served = browser.chat(prompt(number), session=f"other-{number}", model="demo-large")
         label(browser, f"/console/decisions/{served}/outcome", draw.choice((2, 3, 4)), token)
+        if number == LABELS // 2:
+            half = browser.get("/console/label").body.decode()
+    assert "51 prompts with labels of two models" in half
+    assert "<code>pointsman fit tiers</code> works from 40." in half, "however many there are"
     ledger = browser.gateway.state.runtime.ledger
     assert isinstance(ledger, SqliteLedger)
     settle(ledger)
@@ -98,7 +102,6 @@ def test_labels_of_both_models_are_fitted_and_the_report_claims_nothing(
         f"{len(rows)} prompts with labels of two models (demo-large, demo-small): enough"
         in page.body.decode()
     )
-    assert "<code>pointsman fit tiers</code> works from 40." in page.body.decode()
     assert browser.get("/console/label.json").json()["pairs"]["prompts"] == len(rows)
     data = tmp_path / "outcomes.jsonl"
     data.write_text("\n".join(rows))
