@@ -59,11 +59,24 @@ def test_both_answers_are_shown_without_names_and_their_labels_are_a_pair(
         form = {"token": token, "score": str(number / 2), "label": "", "answer": str(number)}
         assert f"How good is answer {number}?" in browser.get("/console/label").body.decode()
         assert browser.post(f"/console/label/{wanted}", form).status == 303
+        page = browser.get("/console/label").body.decode()
+        assert "labels of one model alone" not in page, "the other answer is on the screen"
     assert b"Nothing waits for a label" in browser.get("/console/label").body
     outcomes = browser.get(f"/console/decisions/{wanted}.json").json()["outcomes"]
     assert {each["model"] for each in outcomes} == {"", "demo-large"}
     pairs = browser.get("/console/label.json").json()["pairs"]
     assert pairs == {"models": ["demo-large", "demo-small"], "prompts": 1, "single": 0}
+
+
+def test_a_request_without_a_second_answer_says_why(compared: tuple[Browser, str]) -> None:
+    """The shadow model served it itself; what is configured is not asked for."""
+    browser, wanted = compared
+    token = browser.token("/console/label")
+    assert browser.post(f"/console/label/{wanted}", {"token": token, "skip": "1"}).status == 303
+    browser.chat("Run the test suite and mend it", model="demo-large")
+    page = browser.get("/console/label").body.decode()
+    assert "No second answer is kept for this request" in page
+    assert "two answers to the same prompt appear here" not in page
 
 
 def test_the_decision_page_labels_one_of_them_and_the_other_waits(compared: tuple[Browser, str]) -> None:

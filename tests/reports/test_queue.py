@@ -5,7 +5,7 @@ import pytest
 
 from pointsman.decision.decision import Decision, RequestInput
 from pointsman.reports.labels import queue
-from pointsman.stores.ledger import Attempt, Outcome, Record
+from pointsman.stores.ledger import Attempt, Outcome, Record, ShadowAnswer
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import AgentRole, Reason, Stage, Tier, WireFormat
 
@@ -69,6 +69,18 @@ def test_a_message_that_was_judged_is_not_asked_about_again() -> None:
 def test_ordinary_traffic_is_offered_after_what_tells_more() -> None:
     found = queue([record("a", confidence=0.52), record("b"), record("c", code="escalation.long")])
     assert [(each.decision, len(each.why)) for each in found] == [("a", 1), ("c", 1), ("b", 0)]
+
+
+def test_kept_answers_of_two_models_come_first() -> None:
+    """Their labels are what a fit compares, however many reasons speak for others."""
+    shadow = ShadowAnswer(decision="b-1", at=0.0, model="x", upstream="u", text="One", beside_text="Two")
+    kept = msgspec.structs.replace(record("b-1"), text="Hello!", shadows=(shadow,))
+    twice = msgspec.structs.replace(record("a-1", confidence=0.5, code="escalation.long"), text="Hello!")
+    of_its_message = msgspec.structs.replace(
+        record("b-2", confidence=0.5, code="escalation.long"), text="Hi!"
+    )
+    found = queue([twice, of_its_message, kept])
+    assert [each.decision for each in found] == ["b-1", "a-1"]
 
 
 def test_decisions_without_words_come_last() -> None:

@@ -27,6 +27,8 @@ _FRESH: Final = 30.0
 _QUEUED: Final = 500
 #: Decisions put off that are remembered.
 _MOST_SKIPPED: Final = 10_000
+#: Modes of a text that keep its words.
+_TEXT_KEPT: Final = frozenset({"redacted", "full"})
 
 
 class Choice(NamedTuple):
@@ -86,7 +88,14 @@ class Labels:
         """Show the next decision, and the error of a form that was sent before."""
         view = visit.view
         state, waiting, known, counted = self._waiting(view)
-        pairs = count_pairs(counted)
+        item = _item(view, waiting[0]) if waiting else {"queued": None}
+        pairs = count_pairs(counted.values())
+        if item.get(
+            "is_half_labelled"
+        ):  # the other answer is on the screen: its prompt lacks no second model
+            others = (each for name, each in counted.items() if name != waiting[0].decision)
+            pairs = pairs._replace(single=count_pairs(others).single)
+        shadow = view.config.shadow
         context = {
             "waiting": len(waiting),
             "labelled": known,
@@ -94,13 +103,14 @@ class Labels:
             "least_for_tiers": LEAST_FOR_TIERS,
             "least_for_policy": LEAST_FOR_POLICY,
             "is_complete": state.is_complete,
-            "is_text_kept": view.config.ledger.text in {"redacted", "full"},
+            "is_text_kept": view.config.ledger.text in _TEXT_KEPT,
             "choices": CHOICES,
             "latest_fit": next((job.id for job in self._fits.all()), ""),
             "is_fit_used": is_in_use(view.config),
             "can_fit": can_fit(),
             "error": error,
-            **(_item(view, waiting[0]) if waiting else {"queued": None}),
+            "shadow_model": shadow.model if shadow.text in _TEXT_KEPT else None,
+            **item,
         }
         data = {
             "labelled": known,
@@ -111,8 +121,8 @@ class Labels:
         table = TextTable.of(Queued._fields, [_row(each) for each in waiting])
         return Page("label.html", context, data, table, 400 if error else 200)
 
-    def _waiting(self, view: GatewayView) -> tuple[LabelState, list[Queued], int, list[Fittable]]:
-        """The state as it was read, what waits, how many are labelled by now, and the scores."""
+    def _waiting(self, view: GatewayView) -> tuple[LabelState, list[Queued], int, dict[str, Fittable]]:
+        """The state as it was read, what waits, how many are labelled by now, and their scores."""
         with self._lock:
             now, state = time.monotonic(), self._state
             waiting = self._left(state)
@@ -121,7 +131,7 @@ class Labels:
                 self._scored, self._given = dict(state.scored), set()
                 self._read_at = now
                 waiting = self._left(state)
-            return state, waiting, len(state.labelled | self._given), list(self._scored.values())
+            return state, waiting, len(state.labelled | self._given), dict(self._scored)
 
     def _left(self, state: LabelState | None) -> list[Queued]:
         return [each for each in state.queue if each.decision not in self._done] if state else []
@@ -145,4 +155,11 @@ def _item(view: GatewayView, queued: Queued) -> dict[str, object]:
         )
     answers = kept_answers(found)
     place = next((number for number, each in enumerate(answers, 1) if not each.is_labelled), None)
-    return {"queued": queued, "decision": decision, "pieces": pieces, "answers": answers, "place": place}
+    return {
+        "queued": queued,
+        "decision": decision,
+        "pieces": pieces,
+        "answers": answers,
+        "place": place,
+        "is_half_labelled": place is not None and any(each.is_labelled for each in answers),
+    }

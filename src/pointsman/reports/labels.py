@@ -68,13 +68,19 @@ class Queued(NamedTuple):
 def queue(records: Iterable[Record]) -> list[Queued]:
     """Return the decisions without an outcome, the most reasons first, then the newest; ordinary ones last.
 
-    Last come those without stored words: no fit can use their labels. Records come newest first. Of one user
-    message only the decision with the most reasons is returned, and none where one of it has an outcome that
-    was not derived.
+    Those with kept answers of two models come first, because labels of both are what a fit compares; those
+    without stored words come last, because no fit can use their labels. Records come newest first. Of one
+    user message only the first in this order is returned, and none where one of it has an outcome that was
+    not derived.
     """
     best: dict[tuple[str, int | str], Queued] = {}
     judged: set[tuple[str, int | str]] = set()
     wordless: set[str] = set()
+    paired: set[str] = set()  # an answer beside another has no label
+
+    def rank(each: Queued) -> tuple[bool, int]:
+        return each.decision not in paired, -len(each.why)
+
     for each in records:
         asked = each.decision.input
         open_answers = [answer for answer in kept_answers(each) if not answer.is_labelled]
@@ -90,11 +96,13 @@ def queue(records: Iterable[Record]) -> list[Queued]:
         found = Queued(each.decision.id, why, asked.project, asked.arrived_at)
         if kept_words(each.text) is None:
             wordless.add(found.decision)
+        if open_answers:
+            paired.add(found.decision)
         key = (asked.session, asked.user_message or found.decision)
-        if key not in best or len(found.why) >= len(best[key].why):
+        if key not in best or rank(found) <= rank(best[key]):
             best[key] = found
     left = [each for key, each in best.items() if key not in judged]
-    return sorted(left, key=lambda each: (each.decision in wordless, -len(each.why), -each.at, each.decision))
+    return sorted(left, key=lambda each: (each.decision in wordless, *rank(each), -each.at, each.decision))
 
 
 def _reasons(decision: Decision) -> Iterator[str]:
