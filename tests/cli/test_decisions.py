@@ -300,7 +300,8 @@ def test_an_answer_without_usage_costs_something_unknown(tmp_path: Path) -> None
     upstream = '[upstreams.main]\nbase_url = "http://127.0.0.1:9/v1"\n'
     config.write_text(f'{upstream}[models.large]\nupstream = "main"\nid = "x"\n')
     assert (
-        ", cost unknown: no usage\n"
+        ", cost unknown: no usage (a chat stream reports it where the request has "
+        "stream_options.include_usage)\n"
         in run(tmp_path / "l.sqlite", "show", "d1", "--config", str(config)).output
     )
 

@@ -97,6 +97,20 @@ def test_a_period_is_told_beside_the_one_before_it() -> None:
         assert browser.get("/console/home.json?last=5y").status == 400
 
 
+def test_a_stream_without_usage_has_no_known_cost() -> None:
+    """What OpenRouter, Ollama and vLLM stream unasked: $0 would be false, and the page says what to ask."""
+    ledger, now = MemoryLedger(), time.time()
+    made = a_decision("d", at=now, session="s")
+    ledger.append(replace(made, input=replace(made.input, project="p-1", project_name="shop")))
+    ledger.append(an_answer("d", model="demo-small", input_tokens=None, output_tokens=None))
+    with closing(Browser(console_gateway(ledger=ledger))) as browser:
+        page = browser.get("/console").body.decode()
+    assert "Spent</dt><dd>unknown" in page
+    assert '<td class="num">unknown</td><td class="num">unknown</td>' in page
+    assert "1 answer without usage, whose cost is unknown: a chat stream reports it where" in page
+    assert "stream_options.include_usage" in page
+
+
 def test_without_prices_the_page_says_what_to_set() -> None:
     config = with_keys()
     models = {

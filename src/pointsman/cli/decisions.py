@@ -36,7 +36,7 @@ from pointsman.guidance import Arm, Firing
 from pointsman.prices import dollars
 from pointsman.printable import Column, printable
 from pointsman.reports.replay import differences
-from pointsman.reports.usage import answered, cost, usage, writing
+from pointsman.reports.usage import USAGE_ASKED, answered, cost, usage, writing
 from pointsman.stores.ledger import (
     Attempt,
     ComparedAnswers,
@@ -306,7 +306,7 @@ def _cost(attempt: Attempt, models: Mapping[str, ModelSpec]) -> str:
         return ""
     model, used = models.get(attempt.model), usage(attempt)
     if used is None:
-        return ", cost unknown: no usage" if attempt.status // 100 == 2 else ""
+        return f", cost unknown: no usage ({USAGE_ASKED})" if attempt.status // 100 == 2 else ""
     paid = cost(model, used)
     if paid is None:
         return ", cost unknown: no price"

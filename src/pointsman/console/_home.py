@@ -27,6 +27,7 @@ from pointsman.reports.savings import (
     spending_by,
     usual_baseline,
 )
+from pointsman.reports.usage import USAGE_ASKED
 from pointsman.stores.ledger import DecisionFilter, Spender, Totals
 
 #: Seconds for which figures of a period that ended over an hour ago are kept: outcomes may come late.
@@ -229,6 +230,7 @@ def home(visit: Visit, kept: Kept) -> Page:
     context = {
         "found": found,
         "baseline": baseline,
+        "usage_asked": USAGE_ASKED,
         "period": found.period if found else _USUAL,
         "periods": list(HOME_PERIODS),
         "chart": money_bars(found.bars, "hour" if found.period == "24h" else "date") if found else None,

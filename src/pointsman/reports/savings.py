@@ -18,7 +18,7 @@ from pointsman.model_calls import question_price
 from pointsman.prices import dollars
 from pointsman.printable import Block, Column, TextTable
 from pointsman.remembering import grouped
-from pointsman.reports.usage import PRICED, answer_costs
+from pointsman.reports.usage import PRICED, USAGE_ASKED, answer_costs
 from pointsman.stores.ledger import Spender, Totals
 from pointsman.stores.ledger.reading import GAPS, PartTotals, TurnTotals
 from pointsman.vocabulary import ModelSpec
@@ -94,6 +94,11 @@ class Savings:
         """Net saving as a share of the baseline's cost."""
         return self.net / self.expected if self.expected else 0.0
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether there were answers, and the cost of none is known."""
+        return not self.counted and not self.paid and self.no_usage + self.no_price > 0
+
     def to_json(self) -> dict[str, object]:
         """Plain values, in a fixed order."""
         amounts = (
@@ -147,6 +152,8 @@ class Savings:
             f"left out: {lacking:,} turns ({share}): {self.no_answer:,} without an answer, "
             f"{self.no_usage:,} without usage, {self.no_price:,} by a model without a price"
         )
+        if self.no_usage:
+            yield f"without usage: {USAGE_ASKED}"
         if self.unpriced:
             named = ", ".join(f'"{name}" {count:,}' for name, count in sorted(self.unpriced.items()))
             yield f"without a price: {named}; set input_per_million and output_per_million of each"

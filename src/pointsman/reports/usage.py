@@ -15,6 +15,7 @@ from pointsman.vocabulary import OF_SUBAGENT, AgentRole, ModelSpec
 
 __all__ = [
     "PRICED",
+    "USAGE_ASKED",
     "Minute",
     "Now",
     "Usage",
@@ -31,6 +32,9 @@ __all__ = [
     "usage_by_model",
     "writing",
 ]
+
+#: Why an answer has no usage, in most cases: OpenRouter, Ollama and vLLM stream none unasked.
+USAGE_ASKED: Final = "a chat stream reports it where the request has stream_options.include_usage"
 
 #: Decimal places an amount is printed with: a ten-thousandth of a cent.
 PRICED: Final = 6
