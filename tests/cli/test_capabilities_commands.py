@@ -270,6 +270,30 @@ def test_run_has_an_application_of_its_own(state: Path, task: str, said: str) ->
     assert "no model can be asked" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("edit", "why"),
+    [
+        ("", "[upstreams.openai] has formats responses, and a question takes chat, messages"),
+        ("forward_auth = true", "[upstreams.openai] takes the caller's own credential"),
+    ],
+)
+def test_a_run_whose_models_cannot_be_asked_says_why(
+    state: Path, monkeypatch: pytest.MonkeyPatch, edit: str, why: str
+) -> None:
+    """As `config init` writes it for OpenAI: a model is configured, and another file would not help."""
+    monkeypatch.setenv("OPENAI_API_KEY", "canary")
+    assert run("config", "init").exit_code == 0
+    if edit:
+        file = state / "pointsman.toml"
+        file.write_text(file.read_text().replace('api_key = "${OPENAI_API_KEY}"', edit))
+        assert run("trust", "pointsman.toml", "--yes").exit_code == 0
+    result = run("run", "/chat hello")
+    assert f"no model can be asked, so results are repeated as they are: {why}" in result.stderr
+    assert f"No capability applies, and no model can be asked: {why}" in result.stdout
+    assert ('formats = ["chat"]' in result.stdout) is not bool(edit)
+    assert "config init" not in result.output
+
+
 def test_a_run_is_listed_and_shown(state: Path) -> None:
     assert run("run", "What is 17 * 23?", "--session", "ida").exit_code == 0
     listed = run("decisions", "list", "--session", "ida").stdout

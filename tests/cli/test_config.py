@@ -237,6 +237,16 @@ def test_init_to_standard_output(file: Path) -> None:
     assert file.read_text() == GOOD
 
 
+def test_check_says_what_a_model_that_cannot_be_asked_needs(file: Path) -> None:
+    responses = GOOD.replace("[models]", 'formats = ["responses"]\n[models]')
+    file.write_text(responses + "[tiers]\nverify = { model = 'small' }\n")
+    said = run("check").stderr
+    assert "its upstream speaks neither chat nor messages\n" in said
+    assert (
+        '  hint: a second [upstreams.NAME] with formats = ["chat"], and a model of it, can be asked\n' in said
+    )
+
+
 def test_check_warns_of_what_falls_to_a_lower_tier(file: Path) -> None:
     file.write_text(GOOD + "[tiers]\ncomplex = 'small'\n")
     assert "warning: " in run("check").stderr

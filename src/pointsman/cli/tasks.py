@@ -217,15 +217,18 @@ def run(
 def _application(file: Path | None, config: Path | None) -> Iterator[Application]:
     """The application named or built in, with the configured models, limits and ledger."""
     from pointsman.orchestrator import load_application
-    from pointsman.orchestrator.default_application import OfflineModel, default_application
+    from pointsman.orchestrator.default_application import NO_MODEL, OfflineModel, default_application
+    from pointsman.upstreams.chat_model import unasked
 
-    named = str(file) if file else read_config(config).capabilities.application
+    settings = read_config(config)
+    named = str(file) if file else settings.capabilities.application
     chosen = load_application(named) if named else default_application()
     with _pointsman(config) as pointsman:
         application = pointsman.application(chosen)
         if application.model is None:
-            echo("no model can be asked: results are repeated as they are; pointsman config init", err=True)
-            application = replace(application, model=OfflineModel())
+            why = unasked(settings.models, settings.upstreams) or NO_MODEL
+            echo(f"no model can be asked, so results are repeated as they are: {why}", err=True)
+            application = replace(application, model=OfflineModel(why))
         yield application
 
 

@@ -37,7 +37,7 @@ from pointsman.tiers import (
     read_projects,
 )
 from pointsman.toml_source import KeyPath
-from pointsman.upstreams.port import DEMO_URL
+from pointsman.upstreams.port import ASKABLE_UPSTREAM, DEMO_URL
 from pointsman.upstreams.proxies import is_loopback
 from pointsman.vocabulary import Mode, Tier, WireFormat
 from pointsman.wire import ASKABLE
@@ -177,7 +177,8 @@ def _asked(file: Config, path: KeyPath, name: str) -> Iterator[Problem]:
         return
     upstream = file.upstreams.get(file.models[name].upstream)
     if upstream and not upstream.formats & ASKABLE.keys():
-        yield Problem(path, f'"{name}" cannot be asked: its upstream speaks neither chat nor messages')
+        message = f'"{name}" cannot be asked: its upstream speaks neither chat nor messages'
+        yield Problem(path, message, ASKABLE_UPSTREAM)
     yield from _asked_by_us(file, path, name)
 
 

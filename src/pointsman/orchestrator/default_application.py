@@ -26,7 +26,7 @@ from pointsman.orchestrator._application import Application, installed_capabilit
 from pointsman.orchestrator._facts import ClassifiedError, ErrorSeverity
 from pointsman.vocabulary import Prompt
 
-__all__ = ["OfflineModel", "arithmetic", "default_application"]
+__all__ = ["NO_MODEL", "OfflineModel", "arithmetic", "default_application"]
 
 Step = Mapping[str, Any]
 Results = Mapping[str, Any]
@@ -139,8 +139,15 @@ async def current_time(step: Step, results: Results) -> str:  # noqa: ARG001 - t
     return datetime.now().astimezone().strftime("%A, %Y-%m-%d %H:%M:%S %z")
 
 
+#: Why there is no model to ask, without a configuration that has one.
+NO_MODEL: Final = "no model is configured; pointsman config init writes a pointsman.toml"
+
+
 class OfflineModel:
-    """Used without a configured model: it plans every selected capability and repeats the results."""
+    """Used without a model to ask: it plans every selected capability and repeats the results."""
+
+    def __init__(self, why: str = NO_MODEL) -> None:
+        self._why: Final = why
 
     async def complete(self, prompt: Prompt, *, timeout: float) -> str:  # noqa: ARG002 - it never waits
         """Return a plan, or an answer made of the results."""
@@ -152,9 +159,7 @@ class OfflineModel:
         results = re.search(r"^Results: (.+)$", prompt.system, re.MULTILINE)
         if results and results[1] != "none":
             return "\n".join(f"{name}: {value}" for name, value in json.loads(results[1]).items())
-        return (
-            "No model is configured, and no capability applies; pointsman config init writes a pointsman.toml"
-        )
+        return f"No capability applies, and no model can be asked: {self._why}"
 
 
 def default_application() -> Application:

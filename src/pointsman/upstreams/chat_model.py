@@ -13,14 +13,14 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import ConfigError, MissingKey, UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from pointsman.upstreams import ChatModel, ModelAnswer
-from pointsman.upstreams.port import Call, UpstreamClient, UpstreamSpec, read_at_most, send
+from pointsman.upstreams.port import ASKABLE_UPSTREAM, Call, UpstreamClient, UpstreamSpec, read_at_most, send
 from pointsman.upstreams.relayed_headers import credentials
 from pointsman.vocabulary import LARGE, ModelSpec, Prompt
 from pointsman.wire import ASKABLE, FORMATS, Format
 from pointsman.wire.conversation import Usage
 from pointsman.wire.format import ModelCall
 
-__all__ = ["HttpModel", "chat_models", "constrained", "label_of"]
+__all__ = ["HttpModel", "chat_models", "constrained", "label_of", "unasked"]
 
 #: A reply to a question of ours is a few words, perhaps after some reasoning; an upstream that sends more
 #: is not answering it.
@@ -130,6 +130,22 @@ def chat_models(
             clients[upstream.name] = connect(upstream)
         asked[name] = HttpModel(model, upstream, clients[upstream.name])
     return asked
+
+
+def unasked(models: Mapping[str, ModelSpec], upstreams: Mapping[str, UpstreamSpec]) -> str:
+    """Describe why ``chat_models`` returns none of these; empty without any."""
+    return "; ".join(
+        _unasked(upstreams[name]) for name in sorted({each.upstream for each in models.values()})
+    )
+
+
+def _unasked(upstream: UpstreamSpec) -> str:
+    if upstream.forward_auth:
+        return f"[upstreams.{upstream.name}] takes the caller's own credential, and a question has no caller"
+    formats, asked = (", ".join(sorted(each)) for each in (upstream.formats, ASKABLE))
+    return (
+        f"[upstreams.{upstream.name}] has formats {formats}, and a question takes {asked}: {ASKABLE_UPSTREAM}"
+    )
 
 
 def _format(spec: ModelSpec, upstream: UpstreamSpec) -> tuple[Format, ModelCall]:

@@ -32,6 +32,8 @@ _NAMED: Final = 12
 
 #: The ``base_url`` of the built-in demo upstream, which answers inside the process.
 DEMO_URL: Final = "demo:"
+#: The way out where an upstream speaks no format in which Pointsman asks questions of its own.
+ASKABLE_UPSTREAM: Final = 'a second [upstreams.NAME] with formats = ["chat"], and a model of it, can be asked'
 
 
 class Secret:
