@@ -209,7 +209,12 @@ def answers(
     if len(set(models)) != len(models):
         raise PointsmanError("the three models must differ: a model always agrees with itself")
     with needs_extra("fit", "pointsman eval answers"):
-        from pointsman.learning.answers import evaluate_agreement, read_answers, read_prices
+        from pointsman.learning.answers import (
+            LEAST_FOR_COST,
+            evaluate_agreement,
+            read_answers,
+            read_prices,
+        )
 
     rows = read_answers(read_lines(file), str(file), models)
     if copies := len(rows) - len({(row.set, row.id) for row in rows}):
@@ -227,6 +232,7 @@ def answers(
         {"cheap": cheap, "strong": strong, "rows": len(rows), "sets": [_plain(row) for row in found]},
         f"{cheap[0]} serves where {cheap[1]} agrees, else {strong}; 95 % intervals over questions",
         TextTable(_ANSWER_COLUMNS, [_answer_cells(row) for row in found]),
+        *_about_cost(found, LEAST_FOR_COST),
         "\n".join(_summary(found)),
         as_json=as_json,
     )
@@ -259,6 +265,12 @@ def _answer_cells(row: AgreementRow) -> list[str]:
 
 def _share(value: float) -> str:
     return f"{value:.{DECIMALS}f}"
+
+
+def _about_cost(rows: Sequence[AgreementRow], least: int) -> Iterable[str]:
+    few = [row.set or "all" for row in rows if row.n < least]
+    if few:
+        yield f"the interval of the cost is approximate with fewer than {least} rows: {', '.join(few)}"
 
 
 def _summary(rows: Sequence[AgreementRow]) -> Iterable[str]:

@@ -8,7 +8,6 @@ tokens; four characters count as one token where a row states no tokens.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
@@ -21,11 +20,13 @@ from pointsman.catalogue import ANY, installed
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import ConfigError
 from pointsman.learning.datasets import PromptOutcome
+from pointsman.learning.intervals import wilson
 from pointsman.learning.learning import Corpus
-from pointsman.learning.metrics import Floats, Interval, sums_interval
+from pointsman.learning.metrics import Floats, Interval, paired_bounds, sums_interval, widened
 from pointsman.prices import Price, Prices
 
 __all__ = [
+    "LEAST_FOR_COST",
     "AgreementRow",
     "StoredAnswers",
     "corpus_of",
@@ -37,6 +38,8 @@ __all__ = [
 
 #: Characters of one token, where a row has no tokens.
 _CHARACTERS: Final = 4
+#: Rows of a set below which the bootstrap interval of its cost, a ratio of skewed sums, is too narrow.
+LEAST_FOR_COST: Final = 100
 #: Not the provider of a model of its own: any, and who sells those of others.
 _RESELLERS: Final = frozenset({ANY, "openrouter"})
 
@@ -188,7 +191,7 @@ def evaluate_agreement(
         strong: asked where they do not.
         prices: of all three.
         instructions: tokens of instructions that were sent with each question, added to its input.
-        seed: of the bootstrap, which draws questions.
+        seed: of the bootstrap, which draws questions for the cost and the difference of success.
     """
     names = dict.fromkeys(row.set for row in rows)
     return [
@@ -251,19 +254,26 @@ def _evaluate(
     seed: int,
 ) -> AgreementRow:
     agreed, right, costs, ruled, paid = measured(rows, cheap, strong, prices, instructions=instructions)
-
-    figure = partial(sums_interval, seed=seed)
+    less = ruled - right[strong]
     return AgreementRow(
         set=name,
         n=len(rows),
-        agreed=figure(agreed),
-        success_if_agreed=figure(agreed * right[cheap[0]], agreed),
-        success_cheap=(figure(right[cheap[0]]), figure(right[cheap[1]])),
-        success_strong=figure(right[strong]),
-        success_rule=figure(ruled),
-        success_minus_strong=figure(ruled - right[strong]),
-        cost=figure(paid, costs[strong]),
+        agreed=_share(agreed),
+        success_if_agreed=_share(right[cheap[0]][agreed > 0]),
+        success_cheap=(_share(right[cheap[0]]), _share(right[cheap[1]])),
+        success_strong=_share(right[strong]),
+        success_rule=_share(ruled),
+        # Where few of the questions differ, a bootstrap alone is too narrow: where none does, without width.
+        success_minus_strong=widened(sums_interval(less, seed=seed), *paired_bounds(less)),
+        cost=sums_interval(paid, costs[strong], seed=seed),
     )
+
+
+def _share(hits: Floats) -> Interval:
+    """The share of rows that are 1, with its score interval; NaN without rows."""
+    if not len(hits):
+        return Interval(np.nan, np.nan, np.nan)
+    return Interval(float(hits.mean()), *wilson(float(hits.sum()), len(hits)))
 
 
 def _column(rows: Sequence[StoredAnswers], value: Any) -> Floats:
