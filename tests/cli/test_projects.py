@@ -95,6 +95,7 @@ def test_the_report_shows_each_model_and_the_tier(files: Path) -> None:
     lines = run(files, "report", "projects", *ledger, "--target", "0.8", "--keep").output.splitlines()
     assert lines[0] == "good enough: 0.8 of the last tier's success, with probability 0.9"
     assert lines[1].startswith("the probabilities hold if chance decided")
+    assert lines[1].endswith("only where its own outcomes alone reach the target with that probability too")
     assert lines[3].split()[:5] == ["p-1", "*", "*", "large", "40.0"]
     assert re.search(r"  simple  .*simple [01]\.\d\d.*  claude-cli$", lines[3]), lines
     assert lines[-1] == "160 requests of projects; decided by project: observe 160"
@@ -111,6 +112,21 @@ def test_a_file_of_outcomes_does_without_a_ledger(files: Path) -> None:
     assert json.loads(done.output) == {
         "file": str(out), "outcomes": 30, "by_chance": 0, "cells": 1, "with_tier": 1,
     }  # fmt: skip
+
+
+def test_one_outcome_of_each_model_names_no_tier_however_good_the_models_are_elsewhere(files: Path) -> None:
+    data, out = files / "o.jsonl", files / "p.json"
+    rows = [
+        ProjectOutcome(id=f"{project}{n}", project=project, model=model, score=1.0)
+        for project, count in (("a", 100), ("b", 100), ("new", 1))
+        for model in ("small", "large")
+        for n in range(1, count + 1)
+    ]
+    data.write_bytes(b"\n".join(map(msgspec.json.encode, rows)))
+    done = run(files, "fit", "projects", "--data", str(data), "--out", str(out), "--target", "0.9")
+    assert "3 cells, 2 with a tier" in done.output
+    (new,) = (each for each in read_projects(out.read_bytes(), "p").cells.values() if each.outcomes == 2)
+    assert (new.tier, new.chance["simple"] > 0.9) == ("", True)
 
 
 def test_outcomes_of_messages_drawn_by_chance_are_told_apart(files: Path) -> None:

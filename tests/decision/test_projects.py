@@ -75,7 +75,10 @@ def test_the_decision_says_what_it_knows() -> None:
     assert decision.tier is not None
     assert decision.tier.stage is Stage.PROJECT
     said = {reason.code: reason.detail for reason in decision.reasons}["projects.tier"]
-    assert said == "SIMPLE reaches 0.9 of the best tier's success with probability 0.97, by 80 outcomes"
+    assert said == (
+        "SIMPLE reaches 0.9 of the best tier's success with probability 0.97, by "
+        "80 outcomes of its own and 10 borrowed of each model"
+    )
 
 
 def test_observing_changes_nothing() -> None:

@@ -3,7 +3,8 @@
 Of every project, kind of prompt, role and model the success is a Beta posterior. Its prior is that of the
 level above with ``PRIOR`` pseudo-outcomes: a cell with few outcomes has the project's estimate, a project
 with few has the model's over all projects of its caller, and a model without any ``START``. Outcomes count
-less the older they are.
+less the older they are. A tier is named only where its own outcomes alone, from a uniform prior, reach the
+target with the certainty as well: what is borrowed may speak against a tier, and is no reason to save.
 Source of the shrinkage by pseudo-counts: Gelman et al., "Bayesian Data Analysis", third edition, section 5.3.
 """
 
@@ -22,15 +23,13 @@ from scipy.stats import beta
 from pointsman.errors import PointsmanError
 from pointsman.jsonl import decoded, numbered_lines
 from pointsman.learning.metrics import Floats
-from pointsman.tiers.projects import ANY, SEPARATOR, Cell, Projects, cell_name, named_cell
+from pointsman.tiers.projects import ANY, PRIOR, SEPARATOR, Cell, Projects, cell_name, named_cell
 from pointsman.vocabulary import DAY
 from pointsman.wire.project import named_project
 
 __all__ = ["HALF_LIFE", "PRIOR", "START", "Beta", "ProjectOutcome", "chance_above", "chance_kept",
            "fit_projects", "posteriors", "read_project_outcomes"]  # fmt: skip
 
-#: Pseudo-outcomes of the level above.
-PRIOR: Final = 10.0
 #: Mean success of a model of which nothing is known.
 START: Final = 0.5
 #: Days after which an outcome counts half.
@@ -65,6 +64,12 @@ class Beta(msgspec.Struct, frozen=True):
     def mean(self) -> float:
         """The success that is expected."""
         return self.a / (self.a + self.b)
+
+    @property
+    def alone(self) -> Beta:
+        """By its own outcomes alone, from a uniform prior."""
+        failures = self.outcomes - self.successes
+        return Beta(1 + self.successes, 1 + failures, self.successes, self.outcomes)
 
 
 def read_project_outcomes(file: Path) -> list[ProjectOutcome]:
@@ -181,8 +186,8 @@ def fit_projects(
 ) -> Projects:
     """Choose for each cell the cheapest tier all of whose models are good enough with enough certainty.
 
-    A tier is evaluated by outcomes of its models in the project. Without outcomes of a model, it says
-    nothing of it: what others did is a prior, and no reason to save.
+    A tier is evaluated by outcomes of its models in the project. These alone must reach the target, and with
+    those of others as a prior too: what others did is no reason to save.
 
     Args:
         outcomes: In any order.
@@ -225,20 +230,20 @@ def _cell(
     order = list(tiers)
     known = [each for name in tiers[order[-1]] if (each := models.get(name)) and each.outcomes]
     best = max(known, key=attrgetter("mean"), default=None)
-    chances = {}
+
+    def chance(each: Beta, best: Beta | None) -> float:
+        return chance_kept(each, best, target) if keep and best else chance_above(each, target)
+
+    chances, good = {}, ""
     for tier in order[:-1] if keep else order:
         own = [models.get(name) for name in tiers[tier]]
-        if any(each is None or not each.outcomes for each in own) or (keep and best is None):
+        given = [each for each in own if each is not None and each.outcomes]
+        if len(given) < len(own) or (keep and best is None):
             continue
-        given = [each for each in own if each is not None]
-        chances[tier] = round(
-            min(
-                chance_kept(each, best, target) if keep and best else chance_above(each, target)
-                for each in given
-            ),
-            4,
-        )
-    good = next((tier for tier, chance in chances.items() if chance >= certainty), "")
+        chances[tier] = round(min(chance(each, best) for each in given), 4)
+        if not good and chances[tier] >= certainty:
+            alone = min(chance(each.alone, best and best.alone) for each in given)
+            good = tier if alone >= certainty else ""
     shown = {
         name: (round(each.successes, 3), round(each.outcomes, 3), round(each.mean, 4))
         for name, each in models.items()

@@ -12,7 +12,7 @@ from pointsman.remembering import grouped
 from pointsman.reports.outcomes import scores_of
 from pointsman.reports.usage import answered
 from pointsman.stores.ledger import Record
-from pointsman.tiers.projects import ANY, Cell, Projects, name_of, named_cell
+from pointsman.tiers.projects import ANY, PRIOR, Cell, Projects, name_of, named_cell
 
 if TYPE_CHECKING:
     from pointsman.learning.projects import ProjectOutcome
@@ -23,6 +23,10 @@ __all__ = ["CONDITION", "ProjectReport", "clients_of", "outcomes_of", "uses"]
 CONDITION: Final = (
     "the probabilities hold if chance decided which message each model got (exploration, shadow); where "
     "rules decided, the cheaper model was measured on easier messages, and its tier may be named wrongly"
+)
+_BORROWED: Final = (
+    f"they count {PRIOR:g} outcomes borrowed for each model (of other projects, or of the whole project); a "
+    "tier is good enough only where its own outcomes alone reach the target with that probability too"
 )
 #: The role of requests that go on with a user message: outcomes are about the message.
 _ITERATION: Final = "tool_iteration"
@@ -113,7 +117,7 @@ class ProjectReport:
             else (f"success {self.found.target:g}")
         )
         yield f"good enough: {goal}, with probability {self.found.certainty:g}"
-        yield CONDITION
+        yield f"{CONDITION}; {_BORROWED}"
         yield TextTable(_COLUMNS, list(self._rows()))
         used = ", ".join(
             f"{code.partition('.')[2]} {self.counts[code]:,}" for code in _CODES if self.counts.get(code)

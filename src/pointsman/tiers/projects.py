@@ -19,6 +19,7 @@ from pointsman.vocabulary import AgentRole, Mode, Purpose, Tier
 __all__ = [
     "ANY",
     "FORMAT",
+    "PRIOR",
     "SEPARATOR",
     "SESSION",
     "Cell",
@@ -43,6 +44,8 @@ ANY: Final = "*"
 #: Stands between the parts of a cell's name.
 SEPARATOR: Final = "|"
 
+#: Pseudo-outcomes of the level above (other projects, the project as a whole) that a probability counts.
+PRIOR: Final = 10.0
 #: Below this chance the outcomes of a role or kind rather speak against a tier.
 _EVEN: Final = 0.5
 
@@ -182,7 +185,8 @@ def _explored(
     found = policy.projects
     goal = f"{found.target:g} of the best tier's success" if found.keep else f"success {found.target:g}"
     chance = cell.chance.get(tier.lower(), 0.0)
-    why = f"{tier} reaches {goal} with probability {chance:.2f}, by {cell.outcomes} outcomes"
+    evidence = f"{cell.outcomes} outcomes of its own and {PRIOR:g} borrowed of each model"
+    why = f"{tier} reaches {goal} with probability {chance:.2f}, by {evidence}"
     below = [step for step in tiers if step.rank < tier.rank]
     if policy.explore and below and draw(policy.seed, message) < policy.explore:
         cheaper = below[-1]
