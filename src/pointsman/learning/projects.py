@@ -10,7 +10,7 @@ Source of the shrinkage by pseudo-counts: Gelman et al., "Bayesian Data Analysis
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Final
@@ -127,15 +127,14 @@ def posteriors(
     return found
 
 
-def _cells(each: ProjectOutcome) -> Iterator[str]:
-    """The cells of its project that an outcome belongs to, each once, the widest first."""
-    names = (
+def _cells(each: ProjectOutcome) -> tuple[str, ...]:
+    """The cells of its project that an outcome belongs to, the widest first; one may be named twice."""
+    return (
         cell_name(each.project),
         cell_name(each.project, each.kind),
         cell_name(each.project, ANY, each.role),
         cell_name(each.project, each.kind, each.role),
     )
-    return iter(dict.fromkeys(names))
 
 
 def _shrunk(
