@@ -178,8 +178,6 @@ def _logistic(design: Floats, targets: Floats) -> Floats:
 NEWTON_STEPS: Final = 100
 NEWTON_STEP: Final = 1e-10
 
-LEAST_ROWS: Final = LEAST_FOR_TIERS
-
 #: What a learned router has to beat before it may be called an improvement. Random among them: where short
 #: prompts are
 #: the hard ones, a learned router may rank better than length and both profiles, and worse than no ranking
@@ -314,12 +312,12 @@ def _read(
     served = [row for row in outcomes if row.is_paired or row.is_drawn]
     ruled = [row for row in outcomes if not (row.is_paired or row.is_drawn)]
     different = len(set(alike([row.prompt for row in served]).tolist()))
-    if different < LEAST_ROWS:
+    if different < LEAST_FOR_TIERS:
         if ruled:
             raise refused(outcomes, sides)
         of = f" of {different} different prompts" if different < len(served) else ""
         raise PointsmanError(
-            f"{len(served)} outcomes{of} are too few for training; at least {LEAST_ROWS} are needed"
+            f"{len(served)} outcomes{of} are too few for training; at least {LEAST_FOR_TIERS} are needed"
         )
     corpus = Corpus.of(served, encoder, kinds)
     check_enough(served, corpus.first, names)

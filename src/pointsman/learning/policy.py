@@ -46,8 +46,6 @@ from pointsman.vocabulary import TIERS, Stage, Tier
 
 __all__ = ["Fitted", "PolicyReport", "fit_policy", "policy_lines", "policy_text"]
 
-LEAST_ROWS: Final = LEAST_FOR_POLICY
-
 #: Above every score a profile can give (its values are below a million each).
 _UNREACHED: Final = 1e9
 
@@ -118,10 +116,11 @@ def fit_policy(
     rows, costs, left_out = _fresh(rows, costs, learned_router)
     copies = alike(_prompts(rows))
     different = len(np.unique(copies))
-    if different < LEAST_ROWS:
+    if different < LEAST_FOR_POLICY:
         other = "different " if different < len(rows) else ""
         raise PointsmanError(
-            f"{different} {other}prompts are too few to choose boundaries; at least {LEAST_ROWS} are needed"
+            f"{different} {other}prompts are too few to choose boundaries;"
+            f" at least {LEAST_FOR_POLICY} are needed"
         )
     first = clusters(copies, [row.session for row in rows])
     if (sessions := len(np.unique(first))) < LEAST_SESSIONS:
@@ -169,7 +168,7 @@ def _fresh(
     if learned_router is None or not _is_seen(rows, learned_router):
         return rows, costs, 0
     at = unseen(learned_router, _prompts(rows))
-    if len(np.unique(alike(_prompts(rows))[at])) < LEAST_ROWS:
+    if len(np.unique(alike(_prompts(rows))[at])) < LEAST_FOR_POLICY:
         return rows, costs, 0
     return [rows[place] for place in at], costs[at], len(rows) - len(at)
 
@@ -407,7 +406,7 @@ def _verdict(report: PolicyReport) -> str:
     if report.reached and not report.stands:
         return (
             "not shown: the router was fitted on some of these prompts, and on more or fewer; measure it on"
-            f" {LEAST_ROWS} or more that it was not fitted on"
+            f" {LEAST_FOR_POLICY} or more that it was not fitted on"
         )
     if isinstance(target, QualityTarget):
         if not report.reached:
