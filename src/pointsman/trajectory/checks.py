@@ -6,11 +6,10 @@ its own work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pointsman.trajectory.step import UNNAMED, Action, Step, TrajectoryState
+from pointsman.trajectory.step import UNNAMED, Action, TrajectoryState
 
 __all__ = ["Checks", "Failing", "Unfinished", "unfinished"]
 
@@ -130,11 +129,7 @@ def unfinished(state: TrajectoryState) -> tuple[Unfinished, frozenset[str]] | No
     found = checks.unfinished() if checks else None
     if checks is None or found is None:
         return None
-    if found is Unfinished.NOT_RUN and not _begins_in(state.steps, state):
+    is_whole = state.tool_call_count == len(state.steps) or any(step.user_boundary for step in state.steps)
+    if found is Unfinished.NOT_RUN and not is_whole:
         return None
     return found, checks.tests[-1][0] if found is Unfinished.TESTS_FAIL else frozenset()
-
-
-def _begins_in(steps: Iterable[Step], state: TrajectoryState) -> bool:
-    """Whether the latest turn begins within the window."""
-    return state.tool_call_count == len(state.steps) or any(step.user_boundary for step in steps)
