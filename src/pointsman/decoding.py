@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ __all__ = [
     "decode_typed",
     "decoded",
     "mapped",
+    "parse_toml",
     "syntax_error",
     "why_unreadable",
     "without_halves",
@@ -91,6 +93,30 @@ def why_unreadable(error: Exception) -> str:
         return "nested too deep"
     said = "not UTF-8" if isinstance(error, UnicodeError) else str(error)
     return f"{said}: a value has no end, so the rest of it is missing" if said.endswith("truncated") else said
+
+
+#: Levels of tables and lists of a TOML document. What walks through one calls itself for each.
+_DEEPEST: Final = 64
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the values of a TOML document.
+
+    Raises:
+        tomllib.TOMLDecodeError: it is none, or is nested more than 64 levels deep.
+    """
+    with suppress(RecursionError):
+        found = tomllib.loads(text)
+        inside: list[Any] = [found]
+        for _ in range(_DEEPEST):
+            members = (each.values() if isinstance(each, dict) else each for each in inside)
+            inside = [each for some in members for each in some if isinstance(each, dict | list)]
+        if not inside:
+            return found
+    levels = [sum(map(line.count, ".[{")) for line in text.split("\n")]
+    most = max(levels)  # on a line of its own, as a long key or a list in lists is
+    place = f" (at line {levels.index(most) + 1}, column 1)" if most >= _DEEPEST else ""
+    raise tomllib.TOMLDecodeError(f"Nested more than {_DEEPEST} levels deep{place}")
 
 
 def syntax_error(error: tomllib.TOMLDecodeError, text: str) -> tuple[str, int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
-from pointsman.decoding import syntax_error
+from pointsman.decoding import parse_toml, syntax_error
 from pointsman.errors import ConfigError
 
 __all__ = ["KeyPath", "Place", "TomlSource", "key_places", "path_in"]
@@ -54,7 +54,7 @@ class TomlSource:
             refused: not TOML; names the file and the line.
         """
         try:
-            return tomllib.loads(self.text)
+            return parse_toml(self.text)
         except tomllib.TOMLDecodeError as error:
             message, line = syntax_error(error, self.text)
             raise refused(message, place=f"{self.name}:{line}") from None

@@ -143,6 +143,7 @@ def test_nobodys_prompt_is_changed_unasked(tmp_path: Path) -> None:
 
 
 KEY = "[keys.ci]\nsha256 = '" + 64 * "0" + "'\n"
+BODY = "[upstreams.main]\nbase_url = 'http://127.0.0.1:9/v1'\n\n[upstreams.main.body]\n"
 MODELS = """\
 [upstreams.main]
 base_url = "http://127.0.0.1:9/v1"
@@ -275,6 +276,13 @@ small = { upstream = "main", id = "s" }
         ("[ledger]\nurl = 'postgresql://u:pw@h/d'", "2: the address must not carry a password"),
         ("[ledger]\nurl = 'postgresql://h/d?password=pw'", "2: the address must not carry a password"),
         ("[ledger]\nurl = 'mysql://h/d'", "2: this is not a PostgreSQL URL"),
+        ("[ledger]\nurl = 'http://[::1'", "2: this is not a PostgreSQL URL"),
+        ("[sessions]\nstore = 'valkey'\nurl = 'redis://[::1'", "3: "),
+        ('[shadow]\npolicy = "\\u0000"', "2: cannot read "),
+        (BODY + ".".join(["a"] * 3_000) + " = 1", "5: Nested more than 64 levels deep"),
+        (BODY + "a = " + "[" * 3_000 + "]" * 3_000, "5: Nested more than 64 levels deep"),
+        (BODY + "a = " + "[\n" * 3_000 + "]" * 3_000, "Nested more than 64 levels deep"),
+        (BODY + "a = " + "[" * 64 + "]" * 64, "5: Nested more than 64 levels deep"),
         ("[ledger]\nurl = 'postgresql://h/d'\njsonl = '-'", "3: [ledger] has url and jsonl"),
         ("[tiers\n", "1: Expected ']' at the end of a table declaration"),
         ("a = 1\nb =", "2: Invalid value"),
@@ -474,6 +482,10 @@ def test_a_profile_of_ones_own_is_found_beside_the_file(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_bytes(b"# caf\xe9")
     with pytest.raises(ConfigError, match=r"own\.toml: not UTF-8"):
         read(tmp_path, "[tiers]\nprofile = 'own.toml'")
+
+
+def test_a_body_may_be_nested(tmp_path: Path) -> None:
+    read(tmp_path, BODY + "a = " + "[" * 50 + "]" * 50)
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pointsman.capabilities import OnFailure, Strategy, parse_calibration, parse_capabilities
 from pointsman.config._check_connections import (
@@ -308,6 +308,14 @@ def _server(file: Config) -> Iterator[Problem]:
     yield from check_access(file, listed)
 
 
+def _parts(url: str) -> SplitResult:
+    """The parts of an address; all empty if it is none."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
+
+
 def _ledger(file: Config) -> Iterator[Problem]:
     if file.ledger.path.is_dir():
         yield Problem(("ledger", "path"), f"{file.ledger.path} is a folder", 'path = "…/ledger.sqlite"')
@@ -316,11 +324,12 @@ def _ledger(file: Config) -> Iterator[Problem]:
         yield Problem(("ledger", "jsonl"), "[ledger] has url and jsonl: decisions are kept in one place")
     if url is None:
         return
-    if urlsplit(url).scheme not in _POSTGRES:  # not shown: it may hold a password
+    parts = _parts(url)
+    if parts.scheme not in _POSTGRES:  # not shown: it may hold a password
         yield Problem(
             ("ledger", "url"), "this is not a PostgreSQL URL", 'url = "postgresql://user@host:5432/name"'
         )
-    elif urlsplit(url).password or "password=" in urlsplit(url).query:
+    elif parts.password or "password=" in parts.query:
         yield Problem(
             ("ledger", "url"), "the address must not carry a password", 'password = "${PGPASSWORD}"'
         )
@@ -338,11 +347,11 @@ def _sessions(file: Config) -> Iterator[Problem]:
             'store "valkey" needs its address',
             address if table == "sessions" else f"{address} under [sessions]",
         )
-    elif urlsplit(sessions.url).scheme not in _VALKEY:
+    elif _parts(sessions.url).scheme not in _VALKEY:
         yield Problem(
             ("sessions", "url"), f'"{sessions.url}" is no address of Valkey', 'as in "redis://host:6379/0"'
         )
-    elif urlsplit(sessions.url).password:
+    elif _parts(sessions.url).password:
         yield Problem(("sessions", "url"), "the address must not carry a password", 'password = "${NAME}"')
 
 

@@ -16,7 +16,7 @@ from pointsman.config.files import is_trusted, read, trust
 from pointsman.config.load import AnyKey, examine, load
 from pointsman.config.serving import KEY_NAME
 from pointsman.config.shapes import Config
-from pointsman.decoding import without_nulls
+from pointsman.decoding import parse_toml, without_nulls
 from pointsman.errors import ConfigError
 from pointsman.guidance import ProviderSpec
 from pointsman.toml_source import KeyPath, key_places
@@ -48,8 +48,8 @@ def set_value(text: str, path: KeyPath, literal: str) -> str:
         ConfigError: the document writes that table in a way this cannot extend.
     """
     edited = _with_value(text, path, literal)
-    value = tomllib.loads(f"x = {literal}")["x"]
-    if _parsed(edited) != _with(tomllib.loads(text), path, value):
+    value = parse_toml(f"x = {literal}")["x"]
+    if _parsed(edited) != _with(parse_toml(text), path, value):
         key = ".".join(map(str, path))
         raise ConfigError(
             f"cannot set {key} without rewriting the file", hint=f"write it yourself: {key} = {literal}"
@@ -99,7 +99,7 @@ def _with_value(text: str, path: KeyPath, literal: str) -> str:
 
 def _parsed(text: str) -> dict[str, Any] | None:
     try:
-        return tomllib.loads(text)
+        return parse_toml(text)
     except tomllib.TOMLDecodeError:
         return None
 

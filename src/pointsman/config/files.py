@@ -13,6 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from pointsman.decoding import parse_toml
 from pointsman.errors import ConfigError
 from pointsman.toml_source import KeyPath, TomlSource
 
@@ -46,8 +47,8 @@ def read(file: Path, *, hint: str = "") -> str:
     try:
         with file.open("rb") as opened:
             data = opened.read(_MOST + 1)
-    except OSError as error:
-        raise ConfigError(f"cannot read {file}: {error.strerror}", hint=hint) from None
+    except (OSError, ValueError) as error:  # a NUL in its name
+        raise ConfigError(f"cannot read {file}: {getattr(error, 'strerror', error)}", hint=hint) from None
     if len(data) > _MOST:
         raise ConfigError(f"larger than {_MOST >> 20} MiB", place=str(file))
     try:
@@ -306,6 +307,6 @@ def _leaves(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
 
 def _parsed(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        return parse_toml(text)
     except tomllib.TOMLDecodeError:  # whoever reads it says where
         return {}

@@ -19,7 +19,7 @@ from pointsman.config.convert import Converter, Problem
 from pointsman.config.files import FoundFile, check_trust, of_project, read
 from pointsman.config.serving import key_digest
 from pointsman.config.shapes import Config
-from pointsman.decoding import syntax_error
+from pointsman.decoding import parse_toml, syntax_error
 from pointsman.errors import ConfigError
 from pointsman.tiers import BUILTIN_PROFILES, load_profile
 from pointsman.toml_source import KeyPath, TomlSource
@@ -70,7 +70,7 @@ class AnyKey(Mapping[str, str]):
 def is_profile(text: str) -> bool:
     """Distinguish a tier profile from a configuration. Invalid TOML is neither."""
     try:
-        return not tomllib.loads(text).keys().isdisjoint({"name", "dimensions"})
+        return not parse_toml(text).keys().isdisjoint({"name", "dimensions"})
     except tomllib.TOMLDecodeError:
         return False
 
@@ -121,7 +121,7 @@ def examine(file: Path, env: Mapping[str, str] = os.environ, *, text: str | None
         if text is None:
             text = read(file, hint=_INIT)
             check_trust(file, text)
-        raw = tomllib.loads(text)
+        raw = parse_toml(text)
     except ConfigError as error:
         return Loaded(None, [error])
     except tomllib.TOMLDecodeError as error:
@@ -219,7 +219,7 @@ def _shadow(file: Path | None) -> Iterator[Problem]:
         text = read(file, hint=_INIT)
         if is_profile(text):
             load_profile(text, str(file))
-        elif "shadow" in tomllib.loads(text):
+        elif "shadow" in parse_toml(text):
             yield Problem(path, f"{file} has a [shadow] of its own", "a policy on trial tries no other")
         else:
             for error in examine(file, AnyKey(), text=text).errors[:1]:

@@ -17,6 +17,7 @@ from pointsman.console._filters import PERIODS, period_of
 from pointsman.console._jobs import Replays
 from pointsman.console._view import GatewayView, Missing, Page, Redirect, Unusable, Visit
 from pointsman.decision.engine import Engine
+from pointsman.decoding import parse_toml
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.factory import build_engine, policy_toml, read_policy_text
 from pointsman.printable import TextTable
@@ -86,11 +87,11 @@ def _of_text(error: ConfigError, text: str, place: Path) -> ConfigError:
 def _check_files(text: str, place: Path) -> None:
     """Whoever may look at the console is not thereby allowed to have files read, or code run."""
     try:
-        entered = tomllib.loads(text)
+        entered = parse_toml(text)
     except tomllib.TOMLDecodeError:
         return  # the reader says where
     try:
-        configured = tomllib.loads(place.read_text("utf-8"))
+        configured = parse_toml(place.read_text("utf-8"))
     except (OSError, ValueError):
         configured = {}
     folder = place.resolve().parent

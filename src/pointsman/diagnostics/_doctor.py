@@ -18,7 +18,7 @@ import msgspec
 from pointsman.config import Config, examine, find
 from pointsman.config.edit import set_value, write_file
 from pointsman.config.files import check_trust, read
-from pointsman.decoding import syntax_error
+from pointsman.decoding import parse_toml, syntax_error
 from pointsman.diagnostics.clients import (
     Verdict,
     describe_aliases,
@@ -423,7 +423,7 @@ def _prices_of(model: ModelSpec) -> str:
 
 def _models(text: str, file: Path) -> Mapping[str, Any]:
     try:
-        models = tomllib.loads(text).get("models")
+        models = parse_toml(text).get("models")
     except tomllib.TOMLDecodeError as error:
         message, line = syntax_error(error, text)
         raise ConfigError(message, place=f"{file}:{line}") from None

@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from pointsman.decision.policy import Policy
+from pointsman.decoding import parse_toml
 from pointsman.prices import PRICES, Prices, dollars
 from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.savings import SavingsCalculator
@@ -193,7 +194,7 @@ def _models_in_force(
     uses = [use for use in ledger.policies() if use.first < until and use.last >= since and use.has_text]
     text = ledger.policy(max(uses, key=lambda use: use.first).version) if uses else None
     try:
-        tables = tomllib.loads(text or "").get("models", {})
+        tables = parse_toml(text or "").get("models", {})
         found = {
             name: msgspec.convert({field: table.get(field) for field in PRICES}, Prices)
             for name, table in tables.items()
