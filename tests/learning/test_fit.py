@@ -1,11 +1,14 @@
 """A router learns what there is to learn, says when there is nothing, and knows what it has never seen."""
 
 from collections import Counter
+from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
+from typer.testing import CliRunner, Result
 
+from pointsman.cli import app
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.fit import Fit, calibrate, claim, fit_tiers
@@ -13,10 +16,21 @@ from pointsman.learning.intervals import power_of
 from pointsman.learning.learning import Corpus, fit_weights
 from pointsman.learning.rankers import alike, persons_text
 from pointsman.learning.tiers import evaluate_scored, score_prompts
+from pointsman.stores.ledger import Entry, Outcome, PromptText, SqliteLedger
+from pointsman.testing import a_decision
+from pointsman.testing.ledger_summaries import an_answer
 from pointsman.tiers.learned_router import Claim, LearnedScorer, ScoreSource, read_learned_router
 from support.outcomes import HARD, made_up, shuffled
 
 pytestmark = pytest.mark.slow
+
+EQUAL = """
+[upstreams.demo]
+base_url = "demo:"
+[models]
+small = { upstream = "demo", id = "small", input_per_million = 1, output_per_million = 1 }
+large = { upstream = "demo", id = "large", input_per_million = 9, output_per_million = 9 }
+"""
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +214,7 @@ def test_models_the_wrong_way_round_are_refused() -> None:
 
 
 def test_equal_models_are_an_answer_with_their_scores() -> None:
-    rows = [PromptOutcome(row.prompt, row.weak, row.weak) for row in made_up(60)]
+    rows = [PromptOutcome(row.prompt, row.weak, row.weak) for row in made_up(80)]
     count = len({row.prompt for row in rows})
     with pytest.raises(PointsmanError, match=f"not better on these {count} prompts") as refused:
         fit_tiers(rows, weak_model="small", strong_model="large")
@@ -210,6 +224,40 @@ def test_equal_models_are_an_answer_with_their_scores() -> None:
         f"a difference of +0.000 [-{3.8415 / (count + 3.8415):.3f}," in said
     )  # Tango's for no pair that differs
     assert refused.value.hint.startswith("serve with the cheaper model")
+
+
+def test_a_few_equal_labels_are_no_advice_and_no_contradiction(tmp_path: Path) -> None:
+    """45 prompts whose labels are equal: ``fit tiers`` and ``report quality`` say that more are needed."""
+    config, data = tmp_path / "pointsman.toml", tmp_path / "outcomes.jsonl"
+    config.write_text(EQUAL)
+    ledger = SqliteLedger(tmp_path / "ledger.sqlite", text="full")
+    for number, row in enumerate(made_up(45)):
+        name = f"d-{number}"
+        entries: tuple[Entry, ...] = (
+            a_decision(name, session=f"s-{number}"),
+            an_answer(name, model="small"),
+            PromptText(decision=name, text=row.prompt),
+            *(Outcome(decision=name, model=model, score=row.weak) for model in ("", "large")),
+        )
+        for entry in entries:
+            ledger.append(entry)
+    ledger.close()
+
+    def run(*arguments: str) -> Result:
+        where = ["--ledger", str(tmp_path / "ledger.sqlite")] if arguments[0] != "fit" else []
+        return CliRunner().invoke(app, [*arguments, *where])
+
+    data.write_text(run("outcomes", "export", "--weak", "small", "--strong", "large").stdout)
+    models = ("--weak", "small", "--strong", "large")
+    refused = run("fit", "tiers", "--data", str(data), "--out", str(tmp_path / "router.json"), *models)
+    error = refused.exception
+    assert isinstance(error, PointsmanError)
+    said = "not known yet: the strong model is not better on these 45 prompts, but may be by more than 0.05: "
+    assert str(error).startswith(said)
+    assert "a difference of +0.000 [-0.079, +0.079]" in str(error)
+    assert error.hint.startswith('label more prompts; "pointsman report quality" says')
+    said = run("report", "quality", "--config", str(config)).stdout
+    assert said.startswith("Not known yet: “small” beside “large” needs about 195 more pairs (")
 
 
 @pytest.mark.parametrize(

@@ -286,22 +286,22 @@ class _Given:
 
 
 def _nothing_to_route(corpus: Corpus, names: tuple[str, str]) -> PointsmanError:
-    """State the scores of two models of which the strong one is not better; equal ones are good news."""
+    """State the scores of two models of which the strong one is not better: good news, once it is known."""
     weak, strong = corpus.weak.mean(), corpus.strong.mean()
     better, worse = (corpus.strong > corpus.weak).sum(), (corpus.strong < corpus.weak).sum()
     low, high = paired_interval(better, worse, len(corpus))
-    shown = (
-        f": it is not worse by more than {MARGIN:g}"
-        if high < MARGIN
-        else ", or label more prompts to narrow the interval"
-    )
+    said, hint = f"the strong model is not better on these {len(corpus):,} prompts", "label more prompts"
+    if high < MARGIN:
+        said += ", so there is nothing to route"
+        hint = f"serve with the cheaper model: it is not worse by more than {MARGIN:g}"
+    else:
+        said = f"not known yet: {said}, but may be by more than {MARGIN:g}"
+    swap = "swap --weak and --strong if the names are exchanged, else " if weak > strong else ""
+    more = '"pointsman report quality" says from how many pairs on this is known, however often you look'
     return PointsmanError(
-        f"the strong model is not better on these {len(corpus):,} prompts, so there is nothing to route: "
-        f"{names[1]} scores {strong:.3f} and {names[0]} {weak:.3f}, a difference of {strong - weak:+.3f} "
-        f"[{low:+.3f}, {high:+.3f}]",
-        hint="swap --weak and --strong if the names are exchanged, else serve with the cheaper one"
-        if weak > strong
-        else f"serve with the cheaper model{shown}",
+        f"{said}: {names[1]} scores {strong:.3f} and {names[0]} {weak:.3f}, a difference of "
+        f"{strong - weak:+.3f} [{low:+.3f}, {high:+.3f}]",
+        hint=f"{swap}{hint}; {more}",
     )
 
 
