@@ -116,6 +116,14 @@ def test_quality_says_what_labels_say(browser: Browser) -> None:
     assert browser.get("/console/quality.csv").body.count(b"\n") == 3
 
 
+def test_the_interval_of_twelve_good_labels_is_as_wide_as_they_allow(browser: Browser) -> None:
+    for number in range(12):
+        decision = browser.chat("Hello!", session=f"s-{number}")
+        _ledger(browser).append(Outcome(decision=decision, score=1.0))
+    page = browser.get("/console/quality").body.decode()
+    assert "<strong>1.00</strong> on average, 95 % interval 0.74 to 1.00, from 12 labels." in page
+
+
 def test_the_control_group_is_that_of_the_report(browser: Browser) -> None:
     ledger = _ledger(browser)
     fired = Firing(1, 2, Rung.HINT, "p", "doom-loop", 0.5, "r", delivered=True)

@@ -1,6 +1,8 @@
 """Means of labels with intervals, and costs, by model."""
 
+import random
 from itertools import count
+from math import comb
 
 import pytest
 
@@ -67,3 +69,37 @@ def test_labels_of_a_session_that_are_alike_count_as_one() -> None:
     mixed = [_row("a", float(label % 2), session=f"s{at}") for at in range(10) for label in range(20)]
     assert (found := observed(mixed).point) is not None
     assert whole.high - whole.low > found.high - found.low, "labels that are not alike say more"
+
+
+@pytest.mark.parametrize(("labels", "share"), [(100, 0.98), (39, 0.94), (12, 0.8), (12, 0.95), (200, 0.99)])
+def test_the_interval_holds_the_share_as_often_as_it_says(labels: int, share: float) -> None:
+    """Exact, over all numbers of good answers; two standard errors around the mean held .867, .909, .912."""
+    held = 0.0
+    for good in range(labels + 1):
+        point = observed([_row("a", float(at < good)) for at in range(labels)]).point
+        assert point is not None
+        assert 0.0 <= point.low <= point.score <= point.high <= 1.0
+        chance = comb(labels, good) * share**good * (1 - share) ** (labels - good)
+        held += chance * (point.low <= share <= point.high)
+    assert held > 0.948
+
+
+def test_the_interval_holds_the_share_where_sessions_have_several_labels() -> None:
+    """500 times 30 sessions of one to seven labels, half of whose variance is between sessions."""
+    draw, held = random.Random(1), 0
+    for _ in range(500):
+        rows = []
+        for session in range(30):
+            chance = draw.betavariate(0.94, 0.06)
+            scores = [float(draw.random() < chance) for _ in range(draw.randint(1, 7))]
+            rows.extend(_row("a", score, session=f"s{session}") for score in scores)
+        point = observed(rows).point
+        assert point is not None
+        held += point.low <= 0.94 <= point.high
+    assert held >= 470
+
+
+def test_twelve_good_labels_allow_one_in_four_to_be_bad() -> None:
+    point = observed([_row("a", 1.0) for _ in range(12)]).point
+    assert point is not None
+    assert (point.low, point.high) == (pytest.approx(0.741, abs=0.001), 1.0)

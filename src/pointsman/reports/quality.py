@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from math import ceil, sqrt
+from math import ceil
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,7 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import PointsmanError
-from pointsman.learning.intervals import POWER, Interval, Z
+from pointsman.learning.intervals import POWER, Interval, Z, wilson
 from pointsman.prices import dollars
 from pointsman.printable import Block, Column, TextTable
 from pointsman.remembering import grouped
@@ -212,34 +212,38 @@ def _point(name: str, rows: list[DecisionRow]) -> Point:
     )
     scores = list(chain.from_iterable(sessions.values()))
     costs = [row.cost for row in rows if row.cost is not None]
-    mean, half = sum(scores) / len(scores), _half(list(sessions.values()))
+    low, high = _interval(list(sessions.values()))
     return Point(
         name,
         len(scores),
-        mean,
-        max(0.0, mean - half),
-        min(1.0, mean + half),
+        sum(scores) / len(scores),
+        low,
+        high,
         1_000 * sum(costs) / len(costs) if costs else None,
         len(costs),
     )
 
 
-def _half(sessions: list[list[float]]) -> float:
-    """Half of the 95 % interval of a mean of values from 0 to 1; with one session everything is possible.
+def _interval(sessions: list[list[float]]) -> tuple[float, float]:
+    """The 95 % interval of a mean of values from 0 to 1; with one session everything is possible.
 
-    Values of one session are alike: sessions are compared whole (Liang and Zeger 1986). One invented session
-    of each extreme keeps the interval of equal labels from having no width (as Agresti and Coull (1998) do
-    for shares).
+    Values of one session are alike: sessions are compared whole (Liang and Zeger 1986), and the score
+    interval is that of as many independent values as tell the mean equally well. One invented session of each
+    extreme keeps equal values from telling it exactly; both are left out of the number again.
     """
     if len(sessions) < 2:
-        return 1.0
-    count = sum(map(len, sessions))
-    size = round(sum(len(each) ** 2 for each in sessions) / count)
+        return 0.0, 1.0
+    labels = sum(map(len, sessions))
+    seen = sum(map(sum, sessions)) / labels
+    size = round(sum(len(each) ** 2 for each in sessions) / labels)
     every = [*sessions, [0.0] * size, [1.0] * size]
-    count += 2 * size
+    count = labels + 2 * size
     mean = sum(map(sum, every)) / count
     strays = sum((sum(each) - mean * len(each)) ** 2 for each in every)
-    return Z * sqrt(strays * len(every) / (len(every) - 1)) / count
+    variance = strays * len(every) / (len(every) - 1) / count**2
+    effective = max(mean * (1 - mean) / variance - 2, 1.0)
+    low, high = wilson(seen * effective, effective)
+    return min(low, seen), max(high, seen)  # at the ends they differ by rounding
 
 
 #: Population stability index from which a distribution has shifted somewhat, and from which what was fitted
