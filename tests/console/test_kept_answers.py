@@ -37,6 +37,21 @@ def compared() -> Iterator[tuple[Browser, str]]:
         yield browser, wanted
 
 
+def test_a_shadow_is_no_cost_of_the_model_that_served(compared: tuple[Browser, str]) -> None:
+    """Quality has the price of the answer; a list has all that was paid for the request, and says so."""
+    browser, wanted = compared
+    ledger = browser.gateway.state.runtime.ledger
+    ledger.append(Outcome(decision=wanted, score=1.0))
+    [row] = browser.get("/console/decisions.json").json()["decisions"]
+    own = demo_config().models["demo-small"].cost(row["input"], row["cached"], row["output"])
+    assert own
+    assert row["cost"] > 5 * own
+    found = browser.get("/console/quality.json").json()["observed"]
+    assert [found["point"]["cost"], found["models"][0]["cost"]] == [pytest.approx(1_000 * own)] * 2
+    for page in ("/console/decisions", "/console/now"):
+        assert ">cost with shadow</span>" in browser.get(page).body.decode()
+
+
 def test_both_answers_are_shown_without_names_and_their_labels_are_a_pair(
     compared: tuple[Browser, str],
 ) -> None:

@@ -56,7 +56,7 @@ def quality(visit: Visit, kept: Kept) -> Page:
     """
     view = visit.view
     labelled = search(view, DecisionFilter(labelled=True), None, _LABELLED).rows
-    seen = observed(labelled)
+    seen = observed(labelled, view.config.models)
     router, policy = _router(view), _project_policy(view)
     newest = kept.get("newest", view.config, lambda: _newest(view, router, policy, labelled))
     claim = router_quality(router) if router else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from math import ceil
@@ -20,10 +20,11 @@ from pointsman.learning.intervals import POWER, Interval, Z, wilson
 from pointsman.prices import dollars
 from pointsman.printable import Block, Column, TextTable
 from pointsman.remembering import grouped
-from pointsman.reports.usage import root_session
+from pointsman.reports.usage import Usage, cost, root_session
 from pointsman.stores.ledger import Record
 from pointsman.stores.ledger.reading import DecisionRow
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, ScoreSource
+from pointsman.vocabulary import ModelSpec
 
 __all__ = [
     "ENOUGH",
@@ -196,22 +197,26 @@ _COLUMNS: Final = (
 )
 
 
-def observed(rows: Iterable[DecisionRow]) -> Observed:
-    """Add up labelled decisions; those without a score or an answer are left out."""
+def observed(rows: Iterable[DecisionRow], models: Mapping[str, ModelSpec]) -> Observed:
+    """Add up labelled decisions; those without a score or an answer are left out.
+
+    The cost is that of the answers alone: retries, and a shadow model's answers, are no price of a model.
+    """
     scored = [row for row in rows if row.score is not None and row.result != "no_answer"]
-    models = [_point(name, of) for name, of in grouped((row.model, row) for row in scored).items()]
-    models.sort(key=lambda point: (point.cost is None, point.cost or 0.0, point.name))
-    return Observed(_point("", scored) if scored else None, tuple(models))
+    points = [_point(name, of, models) for name, of in grouped((row.model, row) for row in scored).items()]
+    points.sort(key=lambda point: (point.cost is None, point.cost or 0.0, point.name))
+    return Observed(_point("", scored, models) if scored else None, tuple(points))
 
 
-def _point(name: str, rows: list[DecisionRow]) -> Point:
+def _point(name: str, rows: list[DecisionRow], models: Mapping[str, ModelSpec]) -> Point:
     sessions = grouped(
         ((row.caller, root_session(row.session, row.role) or row.id), row.score)
         for row in rows
         if row.score is not None
     )
     scores = list(chain.from_iterable(sessions.values()))
-    costs = [row.cost for row in rows if row.cost is not None]
+    used = ((row.model, Usage(row.input, row.cached, row.output)) for row in rows if row.result == "counted")
+    costs = [paid for model, each in used if (paid := cost(models.get(model), each)) is not None]
     low, high = _interval(list(sessions.values()))
     return Point(
         name,
