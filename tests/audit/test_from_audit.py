@@ -73,6 +73,7 @@ def test_from_logs_to_a_decided_request(tmp_path: Path, monkeypatch: pytest.Monk
         SONNET,
         SONNET,
     ]
+    assert "\n# By price: models of the logs, the cheapest first." in file.read_text()
     assert {written[part]["mode"] for part in ("guidance", "domains", "capabilities")} == {"observe"}
     assert "sk-canary" not in file.read_text()
     file.write_text(file.read_text().replace("port = 4747", "port = 0"))

@@ -208,7 +208,7 @@ def test_policies_stand_in_the_report_and_on_the_page(tmp_path: Path) -> None:
     assert ran.exit_code == 0, repr(ran.exception)
     sentence = "Policy shipped moves 2 of 4 requests: $0.18 before, $0.06 after"
     assert sentence in ran.stdout
-    assert f"Tiers of anthropic: SIMPLE {CHEAP}, MEDIUM {CHEAP}, COMPLEX {DEAR}" in ran.stdout
+    assert f"Tiers of anthropic, by price: SIMPLE {CHEAP}, MEDIUM {CHEAP}, COMPLEX {DEAR}" in ran.stdout
     assert sentence in page.read_text()
 
 

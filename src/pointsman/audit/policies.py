@@ -107,7 +107,8 @@ class PolicyVerdict(NamedTuple):
         yield self.sentence
         for provider, tiers in self.tiers.items():
             if len(set(tiers.values())) > 1:
-                yield f"Tiers of {provider}: {', '.join(f'{tier} {id_}' for tier, id_ in tiers.items())}."
+                served = ", ".join(f"{tier} {id_}" for tier, id_ in tiers.items())
+                yield f"Tiers of {provider}, by price: {served}."
         yield from self.left_out
         if self.compared:
             yield from outcomes_blocks(self.compared)

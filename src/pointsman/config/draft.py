@@ -211,6 +211,7 @@ def draft(found: Sequence[Found], *, tiers: Sequence[str] = (), shadow: str = ""
         note="" if found else _NOTHING_FOUND,
         upstreams="\n".join(_upstream(each) for each in upstreams),
         models="\n".join(_model(model, each.name) for each in upstreams for model in _named(each)),
+        order=_BY_PRICE if tiers else "",
         tiers=served,
         verify=_VERIFY.format(verifiers[0].name) if verifiers else _NO_VERIFIER,
         kept=_TEXT if shadow else _NO_TEXT,
@@ -289,6 +290,10 @@ _NOTHING_FOUND: Final = """\
 # OPENROUTER_API_KEY), so the built-in demo answers until you name an upstream.
 """
 
+_BY_PRICE: Final = """\
+# By price: models of the logs, the cheapest first. Exchange them where a cheaper model is the better one.
+"""
+
 _VERIFY: Final = """\
 # Ask a cheap model when the rules are unsure, for at most this share of requests:
 # verify  = {{ model = "{}", margin = 0.04, share = 0.15, timeout_ms = 500 }}"""
@@ -310,7 +315,7 @@ _TEMPLATE: Final = """\
 # Which model serves which tier. Agents ask for model "auto" and get the cheapest that should do; every model
 # above can also be asked for by name. Of a list, the first that can serve does; the others are its fallback.
 # Of models with the same prices, one that speaks the caller's format natively comes first.
-[tiers]
+{order}[tiers]
 profile   = "default"
 simple    = {tiers[0]}
 medium    = {tiers[1]}
