@@ -205,7 +205,13 @@ def read_policy(file: Path, base: Policy) -> Policy:
     Raises:
         ConfigError: the file cannot be read, or is wrong.
     """
-    return read_policy_text(read(file), file, base)
+    name = str(file)
+    hint = (
+        f'a copy of pointsman.toml with profile = "{name}" under [tiers] has this profile: name that file'
+        if name in BUILTIN_PROFILES
+        else ""
+    )
+    return read_policy_text(read(file, hint=hint), file, base)
 
 
 def read_policy_text(text: str, file: Path, base: Policy) -> Policy:

@@ -294,6 +294,6 @@ def test_labels_of_a_model_that_two_are_compared_with_count_once() -> None:
     found = verdict(logs, Pricing())
     assert [each.cheap for each in found.stakes] == [CHEAP, CHEAP]
     each = found.stakes[0].needed[CHEAP]
-    unrun = f"{3 * each:,} labels ({3 * (each - 3):,} of them not yet run)"
+    unrun = f"{3 * each:,} labels ({3 * (each - 3):,} of them of sessions not yet run)"
     assert f"{unrun} would show a difference of ten points." in found.sentence
     assert [len(stake.sample) for stake in found.stakes] == [6, 6]

@@ -176,7 +176,7 @@ def test_install_prints_settings_for_every_event() -> None:
     assert set(printed["hooks"]) == {"PostToolUse", "PostToolUseFailure", "UserPromptSubmit"}
     [entry] = printed["hooks"]["PostToolUse"]
     assert entry["matcher"] == "*"
-    assert entry["hooks"][0]["command"].endswith("hook claude-code")
+    assert entry["hooks"][0]["command"].endswith("pointsman hook claude-code"), "by which one removes it"
     assert settings("x")["hooks"]
 
 

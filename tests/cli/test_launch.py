@@ -18,6 +18,7 @@ from pointsman.cli.launch import AGENTS
 from pointsman.config import load
 from pointsman.config.draft import draft
 from pointsman.diagnostics.clients import split_line
+from pointsman.errors import ConfigError
 from pointsman.stores.ledger import Retention, SqliteLedger
 from support.servers import ScriptedUpstream, gateway, state_for
 
@@ -198,6 +199,21 @@ def refused(home: Path, *arguments: str) -> str:
     assert not (home / "given.json").exists()
     assert done.exception is not None
     return str(done.exception)
+
+
+def test_without_a_key_the_hint_names_the_login(home: Path) -> None:
+    """Whoever uses a subscription has no key to export."""
+    done = CliRunner().invoke(app, ["claude"])
+    assert isinstance(done.exception, ConfigError)
+    assert done.exception.hint is not None
+    assert "pointsman config init --from-audit passes it on (forward_auth)" in done.exception.hint
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_the_help_has_an_example(name: str) -> None:
+    shown = " ".join(CliRunner().invoke(app, [name, "--help"]).output.split())
+    assert f"pointsman {name} " in shown
+    assert '"Explain this project"' in shown
 
 
 def test_what_cannot_be_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -448,6 +448,13 @@ def test_wrong_usage(tmp_path: Path, policy_file: Path, arguments: list[str], me
     assert message in str(result.exception)
 
 
+def test_a_built_in_profile_is_no_policy_and_the_hint_says_how(tmp_path: Path) -> None:
+    result = command(str(in_ledger(tmp_path / "l.sqlite")), "--policy", "seed")
+    assert isinstance(result.exception, PointsmanError)
+    assert result.exception.hint is not None
+    assert 'a copy of pointsman.toml with profile = "seed" under [tiers]' in result.exception.hint
+
+
 def test_lines_come_back_as_they_were() -> None:
     for line in Replay(RECORDED).turns(recorded()):
         assert msgspec.json.decode(msgspec.json.encode(line), type=Replayed) == line

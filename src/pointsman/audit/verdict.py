@@ -166,7 +166,7 @@ def said_of_stakes(stakes: Sequence[Stake]) -> str:
         return (
             f"{stake} at stake; needs {counted(labels, 'further session')} on {models}, nothing to label yet."
         )
-    unrun = f" ({missing:,} of them not yet run)" if missing else ""
+    unrun = f" ({missing:,} of them of sessions not yet run)" if missing else ""
     shown = shown_by_labels(stakes[0].margin)
     return f"{stake} at stake; {counted(labels, 'label')}{unrun} would show {shown}."
 
@@ -211,7 +211,7 @@ _STAKES: Final = (
     Column("model"),
     Column("at stake", right=True),
     Column("labels", right=True),
-    Column("of these not yet run", right=True),
+    Column("of sessions not yet run", right=True),
     Column("label first"),
 )
 

@@ -51,6 +51,14 @@ _PACKAGES: Final = {
     "qwen": "npm install -g @qwen-code/qwen-code",
     "aider": "pipx install aider-chat",
 }
+#: Arguments for each agent, as an example.
+_EXAMPLES: Final = {
+    "claude": '-p "Explain this project"',
+    "codex": 'exec "Explain this project"',
+    "opencode": 'run "Explain this project"',
+    "qwen": '-p "Explain this project"',
+    "aider": '-m "Explain this project"',
+}
 #: Bytes of the log of launched gateways, and of the one before it.
 _LOG_BYTES: Final = 1 << 20
 #: To a shell, a process that signal N has ended returns this and N.
@@ -69,7 +77,8 @@ agents: Final = typer.Typer()
 for _name, _client in AGENTS.items():
     agents.command(
         _name,
-        help=f"Run {_client} through a gateway; arguments are {_client}'s own.",
+        help=f"Run {_client} through a gateway; arguments are {_client}'s own.\n\n"
+        f"Example: pointsman {_name} {_EXAMPLES[_name]}",
         context_settings={
             "ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": ["--help"]
         },
@@ -206,7 +215,8 @@ def _first_run() -> Path:
     if not found:
         raise ConfigError(
             "no key of a provider is in the environment, and no model server listens on this machine",
-            hint="export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY)",
+            hint="export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY); "
+            "with an agent's login: pointsman config init --from-audit passes it on (forward_auth)",
         )
     for line in address_notes(found):
         echo(f"pointsman: {line}", err=True)
