@@ -54,7 +54,6 @@ _OTHER_PROVIDER: Final = (
     "add [upstreams.NAME] with base_url, formats and api_key, and its models under [models]"
 )
 
-
 config: Final = typer.Typer(
     cls=Group,
     no_args_is_help=True,
@@ -181,8 +180,7 @@ def init(
     """Write a commented configuration for the API keys in the environment, or for a local model server.
 
     With --from-audit, for the models that the logs on this machine name. An upstream without an API key in
-    the environment is left out; to the one that cost most the caller's own credential is passed on, as of a
-    subscription.
+    the environment is left out, but the one that cost most gets the caller's own credential.
     """
     if (home or logs) and not from_audit:
         raise PointsmanError("--home and --logs are for --from-audit")

@@ -191,7 +191,6 @@ _SUMS: Final = tuple(
     each.name for each in fields(Savings) if each.name not in {"baseline", "baseline_caches"}
 )
 
-
 _AMOUNTS: Final = (Column("part", least=44), Column("amount", right=True, show=dollars), Column("detail"))
 
 
