@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
+from pathlib import Path
 
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
 from pointsman.audit import Request, Session, ToolUse, Usage, figures
 from pointsman.audit.caches import Call, calls, predicted, reads
@@ -14,6 +17,7 @@ from pointsman.audit.figures import Part, SessionFigures, Spent, Split
 from pointsman.audit.money import Pricing
 from pointsman.audit.savings import ENOUGH_SESSIONS, TOOLS_CHANGE, Criterion, Run, compare, labels_needed
 from pointsman.audit.verdict import verdict
+from pointsman.cli import app
 from pointsman.vocabulary import Purpose
 
 DEAR, CHEAP = "claude-opus-5-5", "claude-haiku-4-5"
@@ -202,6 +206,50 @@ def test_labels_that_are_needed_fall_with_those_there_are() -> None:
     )
     assert max(labels_needed(runs(0.0, 300), DEAR, CHEAP, TEN_POINTS).values()) < 100
     assert labels_needed(runs(0.0, 400), DEAR, CHEAP, TEN_POINTS) == {DEAR: 0, CHEAP: 0}
+
+
+def test_outcomes_in_projects_that_nothing_can_be_compared_in_spare_no_label() -> None:
+    known = runs(0.0, 400)
+    apart = [run._replace(cluster=run.model) for run in known]
+    assert labels_needed(apart, DEAR, CHEAP, TEN_POINTS) == {DEAR: 393, CHEAP: 393}
+    one_side = [run._replace(solved=run.solved if run.model == DEAR else None) for run in known]
+    assert labels_needed(one_side, DEAR, CHEAP, TEN_POINTS) == {DEAR: 0, CHEAP: 393}
+    crossed = [  # enough of each, but never in one project
+        run._replace(solved=run.solved if (run.model == DEAR) is (int(run.cluster[1:]) < 5) else None)
+        for run in runs(0.0, 800)
+    ]
+    assert compare(crossed, DEAR, CHEAP, TEN_POINTS).missing == "no project has outcomes of both models"
+    assert labels_needed(crossed, DEAR, CHEAP, TEN_POINTS) == {DEAR: 392, CHEAP: 392}
+
+
+def exported(folder: Path, made: list[Run]) -> list[str]:
+    """A log of LiteLLM with one request for each session, and the outcomes: arguments of ``audit``."""
+    lines = [
+        {
+            "request_id": f"r{at}", "call_type": "acompletion", "status": "success", "session_id": f"s{at}",
+            "model": run.model, "custom_llm_provider": "anthropic", "team_id": run.cluster, "metadata": {},
+            "startTime": f"2026-11-{1 + at % 25:02d}T{at // 25 % 24:02d}:00:00+00:00",
+            "endTime": f"2026-11-{1 + at % 25:02d}T{at // 25 % 24:02d}:00:00+00:00",
+            "prompt_tokens": 1_000, "completion_tokens": 100, "spend": run.cost,
+        }
+        for at, run in enumerate(made)
+    ]  # fmt: skip
+    labels = [
+        {"session": f"s{at}", "solved": run.solved} for at, run in enumerate(made) if run.solved is not None
+    ]
+    for name, rows in (("log.jsonl", lines), ("labels.jsonl", labels)):
+        (folder / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return ["audit", str(folder / "log.jsonl"), "--labels", str(folder / "labels.jsonl"), "--margin", "0.1"]
+
+
+def test_an_audit_of_two_models_never_in_the_same_project_asks_for_sessions_in_one(tmp_path: Path) -> None:
+    apart = [run._replace(cluster=run.model) for run in runs(0.0, 400)]
+    said = CliRunner().invoke(app, exported(tmp_path, apart)).output
+    assert "By outcomes: nothing is proven." in said
+    assert "needs 786 further sessions on both models, nothing to label yet" in said
+    assert f"{DEAR} and {CHEAP} have no project in common" in " ".join(said.split())
+    shared = CliRunner().invoke(app, exported(tmp_path, runs(0.0, 400))).output
+    assert "have no project in common" not in " ".join(shared.split())
 
 
 def test_the_labels_asked_for_show_ten_points_in_four_of_five_cases() -> None:

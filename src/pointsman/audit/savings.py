@@ -36,6 +36,7 @@ __all__ = [
     "is_work",
     "labels_needed",
     "settled",
+    "shared",
     "sure",
     "within",
     "without",
@@ -318,6 +319,12 @@ def settled(runs: Iterable[Run], dear: str, cheap: str) -> frozenset[str]:
     return frozenset(used[0].cluster for used, _ in _judged_clusters(runs, dear, cheap))
 
 
+def shared(runs: Iterable[Run], dear: str, cheap: str) -> frozenset[str]:
+    """The projects with runs of both models, with outcomes or without."""
+    seen = {(run.model, run.cluster) for run in runs}
+    return frozenset(project for model, project in seen if model == dear and (cheap, project) in seen)
+
+
 def _judged(both: _Both) -> tuple[list[bool], list[bool]]:
     used, other = ([run.solved for run in side if run.solved is not None] for side in both)
     return used, other
@@ -369,13 +376,18 @@ def labels_needed(
     """Return how many more outcomes of each model settle it in four of five cases.
 
     With a margin they show that equal models are good enough, without one a difference of ``DIFFERENCE``.
-    Both models need the same number; outcomes that the log proves count. The share of success is that of the
-    log, and one half if it has fewer than ten outcomes.
+    Both models need the same number. Outcomes that the log proves count in projects with runs of both models;
+    where these seem to be enough, only in projects with outcomes of both, since no other can be compared. The
+    share of success is that of the log, and one half if it has fewer than ten outcomes.
     """
     z = NormalDist().inv_cdf(criterion.certainty) + NormalDist().inv_cdf(POWER)
-    own = {name: [run.solved for run in runs if run.model == name] for name in (dear, cheap)}
-    known = {name: [each for each in side if each is not None] for name, side in own.items()}
-    both = known[dear] + known[cheap]
-    share = sum(both) / len(both) if len(both) >= 10 else 0.5
+    own = [run for run in runs if run.model in (dear, cheap) and run.solved is not None]
+    share = sum(bool(run.solved) for run in own) / len(own) if len(own) >= 10 else 0.5
     each = ceil(2 * max(share * (1 - share), 0.05) * (z / (criterion.margin or DIFFERENCE)) ** 2)
-    return {name: max(0, each - len(side)) for name, side in known.items()}
+    needed: dict[str, int] = {}
+    for projects in (shared(runs, dear, cheap), settled(runs, dear, cheap)):
+        known = Counter(run.model for run in own if run.cluster in projects)
+        needed = {name: max(0, each - known[name]) for name in (dear, cheap)}
+        if any(needed.values()):
+            break
+    return needed

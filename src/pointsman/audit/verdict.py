@@ -19,6 +19,7 @@ from pointsman.audit.savings import (
     is_work,
     labels_needed,
     settled,
+    shared,
     sure,
     within,
     without,
@@ -62,6 +63,7 @@ class Stake(NamedTuple):
     missing: dict[str, int]  # of these, runs that the logs do not have
     worth: float = 0.0  # of the dollars: paid by a subscription, so that no money is at stake
     margin: float = 0.0  # of success, within which it is good enough
+    projects: int = 0  # with sessions of both models; in others no outcome can be compared
 
 
 class Verdict(NamedTuple):
@@ -196,6 +198,12 @@ def stakes_blocks(stakes: Sequence[Stake]) -> Iterator[Block]:
         for each in stakes
     ]
     yield TextTable(_STAKES, rows)
+    yield from (
+        f"{each.dear} and {each.cheap} have no project in common: no outcome of theirs can be compared until "
+        "both have sessions in one."
+        for each in stakes
+        if not each.projects
+    )
 
 
 _NO_STAKES: Final = "nothing can be compared, for no work was done by a cheaper model."
@@ -391,13 +399,14 @@ def stake_of(
     dear: str, cheap: str, share: float, runs: Mapping[str, Run], criterion: Criterion, *, worth: float = 0.0
 ) -> Stake:
     """Upper bound of the saving of a move, and the sessions with outcomes that would decide."""
-    own = [run for run in runs.values() if run.model in (dear, cheap)]
-    needed = labels_needed(own, dear, cheap, criterion)
-    open_ = {name: run for name, run in runs.items() if run.model in (dear, cheap) and run.solved is None}
-    both = {run.cluster for run in own if run.model == dear} & {
-        run.cluster for run in own if run.model == cheap
+    needed = labels_needed(tuple(runs.values()), dear, cheap, criterion)
+    both = shared(runs.values(), dear, cheap)
+    open_ = {
+        name: run
+        for name, run in runs.items()
+        if run.model in (dear, cheap) and run.solved is None and run.cluster in both
     }
-    ranked = sorted(open_, key=lambda name: (open_[name].cluster not in both, -open_[name].cost, name))
+    ranked = sorted(open_, key=lambda name: (-open_[name].cost, name))
     left = dict(needed)
     sample = []
     for name in ranked:
@@ -406,7 +415,7 @@ def stake_of(
             sample.append(name)
     labels = sum(needed.values())
     missing, margin = sum(left.values()), criterion.margin
-    return Stake(dear, cheap, share, labels, tuple(sample), missing, needed, left, worth, margin)
+    return Stake(dear, cheap, share, labels, tuple(sample), missing, needed, left, worth, margin, len(both))
 
 
 def period(sessions: Sequence[SessionFigures]) -> tuple[date, date] | None:
