@@ -180,6 +180,11 @@ def outcomes_blocks(compared: Sequence[Comparison]) -> Iterator[Block]:
     else:
         yield "By outcomes: nothing, for no project has proven outcomes of two models."
     yield TextTable(_OUTCOMES, [_comparison(each) for each in compared])
+    if any(each.verdict == "saves" for each in compared):
+        yield (
+            "These sessions were not drawn by chance, and people give a cheaper model the easier ones: "
+            "confirm a saving with a shadow model."
+        )
 
 
 def stakes_blocks(stakes: Sequence[Stake]) -> Iterator[Block]:
