@@ -6,9 +6,11 @@ import json
 import math
 import random
 from pathlib import Path
+from statistics import variance
 
 import msgspec
 import pytest
+from scipy.stats import t
 from typer.testing import CliRunner
 
 from pointsman.audit import Request, Session, ToolUse, Usage, figures
@@ -334,6 +336,22 @@ def test_the_interval_of_an_amount_holds_the_truth_also_with_few_runs(runs_each:
             held += found.saved[0] <= runs_each * 0.7 <= found.saved[1]
     assert claimed > 100
     assert held / claimed > 0.88  # as the normal distribution has it, .75 with 3 runs of each
+
+
+@pytest.mark.parametrize(("tries", "least"), [(1, 4), (3, 6), (28, 6)])
+def test_no_amount_is_claimed_where_the_quantile_is_off(tries: int, least: int) -> None:
+    """Costs of the cheap model do not vary, so that the degrees of freedom are the dear one's runs less 1."""
+    criterion = Criterion(tries)
+    for each in range(3, 8):
+        made = [Run("p", DEAR, solved=False, cost=10 + at / 10) for at in range(each)]
+        made += [Run("p", CHEAP, solved=True, cost=1.0) for _ in range(40)]
+        made += [Run("q", model, model == CHEAP, 1.0) for model in (DEAR, CHEAP) for _ in range(60)]
+        low, high = compare(made, DEAR, CHEAP, criterion).saved
+        assert (low > 0) is (each >= least)
+        if low:
+            costs = [run.cost for run in made[:each]]
+            exact = t.ppf(criterion.certainty, each - 1) * math.sqrt(each * variance(costs))
+            assert (high - low) / 2 == pytest.approx(exact, rel=0.02)
 
 
 def test_labels_of_a_model_that_two_are_compared_with_count_once() -> None:

@@ -293,7 +293,7 @@ def compare(runs: Iterable[Run], dear: str, cheap: str, criterion: Criterion = _
         if high < 0:
             return found._replace(verdict="harmful", missing=f"{cheap} solves fewer of them")
         return found._replace(missing=f"a loss of {-low:.0%} is possible as well as a gain of {high:.0%}")
-    saved = _saved(clusters, criterion.certainty)
+    saved = _saved(clusters, criterion)
     if saved[0] <= 0:
         return found._replace(missing=f"{within(found.margin)}, but its runs do not surely cost less")
     return found._replace(verdict="saves", saved=saved, subscribed=_subscribed(clusters))
@@ -301,8 +301,10 @@ def compare(runs: Iterable[Run], dear: str, cheap: str, criterion: Criterion = _
 
 _Both = tuple[list[Run], list[Run]]
 
-#: Degrees of freedom of the costs below which no amount is claimed.
+#: Degrees of freedom of the costs below which no amount is claimed: of one comparison, and of several, whose
+#: quantiles lie further out, where the approximation of Student's t is worse.
 _LEAST_FREEDOM: Final = 3
+_LEAST_FREEDOM_SHARED: Final = 5
 
 
 def _judged_clusters(runs: Iterable[Run], dear: str, cheap: str) -> list[_Both]:
@@ -330,7 +332,7 @@ def _judged(both: _Both) -> tuple[list[bool], list[bool]]:
     return used, other
 
 
-def _saved(clusters: Iterable[_Both], certainty: float) -> tuple[float, float]:
+def _saved(clusters: Iterable[_Both], criterion: Criterion) -> tuple[float, float]:
     """Dollars over the dear model's runs: mean costs by project; projects with one run have no spread.
 
     The interval is that of Welch (1947), with the degrees of freedom of Satterthwaite (1946).
@@ -347,14 +349,17 @@ def _saved(clusters: Iterable[_Both], certainty: float) -> tuple[float, float]:
     if not spread:
         return saved, saved
     freedom = spread**2 / sum(term**2 / free for term, free in terms)
-    if freedom < _LEAST_FREEDOM:
+    if freedom < (_LEAST_FREEDOM if criterion.tries == 1 else _LEAST_FREEDOM_SHARED):
         return 0.0, 0.0
-    half = _student(certainty, freedom) * sqrt(spread)
+    half = _student(criterion.certainty, freedom) * sqrt(spread)
     return saved - half, saved + half
 
 
 def _student(share: float, freedom: float) -> float:
-    """The quantile of Student's t, to 1 % from three degrees of freedom on (Abramowitz & Stegun 26.7.5)."""
+    """The quantile of Student's t (Abramowitz & Stegun 26.7.5), which is too low with few degrees of freedom.
+
+    With three .7 % for one comparison (2.2 % for 3, 9.1 % for 28), with five .4 % for 3 and 1.7 % for 28.
+    """
     z = NormalDist().inv_cdf(share)
     terms = (
         (z**3 + z) / 4,
