@@ -94,18 +94,25 @@ def _a_row_says_what_became_of_a_decision(ledger: Ledger) -> None:
     cut = an_answer("d", number=2, status=0, error="cut", model="second", input_tokens=None)
     for entry in (a_decision("d", at=5.0, caller="ann"), failed, cut, an_answer("d", number=3), shadow):
         ledger.append(entry)
+    for model, error in (("late", "timeout"), ("never", "connect")):
+        ledger.append(ShadowAnswer(decision="d", at=3.0, model=model, upstream="main", error=error))
     ledger.append(Outcome(decision="d", score=0.5, label="meh"))
     ledger.append(Outcome(decision="d", score=0.0, source="implicit:retry"))
     [row], more = ledger.search(DecisionFilter())
     assert more is None
     assert (row.id, row.at, row.session, row.caller, row.tier) == ("d", 5.0, "s", "ann", "COMPLEX")
     assert (row.model, row.result, row.status, row.attempts) == ("large", "counted", 200, 3)
-    assert (row.input, row.cached, row.output, row.trials) == (100, 40, 10, 1)
+    assert (row.input, row.cached, row.output, row.trials) == (100, 40, 10, 3)
     retry, lost = Part("retry", "first", 100, 40, 10), Part("unmetered", "second", 0, 0, 0)
-    assert row.parts == (retry, lost, Part("shadow", "other", 7, 1, 2))
-    assert {each.kind: each.parts for each in ledger.totals().parts} == dict.fromkeys(
-        ("retry", "unmetered", "shadow"), 1
-    )
+    late = Part("unmetered", "late", 0, 0, 0)  # "never" was not reached
+    assert row.parts == (retry, lost, Part("shadow", "other", 7, 1, 2), late)
+    totals = sorted((each.kind, each.part_model, each.parts) for each in ledger.totals().parts)
+    assert totals == [
+        ("retry", "first", 1),
+        ("shadow", "other", 1),
+        ("unmetered", "late", 1),
+        ("unmetered", "second", 1),
+    ]
     assert (row.label, row.score, row.labelled) == ("meh", 0.5, True)
     assert (row.stuck, row.downgraded, row.abstained) == (False, False, True)
     assert (row.gap, row.own, row.switched, row.asked) == (-1, "", False, False)

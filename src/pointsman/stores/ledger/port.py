@@ -68,7 +68,7 @@ NOT_ASKED: Final = {
 COMPARED: Final = "compared"
 
 #: Errors of calls that may be paid for, although they ended before their usage came.
-_MAYBE_PAID: Final = frozenset({"timeout", "cut", "malformed", "too_large", "disconnect"})
+_MAYBE_PAID: Final = frozenset({"timeout", "cut", "malformed", "too_large", "disconnect", "cancelled"})
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -94,7 +94,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def may_be_paid(self) -> bool:
         """Whether the provider may have counted tokens, reported or not."""
-        return self.status // 100 == 2 or self.error in _MAYBE_PAID
+        return _may_be_paid(self)
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -149,6 +149,15 @@ class ShadowAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_fiel
     text: str | None = None  # its words, if they are stored
     beside: CompletionSummary | None = None  # of the caller's answer; None when it was too long to read
     beside_text: str | None = None
+
+    @property
+    def may_be_paid(self) -> bool:
+        """As of an attempt."""
+        return _may_be_paid(self)
+
+
+def _may_be_paid(call: Attempt | ShadowAnswer) -> bool:
+    return call.status // 100 == 2 or call.error in _MAYBE_PAID
 
 
 class ComparedAnswers(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="kind", tag="agreement"):

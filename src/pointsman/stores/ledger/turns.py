@@ -285,6 +285,8 @@ def _parts(
     for trial in trials:
         if spent := usage(trial):
             yield Part("shadow", trial.model, *spent)
+        elif trial.may_be_paid:
+            yield Part("unmetered", trial.model, *_UNUSED)
 
 
 class Turns:
