@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 from psycopg import sql
@@ -61,6 +61,8 @@ class Postgres:
     programs: Path
     directory: Path  # of the socket; the data is below it
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    #: Makes all databases: a connection costs as much as a database.
+    _maker: psycopg.Connection[Any] | None = field(default=None, repr=False)
 
     def url(self, database: str = "postgres", *, password: str = PASSWORD) -> str:
         """The address of a database, with the password."""
@@ -69,11 +71,11 @@ class Postgres:
     def database(self) -> str:
         """Make an empty database and return its address."""
         name = f"test_{next(_names)}"
-        create = sql.SQL("CREATE DATABASE {} {}")
-        with psycopg.connect(self.url(), autocommit=True) as connection:
-            # Copying files takes half of the CPU of logging their pages, which versions before 15 do not do.
-            copied = "STRATEGY file_copy" if connection.info.server_version >= 150_000 else ""
-            connection.execute(create.format(sql.Identifier(name), sql.SQL(copied)))
+        if self._maker is None:
+            self._maker = psycopg.connect(self.url(), autocommit=True)
+        # Copying files takes half of the CPU of logging their pages, which versions before 15 do not do.
+        copied = "STRATEGY file_copy" if self._maker.info.server_version >= 150_000 else ""
+        self._maker.execute(sql.SQL("CREATE DATABASE {} {}").format(sql.Identifier(name), sql.SQL(copied)))
         return self.url(name)
 
     @contextmanager
@@ -113,6 +115,9 @@ class Postgres:
 
     def stop(self) -> None:
         """Stop the server as a crash would: what a client waits for fails."""
+        if self._maker is not None:
+            self._maker.close()
+            self._maker = None
         if self._process is not None:
             self._process.send_signal(3)  # SIGQUIT: immediate shutdown
             self._process.wait(60)
