@@ -101,7 +101,7 @@ def test_pairs_of_requests_that_do_not_move_say_nothing(
     monkeypatch.chdir(config.parent)
     asked = ("replay", "--policy", "b.toml") if command == "replay" else ("report", "shadow")
     first = "good enough? Not known yet: 0 of the 40 requests that change have labels of both models; "
-    needs = "“gpt-luna” beside “gpt-sol” needs about 480 more pairs (0 of the 30 that the first look takes)."
+    needs = "“gpt-luna” beside “gpt-sol” needs about 960 more pairs (0 of the 30 that the first look takes)."
     way = '[shadow] model = "gpt-luna" asks it beside “gpt-sol”.'
     assert _good_enough(_shown(*asked)) == f"{first}{needs} {way}"
     _append(
@@ -109,7 +109,7 @@ def test_pairs_of_requests_that_do_not_move_say_nothing(
     )
     said = _good_enough(_shown(*asked))
     assert "Not known yet: 35 of the 40 requests that change have labels of both models; " in said
-    assert "needs about 205 more pairs (+0.00, 99.4% interval -0.20 to +0.20, from the first 30 of 35" in said
+    assert "needs about 445 more pairs (+0.00, 99.4% interval -0.20 to +0.20, from the first 30 of 35" in said
 
 
 def test_pairs_of_the_requests_that_move_decide(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:

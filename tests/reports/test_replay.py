@@ -290,7 +290,7 @@ def test_a_change_of_model_says_whether_the_answers_are_good_enough(
     shown = command(path, "--policy", policy_file).stdout.splitlines()
     assert shown[shown.index("  large -> small: 6") + 1] == (
         "    good enough? Not known yet: 0 of the 6 requests that change have labels of both models; "
-        "“small” beside “large” needs about 480 more pairs (0 of the 30 that the first look takes). "
+        "“small” beside “large” needs about 960 more pairs (0 of the 30 that the first look takes). "
         '[shadow] model = "small" asks it beside “large”.'
     )
     report = ["report", "quality", "--ledger", str(path), "--config", str(policy_file)]
@@ -301,7 +301,7 @@ def test_a_change_of_model_says_whether_the_answers_are_good_enough(
             ledger.append(Outcome(decision=f"{session}-d1", model=model, score=score))
     ledger.close()
     seen = "3 of the 30 that the first look takes"
-    needs = f"“small” beside “large” needs about 477 more pairs ({seen})."
+    needs = f"“small” beside “large” needs about 957 more pairs ({seen})."
     of = "Not known yet: 3 of the 6 requests that change have labels of both models; "
     moved = f'{of}{needs} [shadow] model = "small" asks it beside “large”.'
     said = f"Not known yet: {needs}"

@@ -119,7 +119,7 @@ def test_how_the_policy_differs_and_what_it_would_cost() -> None:
     assert (summary["up"], summary["down"]) == (1, 1)
     said = (
         "Not known yet: 0 of the 1 requests that change have labels of both models; “small” beside “large” "
-        "needs about 480 more pairs (0 of the 30 that the first look takes). "
+        "needs about 960 more pairs (0 of the 30 that the first look takes). "
         '[shadow] model = "small" asks it beside “large”.'
     )
     assert summary["models"] == [{"then": "large", "now": "small", "turns": 1, "quality": said}]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
-from math import ceil
+from math import inf
 from statistics import NormalDist
 from typing import Final, Literal, NamedTuple
 
@@ -199,6 +199,8 @@ LOOKS: Final[tuple[int, ...]] = tuple(30 * 2**k for k in range(8))
 #: Chance of an answer that is wrong, one-sided, at one look: 2.5 % shared by all looks.
 LEVEL: Final = 0.025 / len(LOOKS)
 _Z: Final = NormalDist().inv_cdf(1 - LEVEL)
+#: Standard errors by which what is looked for must lie beyond ``_Z``, to be seen in four of five cases.
+_POWER: Final = NormalDist().inv_cdf(0.8)
 #: Share of pairs that differ, planned with before the first look.
 _USUAL: Final = 0.12
 
@@ -216,7 +218,7 @@ class GoodEnough(msgspec.Struct, frozen=True):
     difference: float = 0.0  # mean score of the cheap model minus that of the strong one, at the last look
     low: float = -1.0  # interval whose ends each err with ``LEVEL``
     high: float = 1.0
-    missing: int = 0  # to the look that may decide it, so many pairs more; 0: decided, or no look is left
+    missing: int = 0  # pairs to the look that decides it in four of five cases; 0: decided, or none is known
     left_out: int = 0  # pairs with a score that only a judge or a sign gave
     repeated: int = 0  # further pairs of sessions that count already
     margin: float = MARGIN  # score, of 1, that the cheap model may be worse by
@@ -241,10 +243,13 @@ class GoodEnough(msgspec.Struct, frozen=True):
                 return f"Yes: {of}{on}{names} is not worse by more than {self.margin:g} ({seen})."
             case "no":
                 return f"No: {of}{on}{names} is worse by more than {self.margin:g} ({seen})."
-        if not self.missing:
+        if self.looked == LOOKS[-1]:
             return f"Not known yet: {of}{names} was not decided at the last look ({seen})."
         if not self.looked:
             seen = f"{self.pairs} of the {LOOKS[0]} that the first look takes"
+        if not self.missing:
+            known = f"no number of pairs up to {LOOKS[-1]:,} is known to decide it"
+            return f"Not known yet: {of}{names}: {known} ({seen})."
         return f"Not known yet: {of}{names} needs about {self.missing:,} more pairs ({seen})."
 
 
@@ -381,8 +386,8 @@ def decided(cheap: str, strong: str, differences: Sequence[float], margin: float
     """Answer from the pairs at the last look.
 
     The cheap model is good enough where the whole interval of the difference lies above minus the margin,
-    and is not where all of it lies below. How many more pairs decide it is what the pairs that differed, or
-    a usual share of them, need at the difference seen, up to the next look.
+    and is not where all of it lies below. How many more pairs decide it in four of five cases is what the
+    pairs that differed, or a usual share of them, need at the difference seen, up to the next look.
 
     Args:
         cheap: Its name.
@@ -394,7 +399,7 @@ def decided(cheap: str, strong: str, differences: Sequence[float], margin: float
     looked = max((look for look in LOOKS if look <= count), default=0)
     found = GoodEnough("not known yet", cheap, strong, count, looked, margin=margin)
     if not looked:
-        return replace(found, missing=_look(_USUAL, margin, margin, count) - count)
+        return replace(found, missing=_missing(_USUAL, margin, margin, count))
     seen = differences[:looked]
     better, worse = sum(max(each, 0.0) for each in seen), sum(max(-each, 0.0) for each in seen)
     mean = (better - worse) / looked
@@ -403,11 +408,10 @@ def decided(cheap: str, strong: str, differences: Sequence[float], margin: float
     shown = margin_score(better, worse, looked, margin)
     if abs(shown) > _Z:
         return replace(found, answer="yes" if shown > 0 else "no")
-    missing = _look((better + worse) / looked, mean + margin, margin, count) - count
-    return replace(found, missing=max(missing, 0))
+    return replace(found, missing=_missing((better + worse) / looked, mean + margin, margin, count))
 
 
-def _look(differing: float, away: float, margin: float, count: int) -> int:
-    """The next look that shows a difference so far from the margin; the last one if none does."""
-    needed = ceil(_Z**2 * max(differing, margin) / max(abs(away), 1e-3) ** 2)
-    return next((look for look in LOOKS if look > count and look >= needed), LOOKS[-1])
+def _missing(differing: float, away: float, margin: float, count: int) -> int:
+    """Pairs up to the next look that shows a difference so far from the margin; 0 if none does."""
+    needed = (_Z + _POWER) ** 2 * max(differing, margin) / away**2 if away else inf
+    return next((look - count for look in LOOKS if look > count and look >= needed), 0)
