@@ -30,7 +30,7 @@ from pointsman.gateway.metric_table import METRICS, OF_MODELS
 from pointsman.gateway.upstream import Target
 from pointsman.guidance import GuidanceDecision
 from pointsman.model_choice.chains import LOWER_TIER, Pool
-from pointsman.stores.ledger.port import Attempt
+from pointsman.stores.ledger.port import Attempt, may_be_paid
 from pointsman.stores.ledger.turns import cost, usage
 from pointsman.vocabulary import ModelSpec, Tier
 from pointsman.wire.project import traceparent_of
@@ -294,7 +294,7 @@ class Metrics(Collector):
             self.count("tokens", model, "output", by=attempt.output_tokens)
         used = usage(attempt)
         if used is None:
-            if attempt.may_be_paid:
+            if may_be_paid(attempt):
                 self.count("unmetered", model)
         elif (paid := cost(self._models.get(model), used)) is None:
             self.count("unpriced", model)

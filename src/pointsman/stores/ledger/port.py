@@ -47,6 +47,7 @@ __all__ = [
     "ShadowDecision",
     "Upkeep",
     "Writes",
+    "may_be_paid",
 ]
 
 #: Most characters stored of a prompt. The user's words are shorter in all but pasted files, and
@@ -90,11 +91,6 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     output_tokens: int | None = None
     estimated: bool = False  # some of the tokens: the caller left before the upstream reported them
     translated: str = ""  # what changed, as "chat->messages; changed=seed"; empty: sent as it came
-
-    @property
-    def may_be_paid(self) -> bool:
-        """Whether the provider may have counted tokens, reported or not."""
-        return _may_be_paid(self)
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -150,13 +146,9 @@ class ShadowAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_fiel
     beside: CompletionSummary | None = None  # of the caller's answer; None when it was too long to read
     beside_text: str | None = None
 
-    @property
-    def may_be_paid(self) -> bool:
-        """As of an attempt."""
-        return _may_be_paid(self)
 
-
-def _may_be_paid(call: Attempt | ShadowAnswer) -> bool:
+def may_be_paid(call: Attempt | ShadowAnswer) -> bool:
+    """Whether the provider may have counted tokens of a call, reported or not."""
     return call.status // 100 == 2 or call.error in _MAYBE_PAID
 
 

@@ -27,6 +27,7 @@ from pointsman.stores.ledger.port import (
     Outcome,
     Record,
     ShadowAnswer,
+    may_be_paid,
 )
 from pointsman.stores.ledger.reading import FIRED, GAPS, RESULTS, SELECTED, DecisionRow, Part, row_of
 from pointsman.vocabulary import Stage
@@ -280,12 +281,12 @@ def _parts(
             continue
         if spent := usage(attempt):
             yield Part("retry", attempt.model, *spent)
-        elif attempt.may_be_paid:
+        elif may_be_paid(attempt):
             yield Part("unmetered", attempt.model, *_UNUSED)
     for trial in trials:
         if spent := usage(trial):
             yield Part("shadow", trial.model, *spent)
-        elif trial.may_be_paid:
+        elif may_be_paid(trial):
             yield Part("unmetered", trial.model, *_UNUSED)
 
 
