@@ -50,8 +50,7 @@ __all__ = [
     "may_be_paid",
 ]
 
-#: Most characters stored of a prompt. The user's words are shorter in all but pasted files, and
-#: a full queue of ten thousand such texts still fits into memory.
+#: Most characters stored of a prompt: a full queue of ten thousand such texts still fits into memory.
 MAX_TEXT: Final = 32_000
 #: Characters of a stored policy: that of a hundred models has some 20,000.
 MAX_POLICY: Final = 200_000
