@@ -163,7 +163,7 @@ _MOST_DOLLARS: Final = 1e6
 def believable(session: Session) -> Session:
     """Return the session without times, counts and costs that no request has, and with a note of them.
 
-    Anyone may have written a line of a log. What is left out counts as unknown.
+    Anyone may have written a line of a log. Values left out count as unknown.
     """
     requests = tuple(map(_believable, session.requests))
     doubtful = sum(a is not b for a, b in zip(requests, session.requests, strict=True))

@@ -290,7 +290,7 @@ def tree(signal: Signal) -> Node:
 
 
 def _bounded(kind: Kind, text: str) -> tuple[bool, bool]:
-    """Whether a word boundary stands before a literal text, and behind it."""
+    """Whether a literal text must begin at a word boundary, and end at one."""
     return kind is not Kind.SUBSTRING and is_word(text[0]), kind is Kind.WORD and is_word(text[-1])
 
 

@@ -301,7 +301,7 @@ class BodyBudget:
 
 
 class CallerShare:
-    """What the requests in progress of one caller hold."""
+    """The requests in progress of one caller, and the bytes of their bodies."""
 
     def __init__(self, caller: str) -> None:
         self.caller = caller  # name of the key

@@ -170,7 +170,7 @@ def read_graded(path: Path, models: Sequence[str]) -> list[Graded]:
 def _rows(
     path: Path, read: Callable[[str, _Line], tuple[Row, tuple[float, ...]] | None], *, of: str = ""
 ) -> list[Row]:
-    """Return what is read of each line, beside which are the scores that lines of one id have in common.
+    """Return the row of each line, with the scores that lines of one id have in common.
 
     Raises:
         PointsmanError: the file cannot be read or holds no line of this kind.

@@ -171,7 +171,7 @@ class GuidanceRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Fired(NamedTuple):
-    """What one rule did in one run."""
+    """The first firing of one rule in one run."""
 
     at: int | None  # index of the call at its first firing
     continued: bool | None  # the next call of the same attempt failed again or brought nothing new

@@ -68,7 +68,7 @@ class Queued(NamedTuple):
 def queue(records: Iterable[Record]) -> list[Queued]:
     """Return the decisions without an outcome, the most reasons first, then the newest; ordinary ones last.
 
-    Those with kept answers of two models come first, because labels of both are what a fit compares; those
+    Those with kept answers of two models come first, because a fit compares labels of both; those
     without stored words come last, because no fit can use their labels. Records come newest first. Of one
     user message only the first in this order is returned, and none where one of it has an outcome that was
     not derived.

@@ -83,7 +83,7 @@ _ADDENDS: Final = {
 
 
 def _summed(of: Mapping[str, str]) -> str:
-    """The sums of a group of rows, of a column each or of what the row adds instead."""
+    """Return the sums over a group of rows: of a column each, or of the expression given for it."""
     of_type = {"judging": "float8"}
     return ", ".join(
         f"CAST(sum({of.get(name, name)}) AS {of_type.get(name, 'bigint')}) AS {name}" for name in SUMS
