@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pointsman.learning.intervals import Z, margin_score, paired_interval
-from pointsman.reports.labels import LOOKS, GoodEnough, decided, good_enough
+from pointsman.reports.labels import LEVEL, LOOKS, GoodEnough, decided, good_enough, quality_report
 from pointsman.stores.ledger import Outcome, Record
 from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer
@@ -148,6 +148,41 @@ def test_at_the_margin_yes_is_rarely_ever_said(loss: float, win: float) -> None:
         looks = [decided("cheap", "strong", differences[:look]) for look in LOOKS if look <= 1_000]
         wrong += any(found.answer == "yes" for found in looks)
     assert wrong <= 10  # 2.5 %
+
+
+def test_comparisons_of_one_table_share_their_level() -> None:
+    """Of 200 ledgers with nine cheap models at the margin; 2 had a false "yes", and 11 at the whole level."""
+    draw, wrong = random.Random(7), {1: 0, 9: 0}
+    for _ in range(200):
+        strong = [draw.random() < 0.9 for _ in range(480)]
+        cheap = [[(draw.random() < 0.85) - each for each in strong] for _ in range(9)]
+        for tries in wrong:
+            looks = (
+                decided("cheap", "strong", [float(each) for each in differences[:look]], level=LEVEL / tries)
+                for differences in cheap
+                for look in LOOKS[:5]
+            )
+            wrong[tries] += any(found.answer == "yes" for found in looks)
+    assert wrong[9] <= 9  # 2.5 %, of which more are seen once in 50
+    assert wrong[1] > wrong[9]
+
+
+def test_a_table_of_several_pairs_of_models_states_the_level_of_each() -> None:
+    models = {
+        **MODELS,
+        "other": ModelSpec("other", "main", "other", input_per_million=2.0, output_per_million=2.0),
+    }
+    records = []
+    for number in range(80):
+        name, second = f"d-{number}", "strong" if number < 50 else "other"
+        said = (Outcome(decision=name, score=1.0), Outcome(decision=name, score=1.0, model=second))
+        answer = an_answer(name, model="cheap")
+        records.append(Record(a_decision(name, session=f"s-{number}"), (answer,), said, None))
+    both, alone = quality_report(records, models).found, good_enough(records, models)
+    assert [(each.strong, each.level) for each in both] == [("strong", LEVEL / 2), ("other", LEVEL / 2)]
+    assert (alone.strong, alone.level) == ("strong", LEVEL)
+    assert both[0].low < alone.low
+    assert "99.7% interval" in both[0].sentence()
 
 
 def test_equal_models_are_rarely_called_worse_and_worse_ones_rarely_good_enough() -> None:

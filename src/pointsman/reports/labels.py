@@ -198,8 +198,8 @@ def count_pairs(found: Iterable[Fittable]) -> Pairs:
 LOOKS: Final[tuple[int, ...]] = tuple(30 * 2**k for k in range(8))
 #: Chance of an answer that is wrong, one-sided, at one look: 2.5 % shared by all looks.
 LEVEL: Final = 0.025 / len(LOOKS)
-_Z: Final = NormalDist().inv_cdf(1 - LEVEL)
-#: Standard errors by which what is looked for must lie beyond ``_Z``, to be seen in four of five cases.
+#: Standard errors by which what is looked for must lie beyond those of the level, to be seen in four of five
+#: cases.
 _POWER: Final = NormalDist().inv_cdf(0.8)
 #: Share of pairs that differ, planned with before the first look.
 _USUAL: Final = 0.12
@@ -216,12 +216,13 @@ class GoodEnough(msgspec.Struct, frozen=True):
     )
     looked: int = 0  # of them, the first so many decided: the last look; 0: before the first
     difference: float = 0.0  # mean score of the cheap model minus that of the strong one, at the last look
-    low: float = -1.0  # interval whose ends each err with ``LEVEL``
+    low: float = -1.0  # interval whose ends each err with ``level``
     high: float = 1.0
     missing: int = 0  # pairs to the look that decides it in four of five cases; 0: decided, or none is known
     left_out: int = 0  # pairs with a score that only a judge or a sign gave
     repeated: int = 0  # further pairs of sessions that count already
     margin: float = MARGIN  # score, of 1, that the cheap model may be worse by
+    level: float = LEVEL  # of one look, one-sided; of a table of several pairs of models, each one's share
     tiers: str = ""  # of the pairs at the last look, or of all before it: "SIMPLE (239), no tier (1)"
 
     def sentence(self, of: str = "") -> str:
@@ -233,7 +234,9 @@ class GoodEnough(msgspec.Struct, frozen=True):
         if not self.cheap:
             return "Not known yet: no request has scored answers of two models with prices."
         names = f"“{self.cheap}” beside “{self.strong}”"
-        interval = f"{self.difference:+.2f}, {1 - 2 * LEVEL:.1%} interval {self.low:+.2f} to {self.high:+.2f}"
+        interval = (
+            f"{self.difference:+.2f}, {1 - 2 * self.level:.1%} interval {self.low:+.2f} to {self.high:+.2f}"
+        )
         first = f"the first {self.looked:,} of " if self.looked < self.pairs else ""
         seen = f"{interval}, from {first}{self.pairs:,} pairs"
         of = f"{of}; " if of else ""
@@ -286,13 +289,14 @@ class ScoredAnswers:
         seen = Counter(pair for turn in self._turns.values() for pair in combinations(sorted(turn.said), 2))
         return sorted(seen, key=lambda pair: (-seen[pair], pair))
 
-    def compare(self, *models: str, among: Iterable[str] | None = None) -> GoodEnough:
+    def compare(self, *models: str, among: Iterable[str] | None = None, tries: int = 1) -> GoodEnough:
         """Compare two models with prices.
 
         Args:
             models: Their names.
             among: Decisions of which pairs count; None: all. A model that does as well on easy requests need
                 not on others.
+            tries: Comparisons that are made at once, which share the level (Bonferroni).
         """
         turns = list(self._turns.values()) if among is None else [self._turns[each] for each in among]
         both = [turn for turn in turns if turn.said.keys() >= {*models}]
@@ -300,16 +304,24 @@ class ScoredAnswers:
         cheap, strong = sorted(models, key=lambda name: (self._costs[name], name))
         in_order = sorted(both, key=lambda turn: turn.at)
         first = [turns[0] for turns in grouped((turn.session, turn) for turn in in_order).values()]
-        found = decided(cheap, strong, [turn.said[cheap] - turn.said[strong] for turn in first], self._margin)
+        differences = [turn.said[cheap] - turn.said[strong] for turn in first]
+        found = decided(cheap, strong, differences, self._margin, LEVEL / tries)
         tiers = Counter(turn.tier for turn in first[: found.looked or None]).most_common()
         named = ", ".join(f"{tier} ({count:,})" for tier, count in tiers)
         return replace(found, left_out=left_out, repeated=len(both) - len(first), tiers=named)
 
     def report(self) -> QualityReport:
         """Compare every pair of models that can be compared; without one, report that."""
+        pairs = self.pairs()
+        found = tuple(self.compare(*pair, tries=len(pairs)) for pair in pairs)
+        return QualityReport(found or (self.most_frequent(),))
+
+    def most_frequent(self) -> GoodEnough:
+        """Compare the two models that most requests have scored answers of, and no others."""
+        if pairs := self.pairs():
+            return self.compare(*pairs[0])
         left_out = sum(len(turn.scored) > 1 for turn in self._turns.values())
-        none = GoodEnough("not known yet", left_out=left_out, margin=self._margin)
-        return QualityReport(tuple(self.compare(*pair) for pair in self.pairs()) or (none,))
+        return GoodEnough("not known yet", left_out=left_out, margin=self._margin)
 
 
 #: As the fields of ``GoodEnough``.
@@ -318,6 +330,7 @@ _COLUMNS: Final = (
     *(Column(name, right=True) for name in ("pairs", "looked")),
     *(Column(name, right=True, show="{:+.2f}".format) for name in ("difference", "low", "high")),
     *(Column(name, right=True) for name in ("missing", "left out", "repeated", "margin")),
+    Column("level", right=True, show="{:.2%}".format),
     Column("tiers"),
 )
 
@@ -344,17 +357,23 @@ def good_enough(records: Iterable[Record], models: Mapping[str, ModelSpec]) -> G
         records: Of which the outcomes are read; pairs scored at the same time in this order.
         models: With their prices.
     """
-    return quality_report(records, models).found[0]
+    return _noted_answers(records, models, MARGIN).most_frequent()
 
 
 def quality_report(
     records: Iterable[Record], models: Mapping[str, ModelSpec], margin: float = MARGIN
 ) -> QualityReport:
     """Compare every two models that requests have scored answers of, as ``ScoredAnswers`` does."""
+    return _noted_answers(records, models, margin).report()
+
+
+def _noted_answers(
+    records: Iterable[Record], models: Mapping[str, ModelSpec], margin: float
+) -> ScoredAnswers:
     answers = ScoredAnswers(models, margin)
     for _ in answers.noted(records):
         pass
-    return answers.report()
+    return answers
 
 
 class _Turn(NamedTuple):
@@ -382,7 +401,9 @@ class _Turn(NamedTuple):
         )
 
 
-def decided(cheap: str, strong: str, differences: Sequence[float], margin: float = MARGIN) -> GoodEnough:
+def decided(
+    cheap: str, strong: str, differences: Sequence[float], margin: float = MARGIN, level: float = LEVEL
+) -> GoodEnough:
     """Answer from the pairs at the last look.
 
     The cheap model is good enough where the whole interval of the difference lies above minus the margin,
@@ -394,24 +415,26 @@ def decided(cheap: str, strong: str, differences: Sequence[float], margin: float
         strong: Its name.
         differences: Score of the cheap model minus that of the strong one, in the order of the pairs.
         margin: Score that it may be worse by, chosen before the differences were seen.
+        level: Chance of a wrong answer at one look, one-sided.
     """
+    z = NormalDist().inv_cdf(1 - level)
     count = len(differences)
     looked = max((look for look in LOOKS if look <= count), default=0)
-    found = GoodEnough("not known yet", cheap, strong, count, looked, margin=margin)
+    found = GoodEnough("not known yet", cheap, strong, count, looked, margin=margin, level=level)
     if not looked:
-        return replace(found, missing=_missing(_USUAL, margin, margin, count))
+        return replace(found, missing=_missing(z, _USUAL, margin, margin, count))
     seen = differences[:looked]
     better, worse = sum(max(each, 0.0) for each in seen), sum(max(-each, 0.0) for each in seen)
     mean = (better - worse) / looked
-    low, high = paired_interval(better, worse, looked, _Z)
+    low, high = paired_interval(better, worse, looked, z)
     found = replace(found, difference=mean, low=low, high=high)
     shown = margin_score(better, worse, looked, margin)
-    if abs(shown) > _Z:
+    if abs(shown) > z:
         return replace(found, answer="yes" if shown > 0 else "no")
-    return replace(found, missing=_missing((better + worse) / looked, mean + margin, margin, count))
+    return replace(found, missing=_missing(z, (better + worse) / looked, mean + margin, margin, count))
 
 
-def _missing(differing: float, away: float, margin: float, count: int) -> int:
+def _missing(z: float, differing: float, away: float, margin: float, count: int) -> int:
     """Pairs up to the next look that shows a difference so far from the margin; 0 if none does."""
-    needed = (_Z + _POWER) ** 2 * max(differing, margin) / away**2 if away else inf
+    needed = (z + _POWER) ** 2 * max(differing, margin) / away**2 if away else inf
     return next((look - count for look in LOOKS if look > count and look >= needed), 0)
