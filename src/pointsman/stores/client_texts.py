@@ -15,9 +15,8 @@ import msgspec
 
 from pointsman.remembering import Bounded
 from pointsman.text.extract import Extracted
-from pointsman.text.wrappers import edge_lines, may_repeat
+from pointsman.text.wrappers import BILLING, edge_lines, may_repeat
 from pointsman.vocabulary import HELPER, AgentRequest
-from pointsman.wire.agent_role import BILLING
 
 __all__ = ["ClientTexts"]
 

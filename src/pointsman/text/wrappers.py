@@ -13,7 +13,19 @@ from enum import Enum
 from itertools import islice
 from typing import Final, NamedTuple
 
-__all__ = ["LEAST", "Unwrapped", "edge_lines", "may_repeat", "unwrap", "without_lines", "without_repeated"]
+__all__ = [
+    "BILLING",
+    "LEAST",
+    "Unwrapped",
+    "edge_lines",
+    "may_repeat",
+    "unwrap",
+    "without_lines",
+    "without_repeated",
+]
+
+#: In the first line of Claude Code's system prompt, which is its own billing record and differs each time.
+BILLING: Final = "x-anthropic-billing-header:"
 
 
 class _Wrap(Enum):

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from pointsman.text.wrappers import BILLING
 from pointsman.vocabulary import SYSTEM, USER, AgentRequest, AgentRole, History, Message, Purpose
 from pointsman.wire.body import Body
 from pointsman.wire.clients import CLIENTS, Client, Mark
@@ -24,8 +25,6 @@ SUBAGENT_HEADERS: Final = tuple(name for client in CLIENTS for name in client.su
 #: Header and value by which a client states a sub-agent.
 _STATED_SUBAGENTS: Final = tuple(pair for client in CLIENTS for pair in client.stated_subagents)
 _SUBAGENT_NAMES: Final = frozenset((*SUBAGENT_HEADERS, *(name for name, _ in _STATED_SUBAGENTS)))
-#: In the first line of Claude Code's system prompt, which is its own billing record.
-BILLING: Final = "x-anthropic-billing-header:"
 _BILLED_SUBAGENT: Final = "cc_is_subagent=true"
 #: Tokens of output up to which an agent's call without tools counts as small. Titles, labels and checks of a
 #: command ask for 1 to 512; an agent's main requests ask for 8,000 or more.
