@@ -257,7 +257,7 @@ def test_a_few_equal_labels_are_no_advice_and_no_contradiction(tmp_path: Path) -
     assert "a difference of +0.000 [-0.079, +0.079]" in str(error)
     assert error.hint.startswith('label more prompts; "pointsman report quality" says')
     said = run("report", "quality", "--config", str(config)).stdout
-    assert said.startswith("Not known yet: “small” beside “large” needs about 195 more pairs (")
+    assert said.startswith("Not known yet: “small” beside “large” needs about 435 more pairs (")
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,7 @@ from pointsman.model_choice.chains import shortfalls
 from pointsman.plugins import Plugin, installed
 from pointsman.plugins import load as load_plugin
 from pointsman.stores.ledger import QueuedLedger, SqliteLedger
-from pointsman.upstreams.chat_model import REFUSED
-from pointsman.upstreams.port import DEMO_URL, Secret, UpstreamSpec
+from pointsman.upstreams.port import DEMO_URL, KEY_REFUSED, Secret, UpstreamSpec
 from pointsman.upstreams.proxies import Proxy, proxy_of, trust
 from pointsman.upstreams.relayed_headers import credentials
 from pointsman.vocabulary import ModelSpec, Tier
@@ -262,7 +261,7 @@ def _upstream(spec: UpstreamSpec) -> Check:
         via = f" through the proxy {proxy}" if proxy else ""
         detail = f"{spec.base_url} cannot be reached{via}: {str(error) or type(error).__name__}"
         return Check(name, ok=False, detail=detail, hint="is the address right, and reachable from here?")
-    if status in REFUSED and not spec.forward_auth:
+    if status in KEY_REFUSED and not spec.forward_auth:
         return Check(name, ok=False, detail=f"refuses the key (status {status})")
     # Not every provider lists its models: any other answer shows that it is there.
     detail = f"answers (status {status})"
@@ -279,7 +278,7 @@ def _asks_for_key(spec: UpstreamSpec) -> bool:
     from http.client import HTTPException
 
     try:
-        return _status(msgspec.structs.replace(spec, api_key=Secret(_WRONG_KEY))) in REFUSED
+        return _status(msgspec.structs.replace(spec, api_key=Secret(_WRONG_KEY))) in KEY_REFUSED
     except (OSError, HTTPException, ConfigError):
         return False
 

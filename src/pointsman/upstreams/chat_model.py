@@ -13,7 +13,15 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import ConfigError, MissingKey, UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from pointsman.upstreams import ChatModel, ModelAnswer
-from pointsman.upstreams.port import ASKABLE_UPSTREAM, Call, UpstreamClient, UpstreamSpec, read_at_most, send
+from pointsman.upstreams.port import (
+    ASKABLE_UPSTREAM,
+    KEY_REFUSED,
+    Call,
+    UpstreamClient,
+    UpstreamSpec,
+    read_at_most,
+    send,
+)
 from pointsman.upstreams.relayed_headers import credentials
 from pointsman.vocabulary import LARGE, ModelSpec, Prompt
 from pointsman.wire import ASKABLE, FORMATS, Format
@@ -29,7 +37,6 @@ MAX_REPLY: Final = LARGE  # bytes
 _SMALL_REPLY: Final = 8 << 10
 _TOO_LONG: Final = "the upstream sent more than a reply"
 
-REFUSED: Final = frozenset({401, 403})
 _BUSY: Final = frozenset({429, 503, 529})
 
 
@@ -86,11 +93,11 @@ class HttpModel:
 
     def _check(self, status: int) -> None:
         name = f'model "{self._spec.name}"'
-        if status in REFUSED and not self._has_key:
+        if status in KEY_REFUSED and not self._has_key:
             raise MissingKey(
                 f"the upstream of {name} wants a key and has none (status {status})", answered=status
             )
-        if status in REFUSED:
+        if status in KEY_REFUSED:
             raise UpstreamError(f"the upstream of {name} refused the key (status {status})", answered=status)
         if status in _BUSY:
             raise UpstreamUnavailable(f"the upstream of {name} is busy (status {status})", answered=status)

@@ -34,6 +34,8 @@ _NAMED: Final = 12
 DEMO_URL: Final = "demo:"
 #: The way out where an upstream speaks no format in which Pointsman asks questions of its own.
 ASKABLE_UPSTREAM: Final = 'a second [upstreams.NAME] with formats = ["chat"], and a model of it, can be asked'
+#: Statuses with which an upstream refuses a key.
+KEY_REFUSED: Final = frozenset({401, 403})
 
 
 class Secret:
