@@ -17,6 +17,7 @@ from pointsman.factory import build_engine, default_policy
 build_engine(default_policy())'
 }
 
+echo "setup: installs the packages of $lock into $venv and compiles them, which takes a minute or two" >&2
 if command -v uv >/dev/null 2>&1; then
     [ -x "$venv/bin/python" ] || uv venv -q ${PYTHON:+--python "$PYTHON"} "$venv"
     uv pip install -q --python "$venv/bin/python" --require-hashes --no-deps -r "$lock"
