@@ -161,6 +161,7 @@ def test_init_looks_for_local_servers(
         ("openai", "https://llm.corp.example/openai/", "https://llm.corp.example/openai"),
         ("anthropic", "https://llm.corp.example", "https://llm.corp.example/v1"),
         ("anthropic", "https://llm.corp.example/v1", "https://llm.corp.example/v1"),
+        ("openai", "https://me:canary-word@llm.corp.example/v1", "https://llm.corp.example/v1"),
     ],
 )
 def test_init_takes_the_address_of_the_environment(
@@ -172,6 +173,8 @@ def test_init_takes_the_address_of_the_environment(
     said = run("init", "--force").output
     assert f"{name}: base_url is that of {name.upper()}_BASE_URL; formats must be those" in said
     assert f"# base_url is that of {name.upper()}_BASE_URL" in file.read_text()
+    assert "canary-word" not in said + file.read_text()
+    assert ("its user name and password are left out" in said) is ("@" in given)
     config = load(file)
     assert config.upstreams[name].base_url == base_url
     assert all(model.is_priced for model in config.models.values()), "by the provider's catalogue"

@@ -147,10 +147,15 @@ def at_address(found: Found, env: Mapping[str, str]) -> Found:
         base_url += "/v1"  # which Anthropic's SDKs add by themselves
     if base_url in {"", found.base_url}:
         return found
+    url = http_address(base_url)
+    secret = url.netloc.rpartition("@")[0] if url else ""
+    base_url = base_url.replace(f"{secret}@", "", 1) if secret else base_url
     if _is_own(base_url):
         note = f"{found.address_variable} is not used: it is the address of a Pointsman gateway"
         return found._replace(note=note)
     note = f"base_url is that of {found.address_variable}; formats must be those that it speaks"
+    if secret:
+        note += "; its user name and password are left out"
     return found._replace(base_url=base_url, provider=found.name, note=note)
 
 
