@@ -340,6 +340,7 @@ def _sessions(file: Config) -> Iterator[Problem]:
     if sessions.store != "valkey" and file.access.store != "valkey":
         return
     table = "sessions" if sessions.store == "valkey" else "access"
+    parts = _parts(sessions.url or "")
     if sessions.url is None:
         address = 'url = "redis://127.0.0.1:6379/0"'
         yield Problem(
@@ -347,11 +348,11 @@ def _sessions(file: Config) -> Iterator[Problem]:
             'store "valkey" needs its address',
             address if table == "sessions" else f"{address} under [sessions]",
         )
-    elif _parts(sessions.url).scheme not in _VALKEY:
+    elif parts.scheme not in _VALKEY:
         yield Problem(
             ("sessions", "url"), f'"{sessions.url}" is no address of Valkey', 'as in "redis://host:6379/0"'
         )
-    elif _parts(sessions.url).password:
+    elif parts.password:
         yield Problem(("sessions", "url"), "the address must not carry a password", 'password = "${NAME}"')
 
 

@@ -90,9 +90,7 @@ class Labels:
         state, waiting, known, counted = self._waiting(view)
         item = _item(view, waiting[0]) if waiting else {"queued": None}
         pairs = count_pairs(counted.values())
-        if item.get(
-            "is_half_labelled"
-        ):  # the other answer is on the screen: its prompt lacks no second model
+        if item.get("is_half_labelled"):  # its prompt lacks no second model: the answer is on the screen
             others = (each for name, each in counted.items() if name != waiting[0].decision)
             pairs = pairs._replace(single=count_pairs(others).single)
         shadow = view.config.shadow
