@@ -104,7 +104,7 @@ def _newest(
 ) -> _Newest:
     records = list(view.ledger.records(limit=_LOOKED_AT, newest_first=True))[::-1]
     read = {each.decision.id for each in records}
-    paired = [row.id for row in labelled if (row.trials or row.attempts > 1) and row.id not in read]
+    paired = [row for row in labelled if (row.trials or row.attempts > 1) and row.id not in read]
     return _Newest(
         guidance_report(records),
         drift(records, router) if router else None,

@@ -166,7 +166,7 @@ def labels(ledger: Search, *, limit: int = 100) -> Labels:
     read: dict[str, Fittable | None] = {}
     waiting = queue(_noted(islice(newest, NEWEST), read))
     said = ledger.search(DecisionFilter(labelled=True), limit=_LABELLED)
-    older = [row.id for row in said.rows if row.id not in read]
+    older = [row for row in said.rows if row.id not in read]
     for _ in _noted(records_of(ledger, older[:OLDER], with_text=True), read):
         pass
     return Labels(

@@ -18,6 +18,7 @@ from pointsman.errors import ConfigError, StoreUnavailable
 from pointsman.stores.ledger import Attempt, DecisionFilter, Entry, Outcome, Owner, PromptText, Retention
 from pointsman.stores.ledger._retention import Removed
 from pointsman.stores.ledger.reading import HOUR
+from pointsman.stores.ledger.runs import records_of
 from pointsman.testing import a_decision, a_run_entry, an_attempt
 from pointsman.vocabulary import DAY, ModelSpec
 from support.waiting import until
@@ -182,6 +183,31 @@ def test_a_turn_written_later_is_known_when_its_hour_is_over(postgres: Postgres)
         assert {each.gap for each in one.totals().turns} == {-1, 0}
         other.add_outcome(Outcome(decision="fast-1", label="good"))
         assert other.session("fast")[1].gap == 0  # and it stays
+
+
+def test_what_another_gateway_adds_is_found_by_the_time_of_the_decision(postgres: Postgres) -> None:
+    url = postgres.database()
+    with opened(url, text="full") as first:
+        first.append(a_decision("old", at=NOW - 9 * DAY))
+        for name in ("early", "late"):
+            first.append(a_decision(name, at=NOW))
+            first.append(PromptText(decision=name, text=name))
+    with opened(url, clock=lambda: NOW - HOUR) as behind:  # it remembers none of these decisions
+        behind.add_outcome(Outcome(decision="early", score=0.25, at=NOW - HOUR))
+        behind.add_outcome(Outcome(decision="late", score=0.75, at=NOW + 3 * DAY))
+        behind.add_outcome(Outcome(decision="old", score=1.0, at=NOW))
+        behind.flush()
+        read = list(behind.records(newest_first=True, limit=2))
+        assert [(each.decision.id, each.text, each.outcomes[0].score) for each in read] == [
+            ("late", "late", 0.75),
+            ("early", "early", 0.25),
+        ]
+        rows = behind.search(DecisionFilter(), limit=2).rows
+        assert {each.decision.id: each for each in read} == {
+            each.decision.id: each for each in records_of(behind, rows, with_text=True)
+        }
+        [oldest] = behind.records(limit=1)
+        assert [each.score for each in oldest.outcomes] == [1.0]
 
 
 def test_an_outcome_taken_by_another_gateway_stays(shared: str) -> None:

@@ -115,6 +115,10 @@ class StoredLedger(QueuedLedger):
     def _several(self, ids: Iterable[str]) -> object:
         """Return ids as one value of a statement."""
 
+    def _since(self, at: float) -> tuple[float, ...]:  # noqa: ARG002 - an engine with partitions looks at it
+        """Return the value of the dialect's ``since``: what belongs to decisions of a time or later."""
+        return ()
+
     def get(self, decision_id: str, /, *, caller: str = "") -> Decision | None:
         """Return a decision by id; of one caller alone when named."""
         wanted = self._clean(decision_id), self._clean(caller)
@@ -197,12 +201,15 @@ class StoredLedger(QueuedLedger):
         while page := list(islice(found, PAGE)):
             yield from self._with_entries(page)
 
-    def records_of(self, decisions: Sequence[str], *, with_text: bool = False) -> dict[str, Record]:
+    def records_of(
+        self, decisions: Sequence[str], *, since: float = -math.inf, with_text: bool = False
+    ) -> dict[str, Record]:
         """Return decisions with all that belongs to them, by their ids; those that are there."""
         if with_text:
-            belonging = self._belonging(decisions, (TEXT,))
+            belonging = self._belonging(decisions, (TEXT,), since=since)
             decisions = [each for each in decisions if belonging[each][TEXT]]
-        rows = self._query(self._statements.decisions, self._several(map(self._clean, decisions)))
+        ids = self._several(map(self._clean, decisions))
+        rows = self._query(self._statements.decisions, ids, *self._since(since))
         found = [read_decision(*row) for row in rows]
         return {record.decision.id: record for record in self._with_entries(found)}
 
@@ -304,14 +311,21 @@ class StoredLedger(QueuedLedger):
     def _with_entries(self, found: Sequence[_Read]) -> Iterator[Record]:
         """Yield decisions with all that belongs to them."""
         in_bodies = [(ATTEMPT, decision.id, line) for decision, lines in found for line in lines]
-        belonging = self._belonging([decision.id for decision, _ in found], EVERYTHING, in_bodies)
+        since = min((decision.input.arrived_at for decision, _ in found), default=math.inf)
+        ids = [decision.id for decision, _ in found]
+        belonging = self._belonging(ids, EVERYTHING, in_bodies, since=since)
         for decision, _ in found:
             attempts, outcomes, shadows, texts = belonging[decision.id]
             text = texts[-1] if texts else None
             yield Record(decision, tuple(attempts), tuple(outcomes), text, tuple(shadows))
 
     def _belonging(
-        self, decisions: Sequence[str], kinds: tuple[int, ...], in_bodies: Sequence[Row] | None = None
+        self,
+        decisions: Sequence[str],
+        kinds: tuple[int, ...],
+        in_bodies: Sequence[Row] | None = None,
+        *,
+        since: float = -math.inf,
     ) -> dict[str, tuple[list[Any], ...]]:
         """Return entries of some kinds by the ids of their decisions as given: a list for each kind.
 
@@ -319,11 +333,12 @@ class StoredLedger(QueuedLedger):
             decisions: Their ids.
             kinds: Of entries.
             in_bodies: The attempts in their bodies, where these were read; None: they are read too.
+            since: None of the decisions arrived before this time.
         """
         ids = {self._clean(each): each for each in decisions}
         found: dict[str, tuple[list[Any], ...]] = {each: ([], [], [], []) for each in decisions}
         query = self._statements.entries[kinds] if in_bodies is None else self._statements.entries_beside
-        rows = [*(in_bodies or ()), *self._query(query, self._several(ids))]
+        rows = [*(in_bodies or ()), *self._query(query, self._several(ids), *self._since(since))]
         # What was in a body that was replaced is older than what is in this one.
         for kind, decision, body in sorted(rows, key=_is_line) if in_bodies else rows:
             found[ids[decision]][kind].extend(READERS[kind](body))

@@ -212,6 +212,9 @@ class Dialect(NamedTuple):
     number: str  # column: counts rows in order of insertion
     step: str  # column: number of a step of a run
     one_of: str  # that an id is one of several, which are one value
+    since: (
+        str  # condition that leaves out partitions before a time, which is the value; empty: there are none
+    )
     entries: str  # kind, decision and body of what belongs to several decisions, of kinds that follow
     outcomes: str  # those that are outcomes, of the decision that follows
     owners: tuple[
@@ -240,6 +243,7 @@ SQLITE: Final = Dialect(
     number="rowid",
     step="number",
     one_of="IN (SELECT value FROM json_each(?))",
+    since="",
     entries=f"""WITH wanted(id) AS (SELECT value FROM json_each(?)) SELECT kind, decision, body FROM (
         SELECT 0 AS kind, decision, number AS step, rowid AS number, body FROM attempts
         WHERE decision IN wanted
@@ -258,10 +262,12 @@ POSTGRES: Final = Dialect(
     number="number",
     step="step",
     one_of="= ANY (?)",
+    since=" AND at >= ?",
     # OFFSET: each id is looked up in the index. For 1,000 ids with ANY, all partitions were read by parallel
-    # workers, which took twelve times as long.
+    # workers, which took twelve times as long. An entry is on the day of its decision, or on a later one.
     entries="SELECT kind, decision, body FROM unnest(CAST(? AS text[])) AS wanted "
-    "CROSS JOIN LATERAL (SELECT * FROM entries WHERE decision = wanted OFFSET 0) AS found WHERE kind",
+    "CROSS JOIN LATERAL (SELECT * FROM entries WHERE decision = wanted AND at >= ? OFFSET 0) AS found "
+    "WHERE kind",
     outcomes="entries WHERE kind = 1 AND decision",
     owners=(("at", -math.inf), ("object", "")),
     of_session=("", "(session = ? OR (session >= ? AND session < ?))"),
@@ -299,7 +305,7 @@ class Statements:
         names = {**dialect._asdict(), "columns": columns, "places": places, "of_caller": _OF_CALLER}
         #: One decision, of one caller or of all ('').
         self.decision: Final = of(_DECISION + "{of_caller}")
-        self.decisions: Final = of(_DECISION + "id {one_of}")
+        self.decisions: Final = of(_DECISION + "id {one_of}{since}")
         #: By (newest first, of one session).
         self.pages: Final = {
             (newest_first, one): of(_DECISIONS, hint=hint, session=f"{condition} AND" if one else "", **side)

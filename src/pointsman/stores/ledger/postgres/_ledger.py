@@ -35,7 +35,7 @@ from pointsman.stores.ledger.port import (
 )
 from pointsman.stores.ledger.postgres._connection import Connection, Database, Reader
 from pointsman.stores.ledger.postgres._rows import BatchCopier
-from pointsman.stores.ledger.postgres._schema import KEEP_META, LOCK, SCHEMA, clean, partitions_of
+from pointsman.stores.ledger.postgres._schema import KEEP_META, LOCK, SCHEMA, clean, partitions_of, stored_at
 from pointsman.stores.ledger.postgres._summaries import (
     SEARCH,
     seal,
@@ -166,6 +166,10 @@ class PostgresLedger(StoredLedger):
 
     def _several(self, ids: Iterable[str]) -> list[str]:
         return list(ids)
+
+    def _since(self, at: float) -> tuple[float]:
+        """Return a day before it: the clock of the gateway that wrote an entry may have been behind."""
+        return (stored_at(at) - DAY,)
 
     def _outcomes_written(self, decision: str, caller: str) -> int | None:
         rows = self._rows.read(self._statements.outcomes_count, (clean(decision), clean(caller)), flush=False)
