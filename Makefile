@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 # Many processes import the same modules: the first one compiles them for all.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: mutants litellm audit one-line examples browser chart dist docs run services test quick search check budget instructions lock clean
+.PHONY: mutants envoy litellm audit one-line examples browser chart dist docs run services test quick search check budget instructions lock clean
 run: $(VENV)/.ready
 	@trap : INT; $(VENV)/bin/pointsman serve --demo || [ $$? -eq 130 ] # Ctrl-C is the way to end it, no error
 
@@ -79,6 +79,15 @@ $(DOCS_VENV)/.ready: requirements/docs.txt pyproject.toml
 	sh scripts/setup-venv.sh $(DOCS_VENV) requirements/docs.txt
 	@touch $@
 
+# The external processor behind a real Envoy, and its messages beside Envoy's own, in an environment of their own.
+ENVOY_VENV := .venv-envoy
+envoy: $(ENVOY_VENV)/.ready
+	$(ENVOY_VENV)/bin/python -m pytest -q -n 0 tests/ext_proc/test_envoy.py tests/ext_proc/test_messages.py $(ARGS)
+
+$(ENVOY_VENV)/.ready: requirements/envoy.txt pyproject.toml
+	sh scripts/setup-venv.sh $(ENVOY_VENV) requirements/envoy.txt
+	@touch $@
+
 # The adapter for LiteLLM in its real Router and proxy, in an environment of their own.
 LITELLM_VENV := .venv-litellm
 litellm: $(LITELLM_VENV)/.ready
@@ -148,6 +157,7 @@ lock: $(UV)
 	$(COMPILE) --extra gateway -o requirements/run.txt
 	$(COMPILE) $(EXTRAS:%=--extra %) --group dev -o requirements/dev.txt
 	$(COMPILE) --extra gateway --extra litellm --group litellm -o requirements/litellm.txt
+	$(COMPILE) --extra gateway --extra extproc --group envoy -c requirements/dev.txt -o requirements/envoy.txt
 	$(COMPILE) $(IMAGE:%=--extra %) -o requirements/image.txt
 	$(COMPILE:pyproject.toml=) --group wheel -o requirements/wheel.txt
 	$(COMPILE:pyproject.toml=) --group mutants -c requirements/dev.txt -o requirements/mutants.txt

@@ -12,7 +12,7 @@ MODULES = {
     "envoy.type.v3": "envoy.type.v3.http_status_pb2",
     "envoy.service.ext_proc.v3": "envoy.service.ext_proc.v3.external_processor_pb2",
 }
-MISSING = "xds-protos is not installed"
+MISSING = "xds-protos is not installed here: make envoy"
 #: Numbers of protobuf's types: an enum may be read as an int32.
 KINDS = {"string": {9}, "bytes": {12}, "bool": {8}, "enum": {5, 14}}
 
