@@ -131,6 +131,7 @@ def _finished(browser: Browser, place: str) -> dict[str, Any]:
         ({"last": "1h", "policy": '[tiers]\nprofile = "nothing.toml"'}, "may name only files"),
         ({"last": "1h", "policy": '[capabilities]\napplication = "app.py"'}, "may name only files"),
         ({"last": "1h", "policy": '[[guidance.providers]]\nclass = "os:system"'}, "may name only files"),
+        ({"last": "1h", "policy": '[tiers]\nprofile = "a\\u0000b"'}, "may name only files"),
         ({"last": "1h", "policy": "[tiers]\nsimpel = 1"}, "line 2 of the text: unknown key &#34;simpel&#34;"),
         ({"last": "1h", "policy": '[tiers]\nsimple = "large"'}, "must be whole: upstreams, models, tiers"),
         ({"last": "1y", "policy": ""}, "&#34;last&#34; must be one of"),
@@ -139,6 +140,24 @@ def _finished(browser: Browser, place: str) -> dict[str, Any]:
 def test_a_replay_that_cannot_begin_says_why(browser: Browser, form: dict[str, str], message: str) -> None:
     page = browser.post("/console/policy/replay", {"token": browser.token("/console/policy"), **form})
     assert (page.status, message in page.body.decode()) == (400, True), page.body.decode()
+
+
+@pytest.mark.parametrize("key", ["simple", "base_url"])
+def test_an_entered_policy_reads_no_variable_of_the_environment(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("PROVIDER_KEY", "planted-key")
+    text = (
+        '[upstreams.main]\nbase_url = "http://127.0.0.1:1/v1"\napi_key = "${PROVIDER_KEY}"\n'
+        '[models]\nsmall = { upstream = "main", id = "small-1" }\n'
+        '[tiers]\nsimple = "small"\nmedium = "small"\ncomplex = "small"\nreasoning = "small"\n'
+    )
+    path = f"/console/decisions/{browser.chat('Hello!')}"
+    form = {"token": browser.token(path), "policy": text}
+    assert browser.post(f"{path}/again", form).status == 200
+    lines = (f'{key} = "${{PROVIDER_KEY}}"' if line.startswith(key) else line for line in text.split("\n"))
+    page = browser.post(f"{path}/again", form | {"policy": "\n".join(lines)})
+    assert (page.status, "planted-key" in page.body.decode()) == (200 if key == "base_url" else 400, False)
 
 
 def test_a_text_that_came_back_is_posted_again(browser: Browser) -> None:
@@ -205,6 +224,7 @@ def test_what_is_entered_is_decided(browser: Browser, entered: str, shown: str) 
     ("entered", "message"),
     [
         ("{not json", "not JSON"),
+        ('{"messages":' + "[" * 5_000, "nested too deep"),
         ('{"model": "auto"}', "a whole request has"),
         ('{"messages": 3}', "messages"),
         ('{"model": "nothing", "messages": []}', "nothing"),

@@ -42,6 +42,8 @@ __all__ = [
 
 FILE_NAME: Final = "pointsman.toml"
 _INIT: Final = "pointsman config init"
+#: Stands for a variable that is not set: an address, since `base_url` may be one too.
+_UNUSED: Final = "http://unused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +59,18 @@ class Loaded:
 class AnyKey(Mapping[str, str]):
     """The environment, in which no key is missing: for a policy that decides and sends nothing anywhere."""
 
+    def __init__(self, env: Mapping[str, str] = os.environ) -> None:
+        """Take the environment: an empty one where somebody else than the operator wrote the policy."""
+        self._env = env
+
     def __getitem__(self, name: str) -> str:
-        return os.environ.get(name, "unused")
+        return self._env.get(name, _UNUSED)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(os.environ)
+        return iter(self._env)
 
     def __len__(self) -> int:
-        return len(os.environ)
+        return len(self._env)
 
 
 def is_profile(text: str) -> bool:

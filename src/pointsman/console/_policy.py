@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.config import Config, is_profile
+from pointsman.config import AnyKey, Config, is_profile
 from pointsman.console._filters import PERIODS, period_of
 from pointsman.console._jobs import Replays
 from pointsman.console._view import GatewayView, Missing, Page, Redirect, Unusable, Visit
@@ -60,8 +60,8 @@ def engine_of(view: GatewayView, text: str, version: str = "") -> Engine:
         # What it names was configured once.
         return build_engine(read_policy_text(kept, place, view.engine.policy))
     _check_files(text, place)
-    try:
-        return build_engine(read_policy_text(text, place, view.engine.policy))
+    try:  # a viewer may enter one, and errors repeat values: no variable of the environment is one of them
+        return build_engine(read_policy_text(text, place, view.engine.policy, AnyKey({})))
     except ConfigError as error:
         raise _of_text(error, text, place) from None
 
@@ -106,7 +106,10 @@ def _check_files(text: str, place: Path) -> None:
 
 def _placed(value: str, folder: Path) -> str:
     """A file as both texts mean it: the policy in force is printed with absolute paths."""
-    return str((folder / value).resolve())
+    try:
+        return str((folder / value).resolve())
+    except ValueError:  # a NUL
+        return value
 
 
 def _named(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:

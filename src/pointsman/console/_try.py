@@ -9,6 +9,7 @@ from pointsman.console._marks import marked
 from pointsman.console._svg import score_bar
 from pointsman.console._view import Page, Unusable, Visit
 from pointsman.decision.memory import Memory
+from pointsman.decoding import why_unreadable
 from pointsman.diagnostics.explained import STAGES, Explained, describe_selection, explain_request
 from pointsman.errors import PointsmanError
 from pointsman.printable import TextTable
@@ -59,9 +60,9 @@ def _request(text: str, wire: WireFormat) -> AgentRequest:
         return request_from_text(text)
     try:
         body = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Unusable(
-            f"not JSON: {error}", hint="a text that begins with { is read as a whole request"
+            f"not JSON: {why_unreadable(error)}", hint="a text that begins with { is read as a whole request"
         ) from None
     if not isinstance(body, dict) or not body.keys() & {"messages", "input"}:
         raise Unusable('a whole request has "messages" or "input"')
