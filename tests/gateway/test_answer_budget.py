@@ -149,6 +149,25 @@ def test_a_large_answer_takes_its_share_and_gives_it_back(
 
 
 @pytest.mark.integration
+def test_a_second_attempt_does_not_wait_for_the_first() -> None:
+    answers = iter([LARGE[:-1], LARGE])  # of the first the last bracket is missing
+
+    async def answering(_: Asked, send: Any) -> None:
+        body = next(answers)
+        length = str(len(body))
+        await reply(send, 200, body, ("content-type", "application/json"), ("content-length", length))
+
+    with ScriptedUpstream(answering).running() as url:
+        app = Gateway(state_for(f"{url}/v1", retries=1))
+        app.bodies.answers = AnswerBudget(len(LARGE))
+        with gateway(app) as running:
+            path = PATHS[WireFormat.CHAT]
+            got = httpx.post(running.url + path, json=request(WireFormat.CHAT), trust_env=False, timeout=60)
+            until(lambda: app.active == 0)
+    assert (got.status_code, got.content == LARGE, app.bodies.answers.held) == (200, True, 0)
+
+
+@pytest.mark.integration
 def test_a_small_answer_takes_no_share() -> None:
     async def small(_: Asked, send: Any) -> None:
         await reply(send, 200, b'{"choices":[]}')

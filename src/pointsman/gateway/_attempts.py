@@ -370,6 +370,7 @@ async def _counted(attempt: RunningAttempt, exchange: Exchange, framing: Mapping
     if b"transfer-encoding" not in framing:
         declared = framing.get(b"content-length", b"")
         if declared.isdigit() and LARGE < (size := int(declared)) <= limit:
+            reservation.give_answer()  # of the attempt before, for which this one would wait
             await reservation.take_answer(size)
         return await exchange.read()
     parts, size, taken = [], 0, 0
@@ -379,6 +380,8 @@ async def _counted(attempt: RunningAttempt, exchange: Exchange, framing: Mapping
         if size > limit:
             raise UpstreamTooLarge(f"the upstream answered with more than {limit} bytes")
         if size > LARGE:
+            if not taken:
+                reservation.give_answer()
             reservation.take_of_answer(size - taken)
             taken = size
     return parts[0] if len(parts) == 1 else b"".join(parts)
