@@ -118,6 +118,18 @@ def test_one_conversation_takes_a_quarter_at_most() -> None:
     assert whole(kept, [], "r0") is None
 
 
+def test_of_an_answer_of_very_many_items_the_latest_are_kept() -> None:
+    """Ten thousand are forgotten at once, of which each was looked for among those gone before it."""
+    kept, asked = ConversationMemory(size=400_000), body()
+    items = [said("x") | {"id": f"i{number}"} for number in range(10_000)]
+    kept.keep_items(request(asked), asked, answer("r1", *items), translated=True)
+    assert 90_000 < kept.held <= 100_000
+    known = kept.items_weight(request(asked))
+    named = body([{"type": "item_reference", "id": name} for name in ("i0", "i9999")])
+    found = json.loads(kept.put_back(request(asked), named).raw)["input"]
+    assert (known > 0, [each["type"] for each in found]) == (True, ["item_reference", "message"])
+
+
 def test_an_id_that_a_server_gives_twice_is_nobodys() -> None:
     kept = ConversationMemory()
     turn(kept, "mine", "r1")

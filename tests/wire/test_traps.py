@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
+import msgspec
 import pytest
 
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS, sse
+from pointsman.wire.body import MAX_VALUES
 from pointsman.wire.constructs import Untranslatable
 from pointsman.wire.conversation import Usage
+from pointsman.wire.reasoning import MAX_PARTS
 from pointsman.wire.translate import StreamTranslation, Translated, translate_answer, translate_request
 from support.translation import payloads
 
@@ -1068,6 +1072,28 @@ ERRORS: dict[WireFormat, list[bytes]] = {
         ),
     ],
 }
+
+
+@pytest.mark.parametrize("caller", [MESSAGES, RESPONSES])
+def test_an_answer_of_thousands_of_calls_is_none(caller: WireFormat) -> None:
+    """Three bytes of an upstream are a call, which takes a hundred times as many in another format."""
+    for count, values, is_read in (
+        (MAX_PARTS, 0, True),
+        (MAX_PARTS + 1, 0, False),
+        (1, MAX_VALUES - 100, True),
+        (1, MAX_VALUES, False),
+    ):
+        message: Json = {"content": None, "tool_calls": [{}] * count}
+        answer: Json = {"id": "c", "choices": [{"message": message}], "more": [0] * values}
+        with nullcontext() if is_read else pytest.raises(msgspec.ValidationError, match="more than"):
+            answered(caller, CHAT, answer)
+    begun = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
+    for size in (1, MAX_PARTS + 1):  # calls of an event
+        calls = [begun | {"index": at} for at in range(MAX_PARTS + 1)]
+        deltas = [{"delta": {"tool_calls": calls[at : at + size]}} for at in range(0, len(calls), size)]
+        blocks = [sse.event(json.dumps({"id": "c", "choices": [each]}).encode()) for each in deltas]
+        with pytest.raises(msgspec.ValidationError, match="more than"):
+            streamed(caller, CHAT, blocks)
 
 
 @pytest.mark.parametrize(("caller", "upstream"), PAIRS)

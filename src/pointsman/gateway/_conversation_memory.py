@@ -7,7 +7,7 @@ default (docs/decisions/0124, docs/notebook/0071, docs/notebook/0128).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -133,6 +133,12 @@ class _Session:
         if (value := part.pop(key, None)) is not None:
             self.weight -= _weight(key, value)
 
+    def oldest(self, part: dict[Any, Any], size: float) -> Iterator[Any]:
+        """Yield what has to be dropped from a part, the oldest first, until the session is no larger."""
+        for key in list(part):  # to look for the first one each time would take quadratic time
+            if self.weight > size:
+                yield key
+
     def sign(self, upstream: str, marks: Iterable[str]) -> None:
         """Note an upstream as the author of marked parts."""
         for mark in marks:
@@ -145,8 +151,7 @@ class _Session:
 
     def reasoning(self, upstream: str, key: str) -> tuple[Placed, ...] | None:
         """Return the reasoning of a turn that an upstream wrote."""
-        turn = self.turns.get((upstream, key))
-        return turn.reasoning if turn else None
+        return turn.reasoning if (turn := self.turns.get((upstream, key))) else None
 
 
 def _weight(key: Any, value: object) -> int:
@@ -171,15 +176,13 @@ class _Seen(NamedTuple):
 
     def is_foreign(self, thought: Thought, *, among_signed: bool) -> bool:
         """Whether another upstream wrote it."""
-        author = self._author(thought.mark)
-        if author:
+        if author := self._author(thought.mark):
             return author != self.upstream
         return not thought.is_signed and (among_signed or self.signs)
 
     def is_foreign_call(self, identifier: str) -> bool:
         """Whether another upstream made the call with this id."""
-        author = self._author(identifier)
-        return bool(author) and author != self.upstream
+        return self._author(identifier) not in {"", self.upstream}
 
     def _author(self, mark: str) -> str:
         """The upstream that wrote something: if unknown, the session's first upstream if it is another."""
@@ -336,8 +339,7 @@ class ConversationMemory:
             translated: No provider stores it.
         """
         compacted = translated and any(b'"compaction"' in part for part in answer)
-        found = answered(answer) if compacted or is_stored(body.member) else None
-        if found is None:
+        if (found := answered(answer) if compacted or is_stored(body.member) else None) is None:
             return
         session = self._take(request.session, request.arrived_at)
         session.compacted = session.compacted or compacted
@@ -384,8 +386,7 @@ class ConversationMemory:
         self, format_: OwnReasoning, session: str, upstream: UpstreamSpec, body: Body, now: float
     ) -> Origin | None:
         """Return the authors in a session; None if an upstream may be sent its request as it is."""
-        found = self._sessions.find(session, now)
-        if found is None:
+        if (found := self._sessions.find(session, now)) is None:
             found = _Session(now)
             self._put_back(session, found)
         if found.is_clean is None:
@@ -403,13 +404,13 @@ class ConversationMemory:
         return session
 
     def _put_back(self, session_name: str, session: _Session) -> None:
-        size = self._sessions.size * _OF_SESSION
-        while session.weight > size and len(session.conversations) > 1:
-            self._drop(session, next(iter(session.conversations)))
-        for part in (session.turns, session.authors, session.items, session.stored):
-            while session.weight > size and part:
-                session.drop(part, next(iter(part)))
-        self._forget_responses(session, size)
+        if session.weight > (size := self._sessions.size * _OF_SESSION):
+            while session.weight > size and len(session.conversations) > 1:
+                self._drop(session, next(iter(session.conversations)))
+            for part in (session.turns, session.authors, session.items, session.stored):
+                for key in session.oldest(part, size):
+                    session.drop(part, key)
+            self._forget_responses(session, size)
         self._sessions.put(session_name, session)
 
     def _drop(self, session: _Session, conversation: _Conversation) -> None:
@@ -427,11 +428,10 @@ class ConversationMemory:
 
     def _forget_responses(self, session: _Session, size: float) -> None:
         """Forget the oldest responses of a session until it is no larger."""
-        while session.weight > size and session.responses:
-            name, entry = next(iter(session.responses.items()))
-            session.drop(session.responses, name)
-            if self._responses.get(name) is entry:  # another session has none under this name since
+        for name in session.oldest(session.responses, size):
+            if self._responses.get(name) is session.responses[name]:  # no other session has the name since
                 del self._responses[name]
+            session.drop(session.responses, name)
 
 
 def _grown(session: _Session, name: str, earlier: KeptConversation | None) -> _Conversation:

@@ -40,6 +40,7 @@ from pointsman.wire.format import Format
 from pointsman.wire.tools import call_id
 
 __all__ = [
+    "MAX_PARTS",
     "Cleaned",
     "Origin",
     "OwnReasoning",
@@ -56,6 +57,8 @@ __all__ = [
 ]
 
 
+#: Parts of an answer; calls of a stream. Three bytes may be a call, which takes a thousand in another format.
+MAX_PARTS: Final = 2_000
 #: Characters of reasoning by which it is known again where nobody signed it.
 _HEAD: Final = 100
 
@@ -108,7 +111,11 @@ class TurnCollector:
         self._heads: list[list[str]] = []  # words of reasoning as the caller gets it, in one piece each
 
     def add(self, event: Event) -> None:
-        """Take in one event."""
+        """Take in one event.
+
+        Raises:
+            msgspec.ValidationError: there are more calls than any answer has.
+        """
         kind = type(event)
         if kind is TextDelta:
             self._texts.append(event.text)  # type: ignore[union-attr]
@@ -116,6 +123,8 @@ class TurnCollector:
         elif kind is ThinkingDelta:
             self._think(event.text)  # type: ignore[union-attr]
         elif kind is CallStart:
+            if len(self._calls) == MAX_PARTS:
+                raise msgspec.ValidationError(f"more than {MAX_PARTS} calls")
             self._calls.append(event.call.id)  # type: ignore[union-attr]
             self._said = self._is_thinking = False
         elif isinstance(event, SignatureDelta):

@@ -12,9 +12,10 @@ import msgspec
 from msgspec.structs import replace
 
 from pointsman.decoding import UNREADABLE
-from pointsman.vocabulary import WireFormat
+from pointsman.vocabulary import LARGE, WireFormat
 from pointsman.wire import FORMATS
 from pointsman.wire._restored import RestoringStream, restored
+from pointsman.wire.body import MAX_VALUES
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import (
     ArgumentsDelta,
@@ -33,7 +34,9 @@ from pointsman.wire.conversation import (
     UsageReport,
 )
 from pointsman.wire.format import AnswerWriters, Fault, StreamReader, StreamWriter
+from pointsman.wire.names import count_values
 from pointsman.wire.reasoning import (
+    MAX_PARTS,
     Recall,
     SignedTurn,
     TurnCollector,
@@ -252,9 +255,14 @@ def translate_answer(request: Translated, body: bytes) -> TranslatedAnswer:
     """Translate a whole answer back into the caller's format.
 
     Raises:
-        msgspec.MsgspecError, UnicodeError, RecursionError: it is no answer of the upstream's format.
+        msgspec.MsgspecError, UnicodeError, RecursionError: it is no answer of the upstream's format, or of
+            more parts than any.
     """
+    if len(body) > LARGE and count_values(body, MAX_VALUES) > MAX_VALUES:
+        raise msgspec.ValidationError(f"more than {MAX_VALUES} values")
     answer = FORMATS[request.upstream].codec.read_answer(body)
+    if len(answer.parts) > MAX_PARTS:
+        raise msgspec.ValidationError(f"more than {MAX_PARTS} texts, calls and thoughts")
     if request.stops:
         answer = cut(answer, request.stops)
     told = replace(answer, id=request.own_id(answer.id), created=answer.created or request.created)
