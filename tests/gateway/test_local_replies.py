@@ -1,6 +1,7 @@
 """What the gateway answers itself: router commands when enabled, the end of a stuck run when configured."""
 
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import httpx
@@ -70,6 +71,31 @@ def test_router_commands_are_answered_without_a_model(file: Path) -> None:
         assert "no model was called" in said(ask(served.url, user("/routers are devices")))
     builder.close()
     assert load(file).tiers.verify.model == "large"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("key", "status", "answer", "model"),
+    [
+        ("adam", 200, 'classifier is now "large"', "large"),
+        ("carl", 200, "this key does not change the configuration", "small"),
+        ("vera", 403, "is for the console", "small"),
+    ],
+)
+def test_only_an_admin_changes_the_configuration_by_a_message(
+    file: Path, key: str, status: int, answer: str, model: str
+) -> None:
+    with file.open("a") as config:
+        for name, role in {"adam": "admin", "carl": "caller", "vera": "viewer"}.items():
+            digest = sha256(f"key-of-{name}".encode()).hexdigest()
+            config.write(f'[keys.{name}]\nsha256 = "{digest}"\nrole = "{role}"\n')
+    builder = Builder(lambda: load(file), file)
+    with gateway(builder()) as served:
+        path, headers = f"{served.url}/v1/chat/completions", {"x-api-key": f"key-of-{key}"}
+        asked = {"model": "auto", "messages": user("/router classifier large")}
+        got = httpx.post(path, json=asked, headers=headers)
+    builder.close()
+    assert (got.status_code, answer in got.text.replace('\\"', '"')) == (status, True), got.text
+    assert load(file).tiers.verify.model == model  # type: ignore[union-attr]
 
 
 def test_a_router_command_is_a_message_unless_enabled(file: Path) -> None:

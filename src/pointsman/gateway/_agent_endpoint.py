@@ -91,20 +91,19 @@ class AgentEndpoint:
     async def _answer(self, state: LiveState, sent: InboundRequest, send: Send) -> int:
         read = self._read(state, sent) if self.peers is None else self._read_here(state, sent, send)
         inbound, agent_request, continuation, kept = await read
-        text = ""
-        if state.command is not None:
-            inbound, agent_request, text = await self._take_commands(state, inbound, agent_request)
-        wire, body, metrics = inbound.wire, inbound.body, self._site.metrics
+        text, metrics = "", self._site.metrics
         spending: Spending | None = None
         if state.access is not None:
             agent_request, spending = permitted(state.access, agent_request, metrics)
-            if spending is not None:
-                check_bounded(wire, body, spending)
+        if state.command is not None:
+            inbound, agent_request, text = await self._take_commands(state, inbound, agent_request)
+        wire, body = inbound.wire, inbound.body
         if text:
             return await send_text(wire, body, agent_request, text, [], send)
         if spending is None:
             decision = await state.runtime.decide(agent_request)
         else:
+            check_bounded(wire, body, spending)
             decision = await decide_paid(state, agent_request, spending, metrics)
         metrics.seen(decision)
         if decision.refused:
@@ -174,7 +173,7 @@ class AgentEndpoint:
         self, state: LiveState, inbound: InboundRequest, agent_request: AgentRequest
     ) -> tuple[InboundRequest, AgentRequest, str]:
         """Remove in-band commands from a request; with an answer if it holds nothing else."""
-        if state.command is not None and (text := answer_command(agent_request, state.command)):
+        if state.command is not None and (text := await answer_command(agent_request, state.command)):
             return inbound, agent_request, text
         if not may_hold_command(inbound.body):
             return inbound, agent_request, ""

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["AskedModel", "Decider", "Family", "LiveState", "Peers", "Published", "RouterCommand",
            "build_live_state", "open_circuits"]  # fmt: skip
 
-#: Answers the text after "/router" without calling a model.
-RouterCommand = Callable[[str], str]
+#: Answers the text after "/router" of a caller without calling a model.
+RouterCommand = Callable[[str, str], str]
 
 #: Returns the models of a decision's chain with their upstreams; raises ``MalformedRequest`` where none is.
 #: Whether they can serve the request was judged by the decision (``model_choice.fitness.lacks``).

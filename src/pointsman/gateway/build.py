@@ -230,8 +230,12 @@ def check_shared(config: Config) -> None:
         )
 
 
-def _answer_command(config: Config, file: Path | None, text: str) -> str:
-    """Answer ``/router`` in words, also if its arguments are wrong."""
+def _answer_command(config: Config, file: Path | None, text: str, caller: str) -> str:
+    """Answer ``/router`` in words, also if its arguments are wrong, or the caller may not change the file."""
+    from pointsman.console import console_role  # its pages are loaded when somebody asks for them
+
+    if text.startswith("classifier") and console_role(config, caller) != "admin":
+        return 'this key does not change the configuration; role = "admin" in [keys.NAME] lets a key do that'
     try:
         return answer_in_band(text, config, file)
     except ConfigError as error:

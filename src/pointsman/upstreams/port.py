@@ -329,7 +329,8 @@ class ServerSpec(msgspec.Struct, frozen=True):
         bool,
         Meta(
             description="In-band commands: answer a message that begins with `/router` in the gateway, "
-            "without calling a model, and take `/caps:off` off the beginning of a message."
+            "without calling a model, and take `/caps:off` off the beginning of a message. Only an admin of "
+            "the console may change the model by `/router classifier`."
         ),
     ] = False
     #: ``hash_key`` of every key a caller may present; empty: no key is required.
