@@ -21,6 +21,7 @@ __all__ = [
     "printable",
     "printable_json",
     "table_cell",
+    "without_credentials",
 ]
 
 #: Replaces a character that acts.
@@ -28,6 +29,8 @@ _INSTEAD: Final = "\ufffd"
 #: A cell that begins with one of these is a formula to a spreadsheet. In some languages the wide forms count
 #: too.
 _FORMULA: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+#: Where the path of an address ends.
+_BEHIND_PATH: Final = re.compile(r"[?#]")
 #: What ``str.isprintable`` may refuse in JSON: all that is not ASCII, and DEL.
 _SUSPECT: Final = re.compile(r"[^\n\r\t -~]")
 
@@ -43,6 +46,14 @@ def printable(text: str, *, keep: str = "", instead: str = _INSTEAD) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in keep else instead for char in text)
+
+
+def without_credentials(address: str) -> str:
+    """Return an address without user, password, query and fragment, whatever else is wrong with it."""
+    scheme, separator, rest = address.partition("://")
+    if not scheme.isalnum():
+        scheme, separator, rest = "", "", address
+    return scheme + separator + _BEHIND_PATH.split(rest.rpartition("@")[2])[0]
 
 
 def table_cell(value: object) -> object:

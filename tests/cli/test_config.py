@@ -181,6 +181,31 @@ def test_init_takes_the_address_of_the_environment(
     assert run("check").exit_code == 0
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        "me:canary-word@llm.corp.example/v1",
+        "https://me:canary-word@llm.corp.example:99999/v1",
+        "https://llm.corp.example/v1?key=canary-word",
+        "https://llm.corp.example/v1#canary-word",
+        "ftp://me:canary-word@llm.corp.example",
+    ],
+)
+@pytest.mark.parametrize("name", ["OPENAI", "ANTHROPIC"])
+def test_init_writes_no_address_that_cannot_be_one(
+    file: Path, monkeypatch: pytest.MonkeyPatch, name: str, given: str
+) -> None:
+    monkeypatch.setenv(f"{name}_API_KEY", "canary")
+    monkeypatch.setenv(f"{name}_BASE_URL", given)
+    before = file.read_text() if file.exists() else None
+    error = str(run("init", "--force").exception)
+    assert error.startswith(
+        f"{name}_BASE_URL is no http address without a query; as in {name}_BASE_URL=https"
+    )
+    assert "canary-word" not in error
+    assert (file.read_text() if file.exists() else None) == before
+
+
 @pytest.mark.parametrize("given", ["http://127.0.0.1:4747", "http://localhost:4747/v1"])
 def test_init_ignores_the_address_of_this_gateway(
     file: Path, monkeypatch: pytest.MonkeyPatch, given: str

@@ -192,6 +192,9 @@ small = { upstream = "main", id = "s" }
         ("[guidance]\nmode = off", "2: Invalid value: text stands in quotes, a number begins with a digit"),
         ("[tiers]\nboundaries = [nan, 0.1, 0.2]", "2: boundaries must not fall from one tier to the next"),
         ("[sessions]\nstore = 'valkey'\nurl = 'http://host:6379'", '3: "http://host:6379" is no address of Valkey'),
+        ("[sessions]\nstore = 'valkey'\nurl = 'host://u:sk-canary@host'", '3: "host://host" is no address of Valkey'),
+        ("[upstreams.a]\nbase_url = 'u:sk-canary@host/v1'", '2: "host/v1" is not an http'),
+        ("[upstreams.a]\nbase_url = 'http://u:sk-canary?@h:99999/v1?sk-canary'", '2: "http://h:99999/v1" is not an http'),
         ("[server]\nhost = ''", '2: "" can be reached by others, and [server] has no keys'),
         (
             "[server]\nkeys = ['sha256:" + 64 * "0" + "']\n[keys.ci]\nsha256 = '" + 64 * "0" + "'",

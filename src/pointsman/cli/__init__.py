@@ -207,12 +207,12 @@ def welcome() -> Iterator[str]:
 def _on_this_machine() -> Iterator[_Found]:
     from pointsman.audit import Collection, Home, sources
     from pointsman.cli.launch import AGENTS
-    from pointsman.config.draft import find_local, find_providers
+    from pointsman.config.draft import PROVIDERS, find_local
 
     logs = Collection(Home.at(None), sources()).found()
     yield _Found("Logs", [f"{name} ({count:,})" for name, count in logs.items()], "pointsman audit")
     agents = [name for name in AGENTS if shutil.which(name)]
-    keys = [found.variable for found in find_providers(os.environ)]
+    keys = [each.variable for each in PROVIDERS if os.environ.get(each.variable)]
     servers = [found.name for found in find_local()]
     launched = f"pointsman {agents[0]}" if agents and (keys or servers) else "needs a key or a model server"
     yield _Found("Agents", agents, launched)

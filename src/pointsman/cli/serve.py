@@ -17,6 +17,7 @@ from pointsman.cli.output import ConfigOption, config_file, echo, needs_extra, r
 from pointsman.config import find_named, load
 from pointsman.config.files import record_of
 from pointsman.errors import ConfigError, PointsmanError
+from pointsman.printable import without_credentials
 
 #: More than the cores of a large machine; each takes 100 MB.
 MOST_WORKERS: Final = 64
@@ -220,7 +221,8 @@ def _check_listens(url: str) -> None:
     except ValueError:
         parts, port = urlsplit(""), 0
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise PointsmanError(f'"{url}" is no address of a gateway', hint="--url http://127.0.0.1:4747")
+        shown = without_credentials(url)
+        raise PointsmanError(f'"{shown}" is no address of a gateway', hint="--url http://127.0.0.1:4747")
     try:
         socket.create_connection((parts.hostname, port), timeout=_PATIENCE).close()
     except OSError as error:

@@ -27,6 +27,7 @@ from pointsman.encoders import ENCODERS, is_encoder
 from pointsman.errors import did_you_mean
 from pointsman.guidance import ClassifierError, classes_of, tables_in
 from pointsman.plugins import names
+from pointsman.printable import without_credentials
 from pointsman.tiers import (
     BUILTIN_PROFILES,
     asks_to_decide,
@@ -350,7 +351,9 @@ def _sessions(file: Config) -> Iterator[Problem]:
         )
     elif parts.scheme not in _VALKEY:
         yield Problem(
-            ("sessions", "url"), f'"{sessions.url}" is no address of Valkey', 'as in "redis://host:6379/0"'
+            ("sessions", "url"),
+            f'"{without_credentials(sessions.url)}" is no address of Valkey',
+            'as in "redis://host:6379/0"',
         )
     elif parts.password:
         yield Problem(("sessions", "url"), "the address must not carry a password", 'password = "${NAME}"')

@@ -13,6 +13,7 @@ from pointsman.config.serving import HASH, KEY_NAME, MOST_KEYS, KeySpec, TeamSpe
 from pointsman.config.shapes import Config
 from pointsman.decision.aliases import matches
 from pointsman.errors import ConfigError, did_you_mean
+from pointsman.printable import without_credentials
 from pointsman.toml_source import KeyPath
 from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
 from pointsman.upstreams.proxies import parse_proxy, trust
@@ -28,7 +29,9 @@ def check_upstreams(file: Config) -> Iterator[Problem]:
         url = http_address(upstream.base_url)
         if url is None:
             yield Problem(
-                path, f'"{upstream.base_url}" is not an http or https address', 'as in "https://host/v1"'
+                path,
+                f'"{without_credentials(upstream.base_url)}" is not an http or https address',
+                'as in "https://host/v1"',
             )
         elif url.username or url.password or url.query or url.fragment:
             yield Problem(

@@ -17,6 +17,7 @@ from pointsman.config.local import (
     is_gateway,
     window_at_ollama,
 )
+from pointsman.errors import ConfigError
 from pointsman.prices import PRICES
 from pointsman.toml_source import BARE
 from pointsman.upstreams.port import ServerSpec
@@ -24,6 +25,7 @@ from pointsman.upstreams.proxies import is_loopback
 from pointsman.vocabulary import ModelSpec
 
 __all__ = [
+    "PROVIDERS",
     "Found",
     "ModelDraft",
     "address_notes",
@@ -141,6 +143,9 @@ def at_address(found: Found, env: Mapping[str, str]) -> Found:
     """Return a provider at the address that its variable holds.
 
     An agent that runs behind a gateway has the gateway's address there, which is no provider's.
+
+    Raises:
+        ConfigError: it holds none, or one with a query.
     """
     base_url = env.get(found.address_variable, "").strip().rstrip("/")
     if base_url and found.name == "anthropic" and not base_url.endswith("/v1"):
@@ -148,8 +153,11 @@ def at_address(found: Found, env: Mapping[str, str]) -> Found:
     if base_url in {"", found.base_url}:
         return found
     url = http_address(base_url)
-    secret = url.netloc.rpartition("@")[0] if url else ""
-    base_url = base_url.replace(f"{secret}@", "", 1) if secret else base_url
+    if url is None or url.query or url.fragment:  # not shown: it may hold a password
+        hint = f"as in {found.address_variable}={found.base_url}"
+        raise ConfigError(f"{found.address_variable} is no http address without a query", hint=hint)
+    secret, _, netloc = url.netloc.rpartition("@")
+    base_url = url._replace(netloc=netloc).geturl()
     if _is_own(base_url):
         note = f"{found.address_variable} is not used: it is the address of a Pointsman gateway"
         return found._replace(note=note)

@@ -183,7 +183,7 @@ def _get(url: str, body: Mapping[str, str] | None = None, patience: float | None
     try:
         with _opener().open(request, timeout=patience or PATIENCE) as answer:
             found = json.loads(answer.read(_MOST))
-    except (OSError, ValueError, HTTPException):  # nothing there, or something else
+    except (OSError, ValueError, RecursionError, HTTPException):  # nothing there, or something else
         return {}
     return found if isinstance(found, dict) else {}
 
