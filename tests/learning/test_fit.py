@@ -1,7 +1,10 @@
 """A router learns what there is to learn, says when there is nothing, and knows what it has never seen."""
 
 from collections import Counter
+from collections.abc import Sequence
+from math import nan
 from pathlib import Path
+from statistics import NormalDist
 
 import msgspec
 import numpy as np
@@ -12,7 +15,7 @@ from pointsman.cli import app
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import PromptOutcome
 from pointsman.learning.fit import Fit, calibrate, claim, fit_tiers
-from pointsman.learning.intervals import power_of
+from pointsman.learning.intervals import LEVEL, LOOKS, power_of
 from pointsman.learning.learning import Corpus, fit_weights
 from pointsman.learning.rankers import alike, persons_text
 from pointsman.learning.tiers import evaluate_scored, score_prompts
@@ -213,17 +216,52 @@ def test_models_the_wrong_way_round_are_refused() -> None:
     assert "--weak" in caught.value.hint
 
 
-def test_equal_models_are_an_answer_with_their_scores() -> None:
-    rows = [PromptOutcome(row.prompt, row.weak, row.weak) for row in made_up(80)]
-    count = len({row.prompt for row in rows})
-    with pytest.raises(PointsmanError, match=f"not better on these {count} prompts") as refused:
+def refusal_of(rows: Sequence[PromptOutcome]) -> PointsmanError:
+    with pytest.raises(PointsmanError, match=f"not better on these {len(rows)} prompts") as refused:
         fit_tiers(rows, weak_model="small", strong_model="large")
-    said = str(refused.value)
-    assert '"large" scores' in said
-    assert (
-        f"a difference of +0.000 [-{3.8415 / (count + 3.8415):.3f}," in said
-    )  # Tango's for no pair that differs
-    assert refused.value.hint.startswith("serve with the cheaper model")
+    return refused.value
+
+
+def test_equal_models_are_an_answer_with_their_scores() -> None:
+    rows = [PromptOutcome(row.prompt, row.weak, row.weak) for row in made_up(300)]
+    refused = refusal_of(rows)
+    assert '"large" scores' in str(refused)
+    looked = max(look for look in LOOKS if look <= len({row.prompt for row in rows}))
+    high = (z := NormalDist().inv_cdf(1 - LEVEL)) ** 2 / (looked + z**2)  # Tango's for no pair that differs
+    said = f"Yes: “small” beside “large” is not worse by more than 0.05 (+0.00, 99.4% interval -{high:.2f} to"
+    assert said in str(refused)
+    assert refused.hint == "serve with the cheaper model"
+
+
+@pytest.mark.parametrize("sessions", [0, 100])
+def test_copies_and_prompts_of_one_session_make_equal_models_no_more_certain(sessions: int) -> None:
+    """100 prompts and three copies of each were called "not worse" with the certainty of 400."""
+    prompts = [row.prompt for row in made_up(400)]
+    rows = [
+        PromptOutcome(each, 1.0, 1.0, session=f"s-{number % sessions}")
+        if sessions
+        else PromptOutcome(prompts[number % 100], 1.0, 1.0)
+        for number, each in enumerate(prompts)
+    ]
+    refused = refusal_of(rows)
+    assert "Not known yet: “small” beside “large” needs about " in str(refused)
+    assert "from the first 60 of " in str(refused)
+    assert refused.hint == "label more prompts"
+
+
+def test_outcomes_of_one_model_a_prompt_tell_no_equality() -> None:
+    """Their estimates were counted as pairs: "a difference of -0.037 [-0.750, -0.635]", and advice by it."""
+    rows = [
+        PromptOutcome(row.prompt, nan, float(n % 30 != 0), drawn=(0.9, 0.1), session=f"s-{n}")
+        if n % 10 == 0
+        else PromptOutcome(row.prompt, float(n % 9 != 0), nan, drawn=(0.9, 0.1), session=f"s-{n}")
+        for n, row in enumerate(made_up(300))
+    ]
+    refused = refusal_of(rows)
+    assert "by estimates from the outcomes of one model a prompt" in str(refused)
+    assert "[" not in str(refused)
+    assert "serve with the cheaper" not in refused.hint
+    assert "label the answers of both models to the same prompts" in refused.hint
 
 
 def test_a_few_equal_labels_are_no_advice_and_no_contradiction(tmp_path: Path) -> None:
@@ -252,12 +290,12 @@ def test_a_few_equal_labels_are_no_advice_and_no_contradiction(tmp_path: Path) -
     refused = run("fit", "tiers", "--data", str(data), "--out", str(tmp_path / "router.json"), *models)
     error = refused.exception
     assert isinstance(error, PointsmanError)
-    said = "not known yet: the strong model is not better on these 45 prompts, but may be by more than 0.05: "
-    assert str(error).startswith(said)
-    assert "a difference of +0.000 [-0.079, +0.079]" in str(error)
-    assert error.hint.startswith('label more prompts; "pointsman report quality" says')
-    said = run("report", "quality", "--config", str(config)).stdout
-    assert said.startswith("Not known yet: “small” beside “large” needs about 435 more pairs (")
+    reported = run("report", "quality", "--config", str(config)).stdout
+    said = "Not known yet: “small” beside “large” needs about 435 more pairs ("
+    assert reported.startswith(said)
+    assert str(error).startswith("the strong model is not better on these 45 prompts: ")
+    assert reported.partition(".\n")[0] in str(error)
+    assert error.hint == "label more prompts"
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,16 @@ import random
 import msgspec
 import pytest
 
-from pointsman.learning.intervals import Z, margin_score, paired_interval
-from pointsman.reports.labels import LEVEL, LOOKS, GoodEnough, decided, good_enough, quality_report
+from pointsman.learning.intervals import (
+    LEVEL,
+    LOOKS,
+    GoodEnough,
+    Z,
+    decided,
+    margin_score,
+    paired_interval,
+)
+from pointsman.reports.labels import good_enough, quality_report
 from pointsman.stores.ledger import Outcome, Record
 from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer

@@ -14,7 +14,7 @@ from pointsman.encoders import StaticEncoder, load_encoder
 from pointsman.encoders.learned_routers import load_kinds, table_hash
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import LEAST_FOR_TIERS, Features, PromptOutcome
-from pointsman.learning.intervals import MARGIN, paired_interval
+from pointsman.learning.intervals import decided
 from pointsman.learning.kinds_prior import PriorWeights, fitter
 from pointsman.learning.learning import (
     FOLDS,
@@ -230,7 +230,7 @@ def fit_tiers(
     given = _read(outcomes, encoder, prompt_kinds, names)
     corpus, outcomes = given.corpus, given.outcomes
     if corpus.strong.mean() <= corpus.weak.mean():
-        raise _nothing_to_route(corpus, names)
+        raise _nothing_to_route(given, names)
     fit = fitter(corpus) if given.observed is None else given.observed.fitter(fitter(corpus))
     unseen = held_out(corpus, seed=seed, fit=fit)
     rankings = {**baselines(outcomes, {RULES: corpus.rules}), "learned_router": unseen.raw[1] - unseen.raw[0]}
@@ -285,24 +285,27 @@ class _Given:
         return calibrate(raw[model, seen], values[seen], first=first[place], seed=seed)
 
 
-def _nothing_to_route(corpus: Corpus, names: tuple[str, str]) -> PointsmanError:
-    """State the scores of two models of which the strong one is not better: good news, once it is known."""
+def _nothing_to_route(given: _Given, names: tuple[str, str]) -> PointsmanError:
+    """State the scores of two models of which the strong one is not better: good news, once it is known.
+
+    Known by the rule of ``pointsman report quality``: labels come one by one, and a fit is tried again with
+    each. The first prompt of each session and of alike ones counts, as there.
+    """
+    corpus = given.corpus
     weak, strong = corpus.weak.mean(), corpus.strong.mean()
-    better, worse = (corpus.strong > corpus.weak).sum(), (corpus.strong < corpus.weak).sum()
-    low, high = paired_interval(better, worse, len(corpus))
-    said, hint = f"the strong model is not better on these {len(corpus):,} prompts", "label more prompts"
-    if high < MARGIN:
-        said += ", so there is nothing to route"
-        hint = f"serve with the cheaper model: it is not worse by more than {MARGIN:g}"
-    else:
-        said = f"not known yet: {said}, but may be by more than {MARGIN:g}"
+    said = f"the strong model is not better on these {len(corpus):,} prompts: "
+    said += f"{names[1]} scores {strong:.3f} and {names[0]} {weak:.3f}"
     swap = "swap --weak and --strong if the names are exchanged, else " if weak > strong else ""
-    more = '"pointsman report quality" says from how many pairs on this is known, however often you look'
-    return PointsmanError(
-        f"{said}: {names[1]} scores {strong:.3f} and {names[0]} {weak:.3f}, a difference of "
-        f"{strong - weak:+.3f} [{low:+.3f}, {high:+.3f}]",
-        hint=f"{swap}{hint}; {more}",
-    )
+    if given.observed is not None:  # estimates, of which no pair is seen
+        more = "label the answers of both models to the same prompts: such pairs tell whether they are equal"
+        return PointsmanError(
+            f"{said}, by estimates from the outcomes of one model a prompt", hint=swap + more
+        )
+    first = np.unique(corpus.first)
+    cheap, dear = (name.strip('"') for name in names)
+    found = decided(cheap, dear, (corpus.weak - corpus.strong)[first].tolist())
+    hint = "serve with the cheaper model" if found.answer == "yes" else "label more prompts"
+    return PointsmanError(f"{said}. {found.sentence().removesuffix('.')}", hint=swap + hint)
 
 
 def _read(
