@@ -140,6 +140,29 @@ def test_borrowed_outcomes_name_no_tier(own: int, tier: str) -> None:
     assert found.cells[cell_name("a")].tier == tier
 
 
+@pytest.mark.parametrize(
+    ("small", "large", "tier"),
+    [
+        ((10, 0), (0, 1), ""),  # named before: one failure of the last tier's model made it look bad
+        ((10, 0), (1, 0), ""),  # and one success left it unknown
+        ((10, 0), (3, 0), ""),
+        ((60, 0), (3, 0), "simple"),
+    ],
+)
+def test_few_outcomes_of_the_last_tier_are_no_reason_to_save(
+    small: tuple[int, int], large: tuple[int, int], tier: str
+) -> None:
+    """At a success just too low, 28 % of such projects with ten outcomes were given the cheap tier."""
+    rows = [
+        each for number in range(20) for name in ("small", "large")
+        for each in outcomes(f"other{number}", name, 49, 1)
+    ]  # fmt: skip
+    rows += [*outcomes("a", "small", *small), *outcomes("a", "large", *large)]
+    found = fit_projects(rows, TIERS, target=0.9, keep=True).cells[cell_name("a")]
+    assert found.chance["simple"] > 0.9
+    assert found.tier == tier
+
+
 def test_bad_projects_among_good_ones_are_rarely_given_the_cheap_tier() -> None:
     """With the borrowed outcomes alone, 62 % of such projects were after one outcome of each model."""
     draw = random.Random(7)

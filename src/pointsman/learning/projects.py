@@ -241,7 +241,8 @@ def _cell(
             continue
         chances[tier] = round(min(chance(each, best) for each in given), 4)
         if not good and chances[tier] >= certainty:
-            alone = min(chance(each.alone, best and best.alone) for each in given)
+            rivals = (best, best and best.alone)  # few outcomes of the last tier's do not make it worse
+            alone = min(chance(each.alone, rival) for each in given for rival in rivals)
             good = tier if alone >= certainty else ""
     shown = {
         name: (round(each.successes, 3), round(each.outcomes, 3), round(each.mean, 4))
