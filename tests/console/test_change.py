@@ -137,7 +137,7 @@ def test_the_terminal_says_the_same(file: Path) -> None:
     later, earlier = (f"{local(at):%Y-%m-%dT%H:%M}" for at in (FIRST + HOUR, FIRST - HOUR))
     told = CliRunner().invoke(app, [*command, later])
     assert told.exit_code == 0, told.output
-    assert "most of it by model mix (demo-small 100%, then demo-large 50%" in told.output.splitlines()[0]
+    assert "above all by model mix (demo-small 100%, then demo-large 50%" in told.output.splitlines()[0]
     found = json.loads(CliRunner().invoke(app, [*command, later, "--json"]).output)
     assert (found["from"]["since"], found["to"]["since"]) == (FIRST, FIRST + HOUR)
     nothing = CliRunner().invoke(app, [*command, earlier])

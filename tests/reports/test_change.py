@@ -79,7 +79,24 @@ def test_the_same_twice_has_no_difference() -> None:
 def test_what_is_paid_beside_the_answers_is_told_apart() -> None:
     found = change(side(BASE), side(BASE, 0.5))
     assert (found.contributions[0].name, found.contributions[0].amount) == ("beside the answers", 0.5)
-    assert found.headline().startswith("$0.50 more: $1.49, then $1.99; most of it by beside the answers")
+    assert found.headline().startswith("$0.50 more: $1.49, then $1.99; above all by beside the answers")
+
+
+@pytest.mark.parametrize(
+    ("requests", "input_", "price", "said"),
+    [
+        (500, 8_000_000, 1.4, "$1.20 more: $10.00, then $11.20; above all by tokens per request ("),
+        (500, 8_000_000, 1.0, "$2.00 less: $10.00, then $8.00; above all by requests ("),
+        (500, 10_000_000, 1.0, "no difference: $10.00 in both"),  # half the requests, twice as long
+    ],
+)
+def test_the_headline_names_what_moved_the_cost_its_own_way(
+    requests: int, input_: int, price: float, said: str
+) -> None:
+    before = side({"small": (1_000, 10_000_000, 0, 0, spec("small", 1.0))})
+    found = change(before, side({"small": (requests, input_, 0, 0, spec("small", price))}))
+    assert found.contributions[0].name == "requests"  # the largest in absolute value
+    assert found.headline().startswith(said)
 
 
 def test_out_of_nothing_all_is_more_requests() -> None:

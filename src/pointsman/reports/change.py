@@ -119,13 +119,14 @@ class Change(msgspec.Struct, frozen=True):
         """The answer in one sentence."""
         if not self.before.turns and not self.after.turns:
             return "no request in either period"
-        most = self.contributions[0]
-        if most.amount == 0:
+        if not round(self.difference, PRICED):
             return f"no difference: {dollars(self.after.cost)} in both"
-        word = "more" if self.difference >= 0 else "less"
+        sign = 1 if self.difference > 0 else -1
+        most = max(self.contributions, key=lambda each: sign * each.amount)
+        word = "more" if sign > 0 else "less"
         both = f"{dollars(self.before.cost)}, then {dollars(self.after.cost)}"
         spent = f"{dollars(abs(self.difference))} {word}: {both}"
-        return f"{spent}; most of it by {most.name} ({most.detail})"
+        return f"{spent}; above all by {most.name} ({most.detail})"
 
     def to_json(self) -> dict[str, object]:
         """Plain values."""
