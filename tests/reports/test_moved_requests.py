@@ -127,6 +127,23 @@ def test_pairs_of_the_requests_that_move_decide(config: Path, monkeypatch: pytes
     )
 
 
+def test_the_changes_of_one_replay_share_the_level(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four changes of models, all at the margin, had some false "yes" in 5.6 % of cases."""
+    monkeypatch.chdir(config.parent)
+    swapped = CONFIG.replace('simple = "gpt-luna"', 'simple = "gpt-sol"')
+    (config.parent / "b.toml").write_text(swapped.replace('"gpt-sol"\nreasoning', '"gpt-luna"\nreasoning'))
+    asked = ("replay", "--policy", "b.toml")
+    alone = _good_enough(_shown(*asked))
+    assert "99.4% interval" in _shown(*asked)  # of the one change with labels
+    assert "needs about 960 more pairs" in alone
+    _append(
+        config.parent, [each for number in range(260, 295) for each in _scores(f"d-{number}", "gpt-luna")]
+    )
+    both = _shown(*asked)
+    assert both.count("99.7% interval") == 2
+    assert "Not known yet: 35 of the 40 requests that change" in _good_enough(both)
+
+
 def test_report_quality_names_the_tiers_of_its_pairs(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(config.parent)
     start = "Yes: on requests of SIMPLE (240), “gpt-luna” beside “gpt-sol” is not worse by more than 0.05 ("

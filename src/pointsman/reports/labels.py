@@ -242,10 +242,20 @@ class ScoredAnswers:
         named = ", ".join(f"{tier} ({count:,})" for tier, count in tiers)
         return replace(found, left_out=left_out, repeated=len(both) - len(first), tiers=named)
 
+    def together(
+        self, moves: Mapping[tuple[str, str], Collection[str] | None]
+    ) -> dict[tuple[str, str], GoodEnough]:
+        """Compare several pairs of models at once: those with a labelled request share the level.
+
+        Args:
+            moves: By pair of models with prices, the decisions of which pairs count, as of ``compare``.
+        """
+        tries = sum(among is None or len(among) > 0 for among in moves.values())
+        return {pair: self.compare(*pair, among=among, tries=max(tries, 1)) for pair, among in moves.items()}
+
     def report(self) -> QualityReport:
         """Compare every pair of models that can be compared; without one, report that."""
-        pairs = self.pairs()
-        found = tuple(self.compare(*pair, tries=len(pairs)) for pair in pairs)
+        found = tuple(self.together(dict.fromkeys(self.pairs())).values())
         return QualityReport(found or (self.most_frequent(),))
 
     def most_frequent(self) -> GoodEnough:

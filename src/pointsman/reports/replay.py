@@ -20,6 +20,7 @@ from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
 from pointsman.drivers import drive
 from pointsman.errors import UnknownModel
+from pointsman.learning.intervals import GoodEnough
 from pointsman.prices import dollars
 from pointsman.reports.labels import ScoredAnswers
 from pointsman.reports.usage import PRICED, Usage, answered, cost, kept_words, usage
@@ -287,6 +288,7 @@ class Summary:
 
     def to_json(self) -> dict[str, object]:
         """Plain values, in a fixed order."""
+        said = self._qualities()
         return {
             "policy": self.policy,
             "turns": self.turns,
@@ -299,7 +301,7 @@ class Summary:
             "down": self.down,
             "tiers": [{"then": a, "now": b, "turns": n} for (a, b), n in _ordered(self.tiers)],
             "models": [
-                {"then": a, "now": b, "turns": n, "quality": self._quality(a, b)}
+                {"then": a, "now": b, "turns": n, "quality": said.get((a, b))}
                 for (a, b), n in _ordered(self.models)
             ],
             "cache": dict(_ordered(self.caches)),
@@ -331,25 +333,31 @@ class Summary:
         yield f"tiers: up {self._share(self.up)}, down {self._share(self.down)}"
         for (then, now), count in _ordered(self.tiers):
             yield f"  {then} -> {now}: {count:,}"
-        for (then, now), count in _ordered(self.models):
-            yield f"  {then} -> {now}: {count:,}"
-            if said := self._quality(then, now):
-                yield f"    good enough? {said}"
+        said = self._qualities()
+        for moved, count in _ordered(self.models):
+            yield f"  {' -> '.join(moved)}: {count:,}"
+            if moved in said:
+                yield f"    good enough? {said[moved]}"
         asked = self.asks.total()
         if asked:
             yield f"asks a model: {self._share(asked)}, answered from the record: {self.asks['record']:,}"
         yield from self._money()
 
-    def _quality(self, then: str, now: str) -> str | None:
-        """The sentence of page Quality on two models, from the requests that change so.
+    def _qualities(self) -> dict[tuple[str, str], str]:
+        """The sentence of page Quality on each change of a model, from the requests that change so.
 
-        None if a turn has no model, or no score was read.
+        There is none where a turn has no model, or no score was read. The sentences share the level.
         """
-        if self.answers is None or {then, now} & {REFUSED, "-"}:
-            return None
-        if not self.answers.is_priced(then, now):
-            return _NO_PRICE
-        found = self.answers.compare(then, now, among=self.labelled.get((then, now), ()))
+        if self.answers is None:
+            return {}
+        moves = [moved for moved in self.models if not {REFUSED, "-"} & {*moved}]
+        priced = [moved for moved in moves if self.answers.is_priced(*moved)]
+        found = self.answers.together({moved: self.labelled.get(moved, ()) for moved in priced})
+        return dict.fromkeys(moves, _NO_PRICE) | {
+            moved: self._said(*moved, of) for moved, of in found.items()
+        }
+
+    def _said(self, then: str, now: str, found: GoodEnough) -> str:
         both, turns = found.pairs + found.repeated, self.models[then, now]
         said = found.sentence(f"{both:,} of the {turns:,} requests that change have labels of both models")
         if found.answer != "not known yet" or both == turns:
