@@ -91,6 +91,9 @@ def test_what_proves_a_turn(calls: tuple[ToolUse, ...], solved: bool | None, by:
         ("it still doesn't work", False),
         ("Revert that.", False),
         ("No problem! Now the other one.", True),
+        ("No, that's all for now. Thank you!", True),  # an answer to "Shall I update the docs too?"
+        ("No, not now.", True),
+        ("Nope, keep the tests as they are.", True),
         ("Now add a button", True),
         ("Notify the team.", True),
         ("Wrongly named files are next.", True),

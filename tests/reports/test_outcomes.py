@@ -99,6 +99,10 @@ def codes(*names: str) -> tuple[Reason, ...]:
         (a_request(2, 2, "no, that is not what I asked"), [("d1", "correction")]),
         (a_request(2, 2, "That's wrong: the list is empty"), [("d1", "correction")]),
         (a_request(2, 2, "Nein, das meinte ich nicht"), [("d1", "correction")]),
+        (a_request(2, 2, "You broke the build"), [("d1", "correction")]),
+        (a_request(2, 2, "it still doesn't work"), [("d1", "correction")]),
+        (a_request(2, 2, "no, that is all I need"), []),
+        (a_request(2, 2, "No, it is enough. Now the docs"), []),  # it answers a question of the agent
         (a_request(2, 2, "no rush, thanks"), []),
         (a_request(2, 2, "explain what is wrong: that's wrong is what it says"), []),
         (a_request(2, 2, "next one", tier=a_tier(Tier.REASONING, Stage.FORCED)), [("d1", "escalation")]),

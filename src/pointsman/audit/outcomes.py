@@ -6,7 +6,6 @@ its own work.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -14,22 +13,13 @@ import msgspec
 
 from pointsman.audit.session import Request, Session, ToolUse
 from pointsman.remembering import grouped
+from pointsman.text.extract import takes_back
 from pointsman.trajectory import CallOutcome, Event, ToolInvoked, TrajectoryAnalysis, UserSpoke, outcome_of
 from pointsman.trajectory.actions import acted, command_of
 from pointsman.trajectory.checks import Checks, Failing
 from pointsman.vocabulary import ToolResult
 
 __all__ = ["STUCK", "Sign", "TurnOutcome", "call_outcome", "is_stuck", "signs", "turn_outcomes"]
-
-#: How a person begins who was not content.
-_CORRECTION: Final = re.compile(
-    r"""(?:
-        no\b(?!\s+(?:problem|worries)) | nope\b | wrong\b | undo\b | revert\b | not\swhat\si
-      | that(?:'s|\sis)(?:\sstill)?\s(?:not|wrong) | you\s(?:broke|forgot|missed)
-      | (?:it\s|this\s|that\s)?(?:still\s)?(?:does\s?n[o']t|is\s?n[o']t)\swork
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
 
 
 class TurnOutcome(msgspec.Struct, frozen=True, gc=False):
@@ -59,7 +49,7 @@ def turn_outcomes(session: Session, stuck_at: frozenset[int] = frozenset()) -> t
     """
     turns = list(_turns(session.requests))
     failing = Failing()
-    after = {first: _is_correction(session.requests[first].prompt) for first, _ in turns}
+    after = {first: takes_back(session.requests[first].prompt or "") for first, _ in turns}
     return tuple(
         _judge(session.requests, first, end, failing, stuck_at, corrected=after.get(end, False))
         for first, end in turns
@@ -73,10 +63,6 @@ def _turns(requests: Sequence[Request]) -> Iterator[tuple[int, int]]:
     if not starts or starts[0] > 0:
         starts = [0, *starts]
     yield from zip(starts, [*starts[1:], len(requests)], strict=True)
-
-
-def _is_correction(prompt: str | None) -> bool:
-    return prompt is not None and _CORRECTION.match(prompt.lstrip()) is not None
 
 
 def _take(checks: Checks, call: ToolUse) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from statistics import fmean
@@ -14,7 +13,7 @@ from pointsman.model_choice.chains import chances_of
 from pointsman.reports.usage import answered, kept_words
 from pointsman.stores.ledger import Outcome, Record, ShadowAnswer
 from pointsman.stores.ledger.outcome_reports import CALLER
-from pointsman.text.extract import draw
+from pointsman.text.extract import draw, takes_back
 from pointsman.tiers.escalation import RAISED
 from pointsman.trajectory import Step
 from pointsman.vocabulary import Stage
@@ -45,16 +44,6 @@ STREAK: Final = 3
 
 #: Characters below which the same message twice is no retry: "yes, go on" is said again and again.
 SHORT: Final = 20
-
-#: How people open a message that takes the answer before it back. Only the beginning is looked at: further
-#: in, the same words are about the task.
-_CORRECTION: Final = re.compile(
-    r"\s*(?:(?:no|nope|nein|non)\b[\s,.!:;-]+(?:that|this|it|i|you|not|das|du|nicht|ce|pas)\b"
-    r"|(?:that|this|it)(?:'s| is| was) (?:wrong|incorrect|not (?:what|right|correct))\b"
-    r"|you (?:misunderstood|got (?:it|that) wrong|are wrong)\b|(?:not|nicht) (?:what i|was ich)\b"
-    r"|das (?:ist|war) falsch\b|c'est faux\b|ce n'est pas ce que\b)",
-    re.IGNORECASE,
-)
 
 
 def new_outcomes(said: Iterable[Outcome], known: Sequence[Outcome]) -> Iterator[Outcome]:
@@ -163,9 +152,9 @@ def _escalated(before: Record, record: Record) -> bool:
 
 
 def _corrected(before: Record, record: Record) -> bool:
-    """The next message begins by taking the answer back; needs stored text."""
+    """The next message takes the answer back; needs stored text."""
     new = before.decision.input.user_message != record.decision.input.user_message
-    return new and bool(record.text and _CORRECTION.match(record.text))
+    return new and bool(record.text and takes_back(record.text))
 
 
 #: What one turn says against the turn before it.

@@ -34,6 +34,7 @@ __all__ = [
     "opening",
     "persons_words",
     "searched",
+    "takes_back",
 ]
 
 #: Messages that are searched again rather than remembered: it costs as much to recognise one.
@@ -365,3 +366,26 @@ def latest_words(message: Message) -> str:
         if words := (unwrap(text).text if "</" in text else text).strip():
             return words
     return ""
+
+
+#: How people open a message that takes the answer before it back. Only the beginning is looked at: further
+#: in, the same words are about the task. A "no" alone answers a question of the agent.
+_TAKES_BACK: Final = r"""\s*
+    (?:(?:no|nope|nein|non)\b[\s,.!:;-]+)?
+    (?: (?:that|this|it)(?:['’]s|\ is|\ was)\ (?:still\ )?
+          (?:wrong|incorrect|the\ wrong|not\ (?:what|how|it|right|correct|the\ (?:one|right)))\b
+      | not\ what\ i\b | i\ (?:said|meant|asked)\b
+      | you(?:\ (?:broke|forgot|missed|misunderstood|are\ wrong|got\ (?:it|that)\ wrong)|['’]re\ wrong)\b
+      | (?:(?:it|this|that)\ )?(?:still\ )?(?:does|is)(?:\ ?n['’o]?t|\ not)\ work
+      | (?:undo|revert)\ (?:that|this|it|your)\b
+      | nicht\ was\ ich\b | das\ (?:ist|war)\ falsch\b | das\ meinte\ ich\ nicht\b
+      | c['’]est\ faux\b | ce\ n['’]est\ pas\ ce\ que\b )"""
+
+
+def takes_back(text: str) -> bool:
+    """Whether a person's message opens by rejecting the answer before it.
+
+    Of the 7,369 later messages of people in the dialogues of SGD 9 do, all of them rejections; 604 begin
+    with "no", "wrong" and the like, 519 of them after a question of the agent.
+    """
+    return re.match(_TAKES_BACK, text, re.IGNORECASE | re.VERBOSE) is not None
