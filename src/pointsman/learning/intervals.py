@@ -56,12 +56,14 @@ class Interval:
     high: float
 
 
-def difference_of_shares(hits: float, total: int, other_hits: float, other_total: int) -> tuple[float, float]:
-    """The 95 % interval of a share minus another, from their score intervals (Newcombe 1998, method 10)."""
+def difference_of_shares(
+    hits: float, total: int, other_hits: float, other_total: int, z: float = Z
+) -> tuple[float, float]:
+    """The interval of a share minus another, from their score intervals (Newcombe 1998, method 10)."""
     share = hits / total if total else 0.0
     other = other_hits / other_total if other_total else 0.0
-    low, high = wilson(hits, total)
-    other_low, other_high = wilson(other_hits, other_total)
+    low, high = wilson(hits, total, z)
+    other_low, other_high = wilson(other_hits, other_total, z)
     below = sqrt((share - low) ** 2 + (other_high - other) ** 2)
     above = sqrt((high - share) ** 2 + (other - other_low) ** 2)
     return share - other - below, share - other + above

@@ -36,6 +36,11 @@ __all__ = [
 #: Sessions each side must have. Below it the interval of the difference spans half of all that is possible.
 ENOUGH_SESSIONS: Final = 30
 
+#: Standard errors that a verdict takes, .1 % on each side: a report is read again with every session. Without
+#: any effect, 48 % of those who do so up to 4,000 sessions a side see a 95 % interval without zero at some
+#: time, and 5 % this one.
+_OFTEN: Final = 3.09
+
 
 @dataclass(frozen=True, slots=True)
 class EffectSide:
@@ -81,6 +86,15 @@ class Effect:
             return f"Too little data: {needed}, the smaller side has {least}."
         if self.low <= 0 <= self.high:
             return "No difference can be shown: the interval includes zero."
+        treated, control = self.treated, self.control
+        low, high = difference_of_shares(
+            treated.total, treated.counted, control.total, control.counted, _OFTEN
+        )
+        if low <= 0 <= high:
+            return (
+                "No difference can be shown yet: a report is read often, so the 99.8 % interval counts, and "
+                f"includes zero ({low:+.2f} to {high:+.2f})."
+            )
         more, less = ("better", "worse") if self.of_scores else ("more", "fewer")
         word = more if self.low > 0 else less
         helps = "helps" if (self.low > 0) == self.of_scores else "harms"
