@@ -32,9 +32,10 @@ from gateway import POINTSMAN, short
 from pointsman import Decision
 from pointsman.config import Config, DomainsSpec, GuidanceSpec
 from pointsman.config.serving import ExtProcSpec
+from pointsman.config.shapes import demo_config
 from pointsman.ext_proc.server import ExtProcServer, gateway_for
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder, demo_config
+from pointsman.gateway.build import Builder
 from pointsman.upstreams.port import Call, Exchange
 from pointsman.vocabulary import Mode
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pointsman.gateway.build import demo_config
+from pointsman.config.shapes import demo_config
 from pointsman.gateway.serve import tune_process
 from pointsman.prices import Prices
 from pointsman.stores.ledger import Attempt, DecisionFilter, Entry, Outcome, Retention, SqliteLedger

@@ -17,8 +17,9 @@ import pytest
 from pointsman.cli._listening import REQUESTS, JsonLines, LogFormat, log_to_stderr
 from pointsman.cli._served import log_requests
 from pointsman.config import Config
+from pointsman.config.shapes import demo_config
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder, demo_config
+from pointsman.gateway.build import Builder
 from pointsman.gateway.request_feed import RequestFeed
 from pointsman.gateway.request_log import RequestLog, ServedRequest
 from pointsman.telemetry import request_record

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pointsman.cli import app
+from pointsman.config.shapes import demo_config
 from pointsman.decision.decision import Decision, RequestInput
 from pointsman.errors import ConfigError
 from pointsman.factory import policy_toml
-from pointsman.gateway.build import demo_config
 from pointsman.guidance import Arm, Firing, FollowUp, GuidanceDecision, Mode, Rung
 from pointsman.integrations.hooks import HookState
 from pointsman.reports.guidance import followed_in

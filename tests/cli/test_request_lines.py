@@ -18,9 +18,10 @@ from pointsman.cli._listening import has_other_clients
 from pointsman.cli._served import RequestLines, Totals, heading, request_line
 from pointsman.cli.demo_traffic import CLIENT, DemoTraffic, ScriptedRequest, one_round
 from pointsman.config import Config
+from pointsman.config.shapes import demo_config
 from pointsman.gateway import request_feed
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder, demo_config
+from pointsman.gateway.build import Builder
 from pointsman.gateway.request_log import RequestLog, ServedRequest
 from pointsman.telemetry import request_record
 from support.in_process import ask

@@ -18,10 +18,9 @@ from typer.testing import CliRunner
 from pointsman.cli import _listening, app
 from pointsman.cli._listening import banner, caller_key, introduce, listening_on, with_public_name
 from pointsman.config import Config, ConsoleSpec, TiersSpec
-from pointsman.config.shapes import demo_ledger
+from pointsman.config.shapes import demo_config, demo_ledger
 from pointsman.diagnostics.clients import CallerKey
 from pointsman.errors import ConfigError
-from pointsman.gateway.build import demo_config
 from pointsman.gateway.listening import bound
 from pointsman.upstreams.connections import LABEL
 from pointsman.upstreams.port import ServerSpec, UpstreamSpec, hash_key

@@ -115,6 +115,13 @@ def test_nothing_heavy_is_imported(arguments: tuple[str, ...]) -> None:
     assert loaded_by(*arguments).isdisjoint(HEAVY - engine)
 
 
+@pytest.mark.parametrize("name", ["change", "savings"])
+def test_a_report_needs_no_gateway(name: str) -> None:
+    loaded = loaded_by("report", name, "--demo")
+    assert not {module for module in loaded if module.startswith("pointsman.gateway")}
+    assert "prometheus_client" not in loaded
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_summary_of_a_command_is_the_first_paragraph_of_its_help(name: str) -> None:
     summaries = {each: summary for table in HEADINGS.values() for each, summary in table.items()}

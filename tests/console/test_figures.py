@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from pointsman.config import ConsoleSpec
+from pointsman.config.shapes import demo_config
 from pointsman.console import _quality
 from pointsman.console._svg import points_chart
-from pointsman.gateway.build import demo_config
 from pointsman.guidance import Arm, Firing, FollowUp, GuidanceDecision, Rung
 from pointsman.reports.guidance import guidance_report
 from pointsman.reports.quality import router_quality

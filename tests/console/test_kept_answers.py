@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from pointsman.config import ShadowSpec
+from pointsman.config.shapes import demo_config
 from pointsman.decision.decision import Decision, RequestInput
-from pointsman.gateway.build import demo_config
 from pointsman.reports.outcomes import kept_answers
 from pointsman.stores.ledger import Attempt, MemoryLedger, Outcome, Record, ShadowAnswer
 from pointsman.vocabulary import WireFormat

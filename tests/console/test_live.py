@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from pointsman.config.shapes import demo_config
 from pointsman.console import GatewayView
 from pointsman.console._now import MOST_VIEWERS, Live
 from pointsman.errors import Overloaded, StoreUnavailable
-from pointsman.gateway.build import demo_config
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.testing import a_decision, an_attempt
 from support.consoles import demo_engine

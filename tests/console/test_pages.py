@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from pointsman.capabilities import CapabilityDecision, Strategy
 from pointsman.config import ConsoleSpec
+from pointsman.config.shapes import demo_config
 from pointsman.console import _login
 from pointsman.console._render import STATIC
 from pointsman.errors import StoreUnavailable
-from pointsman.gateway.build import demo_config
 from pointsman.prices import Prices
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.ledger.reading import NO_PRICES, DecisionFilter, Page, Position

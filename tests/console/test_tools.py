@@ -11,9 +11,10 @@ import msgspec
 import pytest
 
 from pointsman.config import load
+from pointsman.config.shapes import demo_config
 from pointsman.console._label import CHOICES
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder, demo_config
+from pointsman.gateway.build import Builder
 from pointsman.stores.ledger import Outcome
 from support.consoles import Browser, console_gateway, console_state
 

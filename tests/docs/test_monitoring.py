@@ -16,8 +16,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pointsman.config import Config
+from pointsman.config.shapes import demo_config
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder, demo_config
+from pointsman.gateway.build import Builder
 from pointsman.gateway.metric_table import METRICS
 from support.in_process import ask
 

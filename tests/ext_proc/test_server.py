@@ -15,10 +15,11 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from pointsman import ConfigError
 from pointsman.config import Config, GuidanceSpec
 from pointsman.config.serving import ExtProcSpec
+from pointsman.config.shapes import demo_config
 from pointsman.ext_proc import messages as proto
 from pointsman.ext_proc.server import ExtProcServer, check_bind, gateway_for
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder, demo_config
+from pointsman.gateway.build import Builder
 from pointsman.stores.ledger.port import Attempt
 from pointsman.upstreams.port import Limits, ServerSpec, hash_key
 from support.envoy import DUPLEX, NONE, STREAMED, Processed, ScriptedEnvoy

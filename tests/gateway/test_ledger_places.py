@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 from pointsman.cli import app
 from pointsman.config import Config, load
-from pointsman.config.shapes import LedgerSpec
+from pointsman.config.shapes import LedgerSpec, demo_config
 from pointsman.diagnostics import diagnose
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder, demo_config
+from pointsman.gateway.build import Builder
 from pointsman.stores.ledger.lines import JsonLinesLedger
 from support.in_process import ask
 

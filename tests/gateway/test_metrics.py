@@ -13,10 +13,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pointsman import Decision, Reason
 from pointsman.config import Config
+from pointsman.config.shapes import demo_config
 from pointsman.gateway import _metrics
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder, demo_config
+from pointsman.gateway.build import Builder
 from pointsman.gateway.metric_table import METRICS, PROCESS, sample_names
 from pointsman.stores.ledger.turns import MOST, cost, usage
 from pointsman.testing import a_decision, an_attempt

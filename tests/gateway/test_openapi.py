@@ -10,10 +10,11 @@ import pytest
 from jsonschema import Draft202012Validator
 from starlette.routing import Route
 
+from pointsman.config.shapes import demo_config
 from pointsman.gateway._decide import CONVERSATIONS, DECISION_PATHS
 from pointsman.gateway._openapi import openapi_document
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder, demo_config
+from pointsman.gateway.build import Builder
 from pointsman.stores.ledger.port import Ledger
 from pointsman.testing import a_run_entry
 from pointsman.vocabulary import WireFormat

@@ -10,10 +10,11 @@ import msgspec
 import pytest
 
 from pointsman.config import Config
+from pointsman.config.shapes import demo_config
 from pointsman.gateway import _circuit_breaker
 from pointsman.gateway._openapi import openapi_document
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder, demo_config
+from pointsman.gateway.build import Builder
 from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
 from support.in_process import Received, ask
 

@@ -16,8 +16,9 @@ from typing import Any
 import httpx
 import pytest
 
+from pointsman.config.shapes import demo_config
 from pointsman.gateway._live_state import LiveState
-from pointsman.gateway.build import Builder, demo_config
+from pointsman.gateway.build import Builder
 from pointsman.stores.ledger import SqliteLedger
 from support.hosts import HARD, PATIENCE, FailingPoints, SlowPoints, not_there
 from support.servers import gateway

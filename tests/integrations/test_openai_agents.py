@@ -19,8 +19,9 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 from openai import AsyncOpenAI
 
 from pointsman import Pointsman
+from pointsman.config.shapes import demo_config
 from pointsman.factory import default_policy
-from pointsman.gateway.build import Builder, demo_config
+from pointsman.gateway.build import Builder
 from pointsman.guidance import GuidancePolicy, Mode
 from pointsman.integrations.openai_agents import RoutingProvider, hint_filter
 from support.hosts import HARD, PATIENCE, FailingPoints, SlowPoints, not_there, two_models

@@ -17,8 +17,9 @@ import msgspec
 from playwright.sync_api import Browser, BrowserContext, Error, Page, Request, expect, sync_playwright
 
 from pointsman.cli.demo_traffic import CLIENT, ScriptedRequest, one_round
+from pointsman.config.shapes import demo_config
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder, demo_config
+from pointsman.gateway.build import Builder
 from pointsman.upstreams.port import ServerSpec, hash_key
 from support.servers import gateway
 

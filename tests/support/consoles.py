@@ -12,11 +12,11 @@ from urllib.parse import urlencode
 import msgspec
 
 from pointsman.config import Config, ConsoleSpec
+from pointsman.config.shapes import demo_config
 from pointsman.decision.engine import Engine
 from pointsman.factory import build_engine, build_policy, keep_policy
 from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import demo_config
 from pointsman.runtime import Runtime
 from pointsman.stores.ledger import Ledger, MemoryLedger
 from pointsman.stores.sessions import MemorySessions

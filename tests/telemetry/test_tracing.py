@@ -15,9 +15,10 @@ from pointsman.cli._listening import LogFormat
 from pointsman.cli._served import told_requests
 from pointsman.config import Config
 from pointsman.config.serving import TelemetrySpec
+from pointsman.config.shapes import demo_config
 from pointsman.gateway import request_feed
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder, demo_config
+from pointsman.gateway.build import Builder
 from pointsman.gateway.request_log import RequestLog
 from pointsman.stores.ledger import Attempt
 from pointsman.telemetry.tracing import ATTEMPT, CHAT, NAMES, SCHEMA_URL, is_configured, open_tracing

@@ -18,9 +18,10 @@ from pointsman.cli._served import Totals, print_summary, told_requests, wants_li
 from pointsman.cli.output import USAGE
 from pointsman.config import Config, load
 from pointsman.config.files import record_of
+from pointsman.config.shapes import demo_config
 from pointsman.errors import PointsmanError
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder, check_shared, demo_config
+from pointsman.gateway.build import Builder, check_shared
 from pointsman.gateway.listening import bound_for_all
 from pointsman.gateway.reloading import WatchedFile
 from pointsman.gateway.serve import Server, check_bind

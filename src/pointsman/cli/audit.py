@@ -350,8 +350,9 @@ def open_console(config: Config, file: Path, *, temporary: bool) -> None:
     with needs_extra("gateway", "pointsman audit --open"):
         from starlette.responses import PlainTextResponse
 
+        from pointsman.config.shapes import demo_config
         from pointsman.gateway.app import Gateway
-        from pointsman.gateway.build import Builder, demo_config
+        from pointsman.gateway.build import Builder
         from pointsman.gateway.listening import address, bound
         from pointsman.gateway.serve import Server
 

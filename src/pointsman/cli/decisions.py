@@ -28,6 +28,7 @@ from pointsman.cli.output import (
 )
 from pointsman.cli.sessions import explained_run, run_cells, run_json, run_line
 from pointsman.cli.terminal import is_terminal
+from pointsman.config.shapes import demo_config
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import verdict
 from pointsman.diagnostics.explained import STAGES, describe_selection
@@ -227,8 +228,6 @@ def _models(config: Path | None, *, demo: bool) -> Mapping[str, ModelSpec]:
         ConfigError: the file that is named is wrong.
     """
     if demo:
-        from pointsman.gateway.build import demo_config  # loads the gateway
-
         return demo_config().models
     try:
         return read_config(config).models

@@ -34,6 +34,7 @@ from pointsman.cli.output import (
     print_report,
 )
 from pointsman.config import AnyKey, Config, find, load
+from pointsman.config.shapes import demo_config
 from pointsman.encoders.learned_routers import load_learned_router
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
 from pointsman.factory import build_policy
@@ -88,8 +89,6 @@ class _Source:
     @cached_property
     def settings(self) -> Config:
         """The configuration; of a ledger alone, its latest policy."""
-        from pointsman.gateway.build import demo_config  # loads the gateway
-
         if self.file:
             return load(self.file, AnyKey())
         return demo_config() if self._demo else self._latest()

@@ -62,8 +62,9 @@ def serve(
     """Start the gateway. Set an agent's base URL to it; nothing else in the agent changes."""
     with needs_extra("gateway", "pointsman serve"):
         from pointsman.cli._served import told_requests
+        from pointsman.config.shapes import demo_config
         from pointsman.gateway.app import Gateway
-        from pointsman.gateway.build import Builder, demo_config
+        from pointsman.gateway.build import Builder
         from pointsman.gateway.listening import bound
         from pointsman.gateway.reloading import WatchedFile
         from pointsman.gateway.serve import Server, check_bind
@@ -121,7 +122,8 @@ def ext_proc(
     """Decide for Envoy: serve its external processing filter over gRPC."""
     with needs_extra("gateway", "pointsman ext-proc"):
         from pointsman.cli._served import told_requests
-        from pointsman.gateway.build import Builder, demo_config
+        from pointsman.config.shapes import demo_config
+        from pointsman.gateway.build import Builder
         from pointsman.gateway.reloading import WatchedFile
     with needs_extra("extproc", "pointsman ext-proc"):
         from pointsman.ext_proc.server import ExtProcServer, gateway_for, run

@@ -29,7 +29,7 @@ from pointsman.model_choice.chains import Pool, Served, pools
 from pointsman.model_choice.choice import Switching
 from pointsman.prices import Price
 from pointsman.tiers import EscalationPolicy, LearnedRouterSettings, ProjectSettings, RoleTiers, Verification
-from pointsman.upstreams.port import Secret, ServerSpec, UpstreamSpec
+from pointsman.upstreams.port import DEMO_URL, Secret, ServerSpec, UpstreamSpec
 from pointsman.vocabulary import DAY, Mode, ModelSpec, Share, Tier
 
 #: Marks a key that holds the models of a tier: a name, a table, or a list of both.
@@ -400,3 +400,26 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     server: ServerSpec = field(default_factory=ServerSpec)
     #: The file it was read from; empty when there was none.
     source: Annotated[str, Meta(extra={"derived": True})] = ""
+
+
+def demo_config() -> Config:
+    """Two models of the built-in demo upstream; guidance on for every session; a separate ledger.
+
+    Its ledger stores the words of prompts, redacted, so that a decision can be read with its prompt.
+    """
+    models = {
+        name: ModelSpec(
+            name, "demo", name, input_per_million=price, output_per_million=5 * price, context_window=128_000
+        )
+        for name, price in (("demo-small", 0.1), ("demo-large", 3.0))
+    }
+    return Config(
+        upstreams={"demo": UpstreamSpec("demo", DEMO_URL)},
+        models=models,
+        tiers=TiersSpec(
+            simple="demo-small", medium="demo-small", complex="demo-large", reasoning="demo-large"
+        ),
+        guidance=GuidanceSpec(mode=Mode.ON, control=0.0),
+        domains=DomainsSpec(mode=Mode.OBSERVE),
+        ledger=LedgerSpec(path=demo_ledger(), text="redacted"),
+    )

@@ -10,8 +10,7 @@ from pathlib import Path
 import msgspec
 
 from pointsman.access import Access, Budgets, build_access, open_budgets, store_kind, vouching
-from pointsman.config import Config, DomainsSpec, GuidanceSpec, SessionsSpec, ShadowSpec, TiersSpec
-from pointsman.config.shapes import LedgerSpec, demo_ledger
+from pointsman.config import Config, SessionsSpec, ShadowSpec
 from pointsman.decision.engine import Engine
 from pointsman.diagnostics import answer_in_band
 from pointsman.errors import ConfigError
@@ -33,10 +32,8 @@ from pointsman.shadow_policy import ShadowPolicy
 from pointsman.stores.ledger import Ledger, QueuedLedger
 from pointsman.stores.workers import ALONE, Worker
 from pointsman.upstreams.connections import Connections
-from pointsman.upstreams.port import DEMO_URL, UpstreamSpec
-from pointsman.vocabulary import Mode, ModelSpec
 
-__all__ = ["Builder", "check_shared", "demo_config"]
+__all__ = ["Builder", "check_shared"]
 
 log = logging.getLogger(__name__)
 
@@ -240,26 +237,3 @@ def _answer_command(config: Config, file: Path | None, text: str, caller: str) -
         return answer_in_band(text, config, file)
     except ConfigError as error:
         return str(error)
-
-
-def demo_config() -> Config:
-    """Two models of the built-in demo upstream; guidance on for every session; a separate ledger.
-
-    Its ledger stores the words of prompts, redacted, so that a decision can be read with its prompt.
-    """
-    models = {
-        name: ModelSpec(
-            name, "demo", name, input_per_million=price, output_per_million=5 * price, context_window=128_000
-        )
-        for name, price in (("demo-small", 0.1), ("demo-large", 3.0))
-    }
-    return Config(
-        upstreams={"demo": UpstreamSpec("demo", DEMO_URL)},
-        models=models,
-        tiers=TiersSpec(
-            simple="demo-small", medium="demo-small", complex="demo-large", reasoning="demo-large"
-        ),
-        guidance=GuidanceSpec(mode=Mode.ON, control=0.0),
-        domains=DomainsSpec(mode=Mode.OBSERVE),
-        ledger=LedgerSpec(path=demo_ledger(), text="redacted"),
-    )

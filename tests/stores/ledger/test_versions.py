@@ -17,10 +17,10 @@ from typer.testing import CliRunner
 
 from pointsman.cli import app
 from pointsman.config import Config
-from pointsman.config.shapes import LedgerSpec
+from pointsman.config.shapes import LedgerSpec, demo_config
 from pointsman.errors import StoreUnavailable
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.build import Builder, demo_config
+from pointsman.gateway.build import Builder
 from pointsman.stores.ledger import SqliteLedger
 from pointsman.stores.ledger import _schema as sqlite_schema
 from pointsman.stores.schema_version import Schema
