@@ -13,9 +13,24 @@ from typer.testing import CliRunner
 
 from pointsman import Pointsman
 from pointsman.cli import app
-from pointsman.stores.ledger import Attempt, SqliteLedger
+from pointsman.stores.ledger import Attempt, PolicyText, SqliteLedger
 
 EXPORTS = Path(__file__).parent / "logs/exports"
+OWN_PRICES = """
+[upstreams.openai]
+base_url = "http://127.0.0.1:9/v1"
+formats = ["chat"]
+[tiers]
+simple = "cheap"
+medium = "cheap"
+complex = "cheap"
+reasoning = "cheap"
+[models.cheap]
+upstream = "openai"
+id = "my-own"
+input_per_million = 0.9
+output_per_million = 10
+"""
 
 
 def audit(*files: Path) -> dict[str, Any]:
@@ -200,16 +215,19 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert "No such file" in str(ran.exception)
 
 
-def test_a_ledger_of_our_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("model", "counted"), [("gpt-5", "gpt-5"), ("cheap", "my-own")])
+def test_a_ledger_of_our_own(model: str, counted: str, tmp_path: Path) -> None:
+    """A model has the price that the policy of its decision states, and else that of the catalogue."""
     file = tmp_path / "ledger.sqlite"
     ledger = SqliteLedger(file)
     decision = Pointsman().decide("Hello!")
+    ledger.append(PolicyText(version=decision.policy, text=OWN_PRICES))
     ledger.append(decision)
     ledger.append(
         Attempt(
             decision=decision.id,
             number=1,
-            model="gpt-5",
+            model=model,
             upstream="openai",
             status=200,
             started_at=1_795_000_000.0,
@@ -222,3 +240,20 @@ def test_a_ledger_of_our_own(tmp_path: Path) -> None:
     ledger.close()
     (found,) = audit(file)["sessions"]
     assert (found["client"], found["requests"], found["cached_tokens"]) == ("pointsman", 1, 900)
+    assert list(found["models"]) == [counted]
+    assert found["spent"] == pytest.approx(0.0010 if model == "cheap" else 0.0003375, abs=1e-6)
+
+
+def test_answers_of_a_ledger_that_have_no_usage_are_named(tmp_path: Path) -> None:
+    ledger = SqliteLedger(tmp_path / "ledger.sqlite")
+    decision = Pointsman().decide("Hello!")
+    ledger.append(decision)
+    ledger.append(
+        Attempt(
+            decision=decision.id, number=1, model="m", upstream="u", status=200, started_at=1.0, total_ms=1.0
+        )
+    )
+    ledger.close()
+    said = CliRunner().invoke(app, ["audit", str(tmp_path / "ledger.sqlite")]).stdout
+    assert "1 answer without usage, so in no figure" in said
+    assert "Without a request to count: 1 log of pointsman." in said

@@ -83,6 +83,7 @@ def test_requests_are_decisions_that_the_logged_model_answered(ledger: Path) -> 
     assert first.decision.tier is not None
     assert first.decision.input.role is AgentRole.MAIN
     assert first.decision.input.client == "claude-code"
+    assert first.decision.input.project_name == "shop"
     (attempt,) = first.attempts
     assert (attempt.model, attempt.status, attempt.cached_tokens) == ("claude-sonnet-4-5", 200, 1_000)
     assert attempt.input_tokens == 1_010
@@ -161,6 +162,7 @@ def test_reports_replay_and_the_audit_read_the_ledger(ledger: Path, tmp_path: Pa
     assert "cost of answers" in done("replay", str(ledger), "--policy", config)
     again = json.loads(done("audit", str(ledger), "--json"))
     assert again["total"]["requests"] == 10
+    assert {each["project_name"] for each in again["sessions"]} == {"shop"}
     assert len(done("decisions", "list", "--ledger", str(ledger)).splitlines()) == 11
 
 

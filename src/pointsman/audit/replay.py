@@ -39,7 +39,7 @@ from pointsman.vocabulary import (
     ToolResult,
     WireFormat,
 )
-from pointsman.wire.project import named_project
+from pointsman.wire.project import folder_name, named_project
 
 __all__ = ["Conversations", "Moves", "PolicyReplay", "Replayed", "tiers_of"]
 
@@ -79,6 +79,7 @@ class Conversations:
         self._engine = engine
         self._session = session
         self._project = named_project(session.project)
+        self._folder = folder_name(session.project) if self._project != session.project else ""
         self._format = _FORMATS.get(session.client, WireFormat.CHAT)
         has_tools = bool(session.tools_offered) or any(each.calls for each in session.requests)
         self._features = frozenset({"tools"}) if has_tools else frozenset()
@@ -116,6 +117,7 @@ class Conversations:
             role=role,
             purpose=request.purpose,
             project=self._project,
+            project_name=self._folder,
             client=self._session.client,
         )
         found = drive(self._engine.decide(asked, memory, self._new_id()), no_model)

@@ -270,7 +270,7 @@ class AuditReport:
         for client, kinds in sorted(unlogged.items()):
             yield f"Not logged by {client}, so in no figure: {', '.join(kinds)}."
         for name, count in self.empty.items():
-            yield f"Without an answered request: {counted(count, 'log')} of {name}."
+            yield f"Without a request to count: {counted(count, 'log')} of {name}."
 
 
 def _session(of: SessionFigures, pricing: Pricing) -> dict[str, object]:

@@ -86,9 +86,11 @@ def folder_name(directory: str) -> str:
 def named_project(name: str) -> str:
     """Return the key of a project that a program names: a directory, other words, or a key.
 
-    A directory has the key that a gateway without callers' keys gives it. A key stays as it is.
+    A directory has the key that a gateway without callers' keys gives it. A key stays as it is, and so does
+    one before the name of its folder.
     """
-    return name if not name or _KEY.fullmatch(name) else project_key("", name)
+    key = name.partition("/")[0]
+    return key if not name or _KEY.fullmatch(key) else project_key("", name)
 
 
 def working_directory(request: AgentRequest) -> str:

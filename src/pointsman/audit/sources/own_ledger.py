@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Final
 
 from pointsman.audit.session import Certainty, Request, Session, Usage
 from pointsman.audit.sources.base import Log, Named
-from pointsman.stores.ledger import Attempt, Record, Retention, SqliteLedger
+from pointsman.audit.tables import counted
+from pointsman.config import AnyKey, Config, load
+from pointsman.decision.decision import RequestInput
+from pointsman.errors import ConfigError
+from pointsman.stores.ledger import Attempt, Retention, SqliteLedger
 from pointsman.vocabulary import AgentRole, Purpose
 
 __all__ = ["OwnLedger"]
@@ -31,37 +36,62 @@ class OwnLedger(Named):
         """
         (file,) = log.files
         sessions: dict[str, list[Request]] = {}
-        facts: dict[str, str] = {}
+        projects: dict[str, str] = {}
+        policies: dict[str, Config] = {}
+        unknown = 0
         with closing(SqliteLedger(file, text="full", retention=_KEEP)) as ledger:
             for record in ledger.records():
-                asked = record.decision.input
-                facts.setdefault(asked.session, asked.project)
-                sessions.setdefault(asked.session, []).extend(_requests(record))
+                asked, version = record.decision.input, record.decision.policy
+                if version not in policies:
+                    policies[version] = _policy(ledger.policy(version))
+                projects.setdefault(
+                    asked.session, "/".join(filter(None, (asked.project, asked.project_name)))
+                )
+                unknown += sum(each.output_tokens is None and not each.error for each in record.attempts)
+                sessions.setdefault(asked.session, []).extend(
+                    _request(asked, attempt, policies[version])
+                    for attempt in record.attempts
+                    if attempt.output_tokens is not None
+                )
+        notes = (f"{file}: {counted(unknown, 'answer')} without usage, so in no figure",) if unknown else ()
+        if notes and not any(sessions.values()):
+            yield Session(id="", client=self.name, requests=(), notes=notes)
         for session, requests in sessions.items():
             if requests:
-                project = facts[session]
                 yield Session(
                     id=session,
                     client=self.name,
-                    project=project,
+                    project=projects[session],
                     files=(str(file),),
                     requests=tuple(requests),
+                    notes=notes,
                 )
+                notes = ()
 
 
-def _requests(record: Record) -> Iterator[Request]:
-    asked = record.decision.input
-    answered = [each for each in record.attempts if each.output_tokens is not None]
-    for attempt in answered:
-        yield Request(
-            id=f"{attempt.decision}:{attempt.number}",
-            at=attempt.started_at,
-            model=attempt.model,
-            provider=attempt.upstream,
-            purpose=asked.purpose or Purpose.MESSAGE,
-            agent=asked.session if asked.role is AgentRole.SUBAGENT else "",
-            usage=_usage(attempt),
-        )
+def _policy(text: str | None) -> Config:
+    """The configuration that decided; an empty one where the ledger lacks it, or this version refuses it."""
+    try:
+        return load(Path("pointsman.toml"), AnyKey(), text=text) if text else Config()
+    except ConfigError:
+        return Config()
+
+
+def _request(asked: RequestInput, attempt: Attempt, policy: Config) -> Request:
+    """The request of an attempt, by the id and at the prices of its model then."""
+    model = policy.models.get(attempt.model)
+    upstream = policy.upstreams.get(attempt.upstream)
+    usage = _usage(attempt)
+    return Request(
+        id=f"{attempt.decision}:{attempt.number}",
+        at=attempt.started_at,
+        model=model.id if model else attempt.model,
+        provider=(upstream.provider if upstream else "") or attempt.upstream,
+        purpose=asked.purpose or Purpose.MESSAGE,
+        agent=asked.session if asked.role is AgentRole.SUBAGENT else "",
+        usage=usage,
+        cost=model.cost(usage.input_tokens, usage.cached_tokens, usage.output_tokens) if model else None,
+    )
 
 
 def _usage(attempt: Attempt) -> Usage:
