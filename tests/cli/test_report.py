@@ -177,11 +177,20 @@ def test_the_hooks_own_records(tmp_path: Path) -> None:
     assert "Too little data" in result.stdout
 
 
+def test_the_effect_of_guidance_is_read_from_the_configured_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pointsman.toml").write_text('[ledger]\npath = "own.sqlite"\n')
+    with closing(SqliteLedger(tmp_path / "own.sqlite", retention=Retention(None, None))) as ledger:
+        ledger.append(decision(0, Arm.TREATED, continued=True))
+    assert "guidance given: 1 session" in CliRunner().invoke(app, ["report", "guidance"]).stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give --ledger or --hooks"),
-        (["--ledger", "a", "--hooks", "b"], "give --ledger or --hooks"),
+        (["--ledger", "a", "--hooks", "b"], "--ledger and --hooks are two sources"),
         (["--ledger", "missing.sqlite"], "there is no ledger at missing.sqlite"),
         (["--hooks", "missing.sqlite"], "there is no file of the hook at missing.sqlite"),
     ],
@@ -220,6 +229,17 @@ def test_a_report_is_csv_too(tmp_path: Path, name: str, first: str) -> None:
     assert told.exit_code == 0, told.output
     assert told.output.startswith(first)
     assert CliRunner().invoke(app, [*command, "--csv", "--json"]).exception.message == "give --json or --csv"  # type: ignore[union-attr]
+
+
+def test_quality_without_pairs_says_how_to_get_them(tmp_path: Path) -> None:
+    path, config = tmp_path / "ledger.sqlite", tmp_path / "pointsman.toml"
+    config.write_text("")
+    with closing(SqliteLedger(path)) as ledger:
+        ledger.append(a_decision("d-1"))
+    told = CliRunner().invoke(app, ["report", "quality", "--ledger", str(path), "--config", str(config)])
+    answer, following = told.stdout.splitlines()
+    assert answer.startswith("Not known yet")
+    assert following.startswith("[shadow] model")
 
 
 def test_a_report_without_tables_refuses_csv(tmp_path: Path) -> None:

@@ -141,5 +141,11 @@ def test_the_terminal_says_the_same(file: Path) -> None:
     found = json.loads(CliRunner().invoke(app, [*command, later, "--json"]).output)
     assert (found["from"]["since"], found["to"]["since"]) == (FIRST, FIRST + HOUR)
     nothing = CliRunner().invoke(app, [*command, earlier])
-    assert nothing.output.splitlines()[0] == "no request in either period"
+    assert nothing.output.splitlines()[:2] == [
+        "no request in either period",
+        (
+            f"{local(FIRST - 2 * HOUR):%Y-%m-%d %H:%M} to {local(FIRST - HOUR):%H:%M}, beside "
+            f"{local(FIRST - HOUR):%Y-%m-%d %H:%M} to {local(FIRST):%H:%M}"
+        ),
+    ]
     assert CliRunner().invoke(app, [*command, later, "--from", later]).exit_code != 0

@@ -119,7 +119,9 @@ def test_without_prices_the_page_says_what_to_set() -> None:
     }
     with closing(Browser(console_gateway(replace(config, models=models)))) as browser:
         browser.chat("Hello!")
-        assert "No model has a price" in browser.get("/console").body.decode()
+        page = browser.get("/console").body.decode()
+        assert "No model has a price" in page
+        assert 'Requests are on <a href="/console/now">' in page
 
 
 def test_the_terminal_divides_the_same_money(tmp_path: Path) -> None:

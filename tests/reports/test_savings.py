@@ -307,6 +307,14 @@ def test_a_baseline_that_would_have_cost_less_is_no_negative_share() -> None:
     assert "%" not in found.headline()
 
 
+def test_the_headline_says_what_was_saved_without_a_shadow_model() -> None:
+    found = Savings("large", turns=1, counted=1, at_baseline=1.0, answers=0.25, shadow=1.0)
+    dear = '$0.25 more than the $1.00 of always "large", at most'
+    assert found.headline() == f"{dear}; saved $0.75 without the shadow model"
+    found.shadow = 0.25
+    assert found.headline().endswith('against always "large"; saved $0.75 without the shadow model')
+
+
 def test_the_command_needs_no_option(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text(

@@ -235,12 +235,14 @@ def guidance(
     """Report the effect of guidance: treated sessions against the control group.
 
     By the call after the first hint that was due, and, if the ledger has outcomes, by how sessions ended.
-    Give --ledger or --hooks.
+    With --hooks, of the sessions of an agent's hook instead.
     """
-    if (hooks is None) != source.is_ledger_named:
-        raise PointsmanError("give --ledger or --hooks", hint="--ledger FILE or --hooks FILE, not both")
     if hooks is None:
         return guidance_report(source.store.records())
+    if source.is_ledger_named:
+        raise PointsmanError(
+            "--ledger and --hooks are two sources", hint="--ledger FILE or --hooks FILE, not both"
+        )
     if not hooks.is_file():
         raise StoreUnavailable(f"there is no file of the hook at {hooks}", hint="--hooks names another")
     rows = tuple(HookState(hooks).followed())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -149,10 +150,17 @@ class Change(msgspec.Struct, frozen=True):
     def blocks(self) -> Iterator[Block]:
         """The report for a person."""
         yield self.headline()
+        yield f"{_span(self.before)}, beside {_span(self.after)}"
         yield ""
         columns = (Column("contribution"), Column("amount", right=True, show=_signed), Column("then and now"))
         rows = [(each.name, each.amount, each.detail) for each in self.contributions]
         yield TextTable(columns, [*rows, ("= difference", self.difference, "")])
+
+
+def _span(side: Side) -> str:
+    """A period, in this machine's zone."""
+    since, until = (time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) for at in (side.since, side.until))
+    return f"{since} to {until[11:] if since[:10] == until[:10] else until}"
 
 
 def change_between(ledger: Search, policy: Policy, before: float, after: float, length: float) -> Change:

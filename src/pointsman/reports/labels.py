@@ -277,6 +277,13 @@ _COLUMNS: Final = (
 )
 
 
+_LEGEND: Final = (
+    "pairs: one of each session; looked: the first, that decided; missing: more, to the look that decides; "
+    "left out: scored by judges or signs; repeated: of the same sessions; level: of error, at one look."
+)
+_NEXT: Final = '[shadow] model, with text = "redacted", keeps a second answer to be scored on the page Label.'
+
+
 class QualityReport(msgspec.Struct, frozen=True):
     """Whether cheap models are good enough, each compared with a stronger one."""
 
@@ -289,7 +296,9 @@ class QualityReport(msgspec.Struct, frozen=True):
     def blocks(self) -> Iterator[Block]:
         """The answers in words, then their figures."""
         yield from (each.sentence() for each in self.found)
-        yield TextTable(_COLUMNS, [msgspec.structs.astuple(each) for each in self.found])
+        compared = [msgspec.structs.astuple(each) for each in self.found if each.cheap]
+        yield TextTable(_COLUMNS, compared)
+        yield _LEGEND if compared else _NEXT
 
 
 def good_enough(records: Iterable[Record], models: Mapping[str, ModelSpec]) -> GoodEnough:

@@ -131,14 +131,16 @@ class Savings:
 
     def headline(self) -> str:
         """The saving in one sentence."""
-        against = f'against always "{self.baseline}"'
+        against, expected = f'against always "{self.baseline}"', dollars(self.expected)
         if not self.counted:
             return f"saved {against}: nothing to count, no request has an answer, its usage and a price"
+        rest = self.net + self.shadow
+        tested = f"; saved {dollars(rest)} without the shadow model" if self.shadow and rest > 0 else ""
         if self.net < 0:
-            return f"{dollars(-self.net)} more than the {dollars(self.expected)} of {against[8:]}, at most"
+            return f"{dollars(-self.net)} more than the {expected} of {against[8:]}, at most{tested}"
         share = f" ({self.share:.0%})" if self.expected else ""
-        saved = f"saved {dollars(self.net)} of {dollars(self.expected)}{share}"
-        return f"{saved} for the same tokens, at least, {against}"
+        saved = f"saved {dollars(self.net)} of {expected}{share}"
+        return f"{saved} for the same tokens, at least, {against}{tested}"
 
     def blocks(self) -> Iterator[Block]:
         """The report for a person: amounts that add up to the savings."""
@@ -181,8 +183,7 @@ class Savings:
         elif self.assumed:
             yield f"assumed: in {self.assumed:,} turns its cache held all that the turn before had sent"
         if self.writes:
-            left = self.net - self.writes
-            most = f"{dollars(self.writes)}; saved then {dollars(left)}"
+            most = f"{dollars(self.writes)}; saved then {dollars(self.net - self.writes)}"
             yield f"not counted: writing to prompt caches, at most {most}"
 
 
@@ -334,8 +335,7 @@ class SavingsCalculator:
         kept = spec.cache_seconds
         if turn.gap < 0 or (kept is not None and GAPS[turn.gap] >= kept):
             return
-        as_cached = spec.cost(turn.input, turn.reused, turn.output) or 0.0
-        found.baseline_cache += at_baseline - as_cached
+        found.baseline_cache += at_baseline - (spec.cost(turn.input, turn.reused, turn.output) or 0.0)
         found.assumed += turn.assumed
 
 
