@@ -38,10 +38,14 @@ __all__ = ["AuditReport", "Change", "Label", "changes", "changes_blocks", "label
 _MOST: Final = 3
 #: Dollars below which a change is not worth a line.
 _LEAST: Final = 0.005
-#: Prints, or installs, what adds a hint to an agent that is stuck, by client.
 _PLUGINS: Final = "~/.config/opencode/plugin"
+_STOPPED: Final = 'escalate = ["stop"] the run ends where the hint does not help'
+#: Prints, or installs, what adds a hint to an agent that is stuck, by client.
 _HOOKS: Final = {
-    "claude-code": ("add the settings that this prints", "pointsman hook claude-code install"),
+    "claude-code": (
+        f'add the settings that this prints; with --config FILE of [guidance] mode = "on" and {_STOPPED}',
+        "pointsman hook claude-code install",
+    ),
     "codex": ("add the settings that this prints", "pointsman hook codex install"),
     "opencode": (
         "a plugin adds it",
@@ -109,7 +113,9 @@ def _command(what: str, sessions: Sequence[SessionFigures], gateway: str) -> tup
     """How a change is made, and the command."""
     if what == STUCK_CHANGE:
         client = _most(Counter(of.client for of in sessions if of.stuck))
-        return _HOOKS.get(client, ('the gateway adds it with [guidance] mode = "on"', gateway))
+        return _HOOKS.get(
+            client, (f'the gateway adds it with [guidance] mode = "on"; with {_STOPPED}', gateway)
+        )
     return _without_tools(sessions, gateway) if what == TOOLS_CHANGE else (_GATEWAY[what], gateway)
 
 
