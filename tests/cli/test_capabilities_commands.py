@@ -297,7 +297,9 @@ def test_a_run_whose_models_cannot_be_asked_says_why(
 def test_a_run_is_listed_and_shown(state: Path) -> None:
     assert run("run", "What is 17 * 23?", "--session", "ida").exit_code == 0
     listed = run("decisions", "list", "--session", "ida").stdout
-    assert "run task_extraction > classifier > orchestrator > calculate > respond > __end__" in listed
+    line = listed.splitlines()[1]
+    assert line.split()[3] == "run"
+    assert line.endswith(" task_extraction > classifier > orchestrator > calculate > respond > __end__")
     short = json.loads(run("decisions", "list", "--json").stdout)
     assert (short["session"], short["last"], short["retries"]) == ("ida", "routing.finished", 0)
     shown = run("decisions", "show", short["run"]).stdout

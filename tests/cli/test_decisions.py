@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -70,7 +71,8 @@ def test_list_is_newest_first(path: Path) -> None:
     heading, *lines = run(path, "list").output.splitlines()
     assert heading.split("  ")[0] == "time (UTC)"
     assert [line.split()[2] for line in lines] == ["d2", "d1"]
-    assert "COMPLEX   0.90 learned ! large          200      +guidance" in lines[0]
+    assert lines[0].split()[4:9] == ["COMPLEX", "0.90", "learned!", "large", "200"]
+    assert "+guidance" in lines[0]
     assert heading.index("answered by") == lines[0].index("large")
     assert heading.index("status") == lines[0].index("200  ")
     assert [line.split()[2] for line in run(path, "list", "-n", "1").output.splitlines()[1:]] == ["d2"]
@@ -79,14 +81,22 @@ def test_list_is_newest_first(path: Path) -> None:
     ]
 
 
+def test_a_long_name_of_a_model_moves_the_heading_with_it(tmp_path: Path) -> None:
+    with closing(SqliteLedger(tmp_path / "l.sqlite", retention=Retention(None, None))) as ledger:
+        ledger.append(a_decision("d1", at=1.0, session="s1"))
+        ledger.append(msgspec.structs.replace(an_attempt("d1"), model="claude-sonnet-4-5-of-last-year"))
+    heading, line = run(tmp_path / "l.sqlite", "list").output.splitlines()
+    assert heading.index("status") == line.index("200  ")
+
+
 @pytest.mark.parametrize(
     ("attempts", "shown"),
     [
-        ([("large", 503, "status"), ("largest", 200, "")], "largest        200"),
-        ([("large", 503, "status"), ("largest", 0, "connect")], "none           connect"),
-        ([("large", 0, "translation")], "none           translation"),
-        ([("large", 0, "credential"), ("largest", 401, "status")], "none           401"),
-        ([], "none           refused"),
+        ([("large", 503, "status"), ("largest", 200, "")], "largest 200"),
+        ([("large", 503, "status"), ("largest", 0, "connect")], "none connect"),
+        ([("large", 0, "translation")], "none translation"),
+        ([("large", 0, "credential"), ("largest", 401, "status")], "none 401"),
+        ([], "none refused"),
     ],
 )
 def test_list_tells_what_happened(tmp_path: Path, attempts: list[tuple[str, int, str]], shown: str) -> None:
@@ -96,7 +106,10 @@ def test_list_tells_what_happened(tmp_path: Path, attempts: list[tuple[str, int,
         tried = an_attempt("d1")
         ledger.append(msgspec.structs.replace(tried, number=number, model=model, status=status, error=error))
     ledger.close()
-    assert f"! {shown}" in run(tmp_path / "l.sqlite", "list").output.splitlines()[1]
+    assert run(tmp_path / "l.sqlite", "list").output.splitlines()[1].split()[6:9] == [
+        "learned!",
+        *shown.split(),
+    ]
     told = "left out: large at main: not asked: its upstream takes the caller's own credential"
     assert (told in run(tmp_path / "l.sqlite", "show", "d1").output) == (
         ("large", 0, "credential") in attempts

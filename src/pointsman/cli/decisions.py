@@ -26,8 +26,7 @@ from pointsman.cli.output import (
     read_config,
     utc_time,
 )
-from pointsman.cli.sessions import explained_run, run_cells, run_json, run_line
-from pointsman.cli.terminal import is_terminal
+from pointsman.cli.sessions import explained_run, run_cells, run_json
 from pointsman.config.shapes import demo_config
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import verdict
@@ -53,10 +52,6 @@ from pointsman.stores.ledger.port import NOT_ASKED
 from pointsman.stores.ledger.runs import run_record
 from pointsman.vocabulary import AgentRole, ModelSpec
 
-_HEADING: Final = (
-    f"{'time (UTC)':<19} {'decision':<22} {'asked for':<12} {'tier':<9} {'conf':<4} {'by':<8}  "
-    f"{'answered by':<14} {'status':<8} translated +added stuck:… selected:…"
-)
 _COLUMNS: Final = (
     Column("time (UTC)", whole=True),
     Column("decision", whole=True),
@@ -68,8 +63,8 @@ _COLUMNS: Final = (
     Column("status"),
     Column("translated +added stuck:… selected:…"),
 )
-#: A table is as wide as its widest row: of more rows, lines are printed as they are read.
-_MOST_ON_A_TERMINAL: Final = 1_000
+#: A table is as wide as its widest row: more rows are printed as further tables, as they are read.
+_ROWS: Final = 1_000
 #: Capabilities of a decision that a line names.
 _MOST_SELECTED: Final = 3
 
@@ -95,13 +90,9 @@ def list_decisions(
         if as_json:
             for found in newest:
                 echo(json_line(found if isinstance(found, Decision) else run_json(found)))
-        elif is_terminal() and limit <= _MOST_ON_A_TERMINAL:
-            print_table(_COLUMNS, [_cells(found, store) for found in newest])
         else:
-            for number, found in enumerate(newest):
-                if not number:
-                    echo(_HEADING)
-                echo(printable(_plain_line(found, store)))
+            while rows := [_cells(found, store) for found in islice(newest, _ROWS)]:
+                print_table(_COLUMNS, rows)
     if ledger is None and not demo and is_demo_newer(config):
         echo("that of pointsman serve --demo is newer: --demo lists it", err=True)
 
@@ -161,16 +152,6 @@ def export_decisions(
         of_agents = store.runs(session=session, limit=limit) if runs else ()
         for piece in export(store.records(session=session, limit=limit), format, of_agents):
             echo(piece, nl=False)
-
-
-def _plain_line(found: Decision | tuple[RunEntry, ...], store: Search) -> str:
-    """A decision or a run as a line of a pipe, in columns of fixed widths."""
-    if not isinstance(found, Decision):
-        return run_line(found)
-    when, id_, asked, tier, confidence, by, model, status, said = _cells(found, store)
-    mark = "!" if by.endswith("!") else " "
-    judged = f"{tier:<9} {confidence:<4} {by.removesuffix('!'):<8}{mark}"
-    return f"{when} {id_:<22} {asked:<12} {judged} {model:<14} {status:<8} {said}".rstrip()
 
 
 def _cells(found: Decision | tuple[RunEntry, ...], store: Search) -> tuple[str, ...]:

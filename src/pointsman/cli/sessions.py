@@ -130,12 +130,6 @@ def run_json(run: Sequence[RunEntry], used: RunUsage | None = None) -> dict[str,
     }
 
 
-def run_line(run: Sequence[RunEntry]) -> str:
-    """A run in one line: when, which, and its way."""
-    when, name, way = run_cells(run)
-    return f"{when} {name:<22} run {way}"
-
-
 def run_cells(run: Sequence[RunEntry]) -> tuple[str, str, str]:
     """When a run began, which it is, and its way."""
     way = _way(run)
