@@ -265,7 +265,7 @@ def test_outcomes_of_one_model_a_prompt_tell_no_equality() -> None:
 
 
 def test_a_few_equal_labels_are_no_advice_and_no_contradiction(tmp_path: Path) -> None:
-    """45 prompts whose labels are equal: ``fit tiers`` and ``report quality`` say that more are needed."""
+    """45 prompts whose labels are equal: ``fit tiers`` leaves the verdict to ``report quality``."""
     config, data = tmp_path / "pointsman.toml", tmp_path / "outcomes.jsonl"
     config.write_text(EQUAL)
     ledger = SqliteLedger(tmp_path / "ledger.sqlite", text="full")

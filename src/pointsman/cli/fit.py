@@ -252,7 +252,7 @@ def tiers(
     with needs_extra("fit", "pointsman fit"):
         from pointsman.learning.fit import fit_tiers
         from pointsman.learning.intervals import power_of
-        from pointsman.learning.tiers import ranking_table
+        from pointsman.learning.tiers import RANKING_LEGEND, ranking_table
 
     writable(out)
     outcomes = read_served(data, weak=weak, strong=strong)
@@ -276,6 +276,7 @@ def tiers(
         },
         *([sides] if sides else []),
         ranking_table(fitted.rows),
+        RANKING_LEGEND,
         _verdict(fitted),
         _power(power_of(claim), fitted.learned_router.rows),
         f"calibration error on traffic like the training data: {', '.join(shown)}",

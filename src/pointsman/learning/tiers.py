@@ -20,6 +20,7 @@ from pointsman.tiers.learned_router import LearnedScorer
 
 __all__ = [
     "KEPT",
+    "RANKING_LEGEND",
     "EqualQuality",
     "ScoredPrompts",
     "TierRow",
@@ -224,8 +225,14 @@ def _calibrated(row: TierRow, scored: ScoredPrompts, seed: int) -> TierRow:
     return msgspec.structs.replace(row, calibration_error=errors, stated_error=stated)
 
 
+RANKING_LEGEND: Final = (
+    "APGR: share of the strong model's gain that a ranking recovers on average over all shares of its calls; "
+    "chance .500. CPT(50): share of calls of the strong model that recovers half of its gain."
+)
+
+
 def ranking_table(rows: Sequence[TierRow]) -> str:
-    """One line per ranker. Random ranks at .500; CPT is the share of strong calls needed."""
+    """One line per ranker."""
     lines = ["ranker              n     APGR  95 % interval   CPT(50)  CPT(80)"]
     lines += [
         f"{row.ranker:<15} {row.n:>6}   {row.apgr:>5.3f}  {row.low:.3f} .. {row.high:.3f}"
@@ -254,7 +261,7 @@ def evaluation_lines(rows: Sequence[TierRow]) -> list[str]:
             stated = ", ".join(f"{model} {error:.3f}" for model, error in row.stated_error.items())
             said = f"; stated, by likeness to the training data: {stated}" if stated else ""
             lines += [f"calibration error of the {row.ranker}: {errors}{said}", ""]
-    return lines[:-1]
+    return [*lines, RANKING_LEGEND]
 
 
 def _equal_quality(rows: Sequence[TierRow]) -> list[str]:
