@@ -194,7 +194,12 @@ def test_a_judge_needs_pairs_that_people_judged(files: Path) -> None:
 def test_the_queue_lists_what_is_worth_an_outcome(files: Path) -> None:
     ledger = SqliteLedger(files / "ledger.sqlite")
     asked = RequestInput(
-        format=WireFormat.CHAT, model_asked="auto", session="q", arrived_at=99.0, project="p-9"
+        format=WireFormat.CHAT,
+        model_asked="auto",
+        session="q",
+        arrived_at=99.0,
+        project="p-9",
+        project_name="shop",
     )
     why = (Reason("escalation.long", "…"),)
     ledger.append(Decision(id="q", input=asked, policy="p", tier=None, chain=("small",), reasons=why))
@@ -205,7 +210,7 @@ def test_the_queue_lists_what_is_worth_an_outcome(files: Path) -> None:
     given = ("outcomes", "queue", "--ledger", str(files / "ledger.sqlite"))
     heading, line = run(files, *given).output.splitlines()
     assert heading.split() == ["decision", "project", "why"]
-    assert line.split() == ["q", "p-9", "the", "agent", "was", "in", "trouble"]
+    assert line.split() == ["q", "shop", "the", "agent", "was", "in", "trouble"]
     assert json.loads(run(files, *given, "--json").output)["why"] == ["the agent was in trouble"]
 
 

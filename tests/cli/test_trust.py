@@ -102,6 +102,12 @@ def test_an_untrusted_file_runs_no_code(folder: Path, command: list[str]) -> Non
     assert result.exit_code
 
 
+def test_to_trust_a_file_that_is_not_there_says_what_writes_one(folder: Path) -> None:
+    refused = run("trust", "none.toml")
+    assert "cannot read none.toml" in said(refused)
+    assert "pointsman config init writes one" in said(refused)
+
+
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_an_untrusted_file_sends_no_secret(folder: Path, command: list[str]) -> None:
     async def never(asked: Asked, send: Any) -> None:

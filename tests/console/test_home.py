@@ -105,10 +105,21 @@ def test_a_stream_without_usage_has_no_known_cost() -> None:
     ledger.append(an_answer("d", model="demo-small", input_tokens=None, output_tokens=None))
     with closing(Browser(console_gateway(ledger=ledger))) as browser:
         page = browser.get("/console").body.decode()
+        decision = browser.get("/console/decisions/d").body.decode()
+    assert "cost unknown: no usage (a chat stream reports it where" in decision
     assert "Spent</dt><dd>unknown" in page
     assert '<td class="num">unknown</td><td class="num">unknown</td>' in page
     assert "1 answer without usage, whose cost is unknown: a chat stream reports it where" in page
     assert "stream_options.include_usage" in page
+
+
+def test_decisions_of_an_empty_ledger_have_no_filter_to_clear() -> None:
+    with closing(Browser(console_gateway())) as browser:
+        empty, filtered = (
+            browser.get(f"/console/decisions{asked}").body.decode() for asked in ("", "?tier=SIMPLE")
+        )
+    assert "No decision yet." in empty
+    assert "No decision matches." in filtered
 
 
 def test_without_prices_the_page_says_what_to_set() -> None:

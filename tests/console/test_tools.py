@@ -109,7 +109,7 @@ def test_a_replay_says_whether_the_other_model_is_good_enough(browser: Browser) 
     needs = (
         "“demo-small” beside “demo-large” needs about 959 more pairs (1 of the 30 that the first look takes)."
     )
-    assert said == (f"Not known yet: 1 of the 1 requests that change have labels of both models; {needs}")
+    assert said == (f"Not known yet: the one request that changes has labels of both models; {needs}")
     assert f"demo-small → demo-large, 1 turn. Good enough? {said}" in unescape(
         browser.get(place).body.decode()
     )

@@ -118,7 +118,7 @@ def test_how_the_policy_differs_and_what_it_would_cost() -> None:
     assert summary["changed"] == {"any": 2, "tier": 2, "model": 1}
     assert (summary["up"], summary["down"]) == (1, 1)
     said = (
-        "Not known yet: 0 of the 1 requests that change have labels of both models; “small” beside “large” "
+        "Not known yet: the one request that changes lacks labels of both models; “small” beside “large” "
         "needs about 960 more pairs (0 of the 30 that the first look takes). "
         '[shadow] model = "small" asks it beside “large”.'
     )
@@ -228,4 +228,4 @@ def test_the_command(config: Path) -> None:
 
 
 def test_where_nothing_was_tried_it_says_so(config: Path) -> None:
-    assert "no shadow ran for these 1 requests" in report(config, [a_turn(1, Tier.SIMPLE, "small")])
+    assert "no shadow ran for these requests" in report(config, [a_turn(1, Tier.SIMPLE, "small")])

@@ -318,7 +318,7 @@ def trust_file(
         done: dict[str, object] = {"file": str(file.resolve()), "trusted": False}
         lines = [f"{file} is no longer trusted"]
     else:
-        text = read(file)
+        text = read(file, hint="pointsman config init writes one")
         found = effects(file, text)
         if not (yes or as_json):
             _confirm(file, found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -43,7 +43,7 @@ from pointsman.reports.judge import (
 )
 from pointsman.reports.labels import queue
 from pointsman.reports.outcomes import Fittable, derive, new_outcomes, prompts, scored, scores_of
-from pointsman.stores.ledger import Ledger, Outcome
+from pointsman.stores.ledger import Ledger, Outcome, Record
 from pointsman.stores.ledger.outcome_reports import read_line
 
 if TYPE_CHECKING:
@@ -75,9 +75,17 @@ def queue_outcomes(
     Near a boundary of the tiers, unlike the training data, of an agent in trouble, or an exploration; then
     ordinary ones, without a reason.
     """
+    names: dict[str, str] = {}
+
+    def named(records: Iterable[Record]) -> Iterator[Record]:
+        for each in records:
+            asked = each.decision.input
+            names.setdefault(asked.project, asked.project_name or asked.client or asked.project or "-")
+            yield each
+
     with opened(ledger, config) as store:
-        found = queue(store.records())[:limit]
-    rows = [(each.decision, each.project or "-", "; ".join(each.why)) for each in found]
+        found = queue(named(store.records()))[:limit]
+    rows = [(each.decision, names[each.project], "; ".join(each.why)) for each in found]
     print_rows((each._asdict() for each in found), TextTable(_QUEUED, rows), as_json=as_json)
 
 

@@ -23,7 +23,7 @@ from pointsman.printable import TextTable
 from pointsman.reports.outcomes import kept_answers
 from pointsman.reports.replay import served
 from pointsman.reports.replay_period import decide_again as again
-from pointsman.reports.usage import cost, kept_words, usage
+from pointsman.reports.usage import USAGE_ASKED, cost, kept_words, usage
 from pointsman.stores.ledger import Attempt, Record
 from pointsman.stores.ledger.export import Format, export, record
 from pointsman.stores.ledger.outcome_reports import report
@@ -142,6 +142,7 @@ def _page(
             if decided.tier
             else None
         ),
+        "usage_asked": USAGE_ASKED,
         "attempts": [_attempt(view, attempt) for attempt in found.attempts],
         "longest": max((attempt.total_ms for attempt in found.attempts), default=1.0) or 1.0,
         "selection": list(describe_selection(decided.capabilities)) if decided.capabilities else [],

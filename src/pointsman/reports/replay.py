@@ -359,7 +359,10 @@ class Summary:
 
     def _said(self, then: str, now: str, found: GoodEnough) -> str:
         both, turns = found.pairs + found.repeated, self.models[then, now]
-        said = found.sentence(f"{both:,} of the {turns:,} requests that change have labels of both models")
+        labelled = f"{both:,} of the {turns:,} requests that change have"
+        if turns == 1:
+            labelled = "the one request that changes has" if both else "the one request that changes lacks"
+        said = found.sentence(f"{labelled} labels of both models")
         if found.answer != "not known yet" or both == turns:
             return said
         return f'{said} [shadow] model = "{now}" asks it beside “{then}”.'

@@ -135,7 +135,7 @@ class ShadowReport:
     def blocks(self) -> Iterator[str]:
         """The same for a person."""
         if not self.policies and not self.models:
-            yield f"no shadow ran for these {self.turns:,} requests; configure [shadow] in pointsman.toml"
+            yield "no shadow ran for these requests; configure [shadow] in pointsman.toml"
         for summary in self.policies.values():
             decided = f"{summary.replayed:,} of {self.turns:,} requests"
             yield f"policy {summary.policy} decided {decided} beside the one that serves"
