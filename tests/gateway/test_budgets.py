@@ -441,6 +441,20 @@ def test_a_stream_without_such_a_limit_stays_as_it_is(key: str) -> None:
     assert _USAGE_EVENT in answer.body
 
 
+@pytest.mark.parametrize("key", ["[keys.alice]\n", ALICE + money(1)])
+@pytest.mark.parametrize("options", [{}, {"stream_options": {"include_usage": True}}])
+def test_every_stream_reports_its_usage_where_the_server_asks_for_it(
+    key: str, options: dict[str, Any]
+) -> None:
+    trial = Trial(f"report_usage = true\n{key}")  # of [server]
+    trial.provider.answers = [lambda: stream(3, usage=40)]
+    answer = run(trial.chat(stream=True, **options))
+    sent = trial.provider.asked[0].body
+    assert json.loads(sent)["stream_options"] == {"include_usage": True}
+    assert sent.count(b"stream_options") == 1
+    assert (_USAGE_EVENT in answer.body) is bool(options)
+
+
 @pytest.mark.parametrize("options", [{}, {"stream_options": {"include_usage": True}}])
 def test_a_translated_stream_under_a_limit_shows_its_usage_to_who_asks(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch

@@ -224,7 +224,7 @@ def test_what_lacks_data_is_left_out_and_counted() -> None:
     assert found.to_json()["lacking"] == lacking
     lines = list(plain_lines(found.blocks()))
     assert any("left out: 3 turns (75.0%)" in line for line in lines)
-    assert lines[-2].endswith("where the request has stream_options.include_usage")
+    assert lines[-2].endswith("stream_options.include_usage, or [server] report_usage = true")
     assert lines[-1].startswith('without a price: "gone" 1; set input_per_million')
 
 

@@ -363,6 +363,7 @@ mode = "observe"
 host = "127.0.0.1"
 port = 4747
 # keys = ["${{POINTSMAN_KEY}}"]
+# report_usage = true    # asks chat streams for usage where their client did not: else their cost is unknown
 
 # What is written down about decisions. {kept}
 [ledger]

@@ -220,13 +220,17 @@ def seen_by(access: Access | None, caller: str) -> str:
 
 
 async def settled(request: DecidedRequest, answering: Awaitable[int], spending: Spending) -> int:
-    """Answer a request, with a report of its usage; settle at its end the reservations still open.
+    """Answer a request; settle at its end the reservations still open.
+
+    Under a limit on money or tokens a stream reports its usage: without it, reasoning that the upstream does
+    not show would not count.
 
     Raises:
         Overloaded: its limits cannot be read, and requests are then refused.
     """
     try:
-        request.hides_usage = request.report_usage()
+        if any(limit.kind != "requests" for limit in spending.grant.limits):
+            request.hides_usage = request.report_usage()
         return await answering
     except StoreUnavailable:
         raise _unavailable() from None

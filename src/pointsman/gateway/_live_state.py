@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, Protocol
@@ -22,6 +22,7 @@ from pointsman.errors import MalformedRequest
 from pointsman.gateway._attempts import first_answer
 from pointsman.gateway._inbound import InboundRequest, Send, named_keys
 from pointsman.gateway._relay import Relay, relay
+from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway._shadow_model import ShadowModel, ShadowUsage
 from pointsman.gateway.upstream import Target, Upstream, connected, targets
 from pointsman.model_choice.chains import Pool
@@ -202,6 +203,7 @@ def build_live_state(
     found = targets(models, reached)
     server = server or ServerSpec()
     by_agreement = _by_agreement(agreement or {}, found, previous)
+    answering = partial(relay, by_agreement or first_answer, server.keep_alive)
     for upstream in reached.values():
         upstream.has_several_callers = server.has_several_callers
     return LiveState(
@@ -218,7 +220,7 @@ def build_live_state(
         server.limits.total,
         reached,
         Ownership(runtime.ledger),
-        partial(relay, by_agreement or first_answer, server.keep_alive),
+        partial(_reporting, answering) if server.report_usage else answering,
         len({target.upstream for target in found.values()}) > 1,
         server.has_several_callers,
         config,
@@ -227,6 +229,14 @@ def build_live_state(
         asked_model,
         by_agreement,
     )
+
+
+def _reporting(
+    answering: Relay, request: DecidedRequest, targets: Sequence[Target], send: Send
+) -> Awaitable[int]:
+    """Answer a request, whose stream reports its usage."""
+    request.hides_usage = request.report_usage()
+    return answering(request, targets, send)
 
 
 def open_circuits(state: LiveState) -> list[str]:

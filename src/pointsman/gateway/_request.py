@@ -171,16 +171,13 @@ class DecidedRequest:
             self._edits = [*self._edits, *kept_tools(body, selected.tools)]
 
     def report_usage(self) -> bool:
-        """Let a chat stream report its usage, by which a limit on money or tokens is settled.
-
-        A caller could leave it out otherwise: reasoning that the upstream does not show would not count.
+        """Let a chat stream report its usage, by which costs are known and limits on them settled.
 
         Returns:
             Whether the caller did not ask for it (``hides_usage``).
         """
-        limits = self.spending.grant.limits if self.spending is not None else ()
-        if self.wire.format != "chat" or all(limit.kind == "requests" for limit in limits):
-            return False
+        if self.hides_usage or self.wire.format != "chat":
+            return self.hides_usage
         body, stream = self.body, self.body.member("stream")
         if stream is None or bytes(stream) in {b"false", b"null"}:  # other values than true stream at some
             return False
@@ -190,6 +187,8 @@ class DecidedRequest:
         except UNREADABLE:
             return False  # for the upstream to refuse
         asked = {**(options or {}), "include_usage": True}
+        if asked == options:
+            return False
         place = body.span("stream_options")
         if place is None:
             start = body.raw.index(b"{") + 1  # not empty: it has "stream"
@@ -197,7 +196,7 @@ class DecidedRequest:
             self._edits = [*self._edits, ((start, start), new)]
         else:
             self._edits = [*self._edits, (place, msgspec.json.encode(asked))]
-        return asked != options
+        return True
 
     @property
     def client_is_retrying(self) -> bool:

@@ -34,7 +34,10 @@ __all__ = [
 ]
 
 #: Why an answer has no usage, in most cases: OpenRouter, Ollama and vLLM stream none unasked.
-USAGE_ASKED: Final = "a chat stream reports it where the request has stream_options.include_usage"
+USAGE_ASKED: Final = (
+    "a chat stream reports it where the request has stream_options.include_usage, or [server] "
+    "report_usage = true"
+)
 
 #: Decimal places an amount is printed with: a ten-thousandth of a cent.
 PRICED: Final = 6

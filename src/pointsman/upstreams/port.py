@@ -325,6 +325,9 @@ class ServerSpec(msgspec.Struct, frozen=True):
         str | None,
         Meta(description="Upstream that serves other paths below `/v1`; default: none does."),
     ] = None
+    report_usage: Annotated[
+        bool, Meta(description="Ask all chat streams for usage, without which their cost is unknown.")
+    ] = False
     router_command: Annotated[
         bool,
         Meta(
