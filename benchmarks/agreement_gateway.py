@@ -14,6 +14,7 @@ import argparse
 import ast
 import asyncio
 import json
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,10 +29,13 @@ from pointsman.jsonl import numbered_lines
 from pointsman.learning.answers import StoredAnswers, evaluate_agreement, read_answers, read_prices
 from pointsman.prices import Prices
 from pointsman.stores.ledger import ComparedAnswers, MemoryLedger
-from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import Call, UpstreamSpec
 from pointsman.vocabulary import ModelSpec, WireFormat
 from pointsman.wire import FORMATS, Reply
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from support.deciders import ScriptedDecider
 
 CHAT = FORMATS[WireFormat.CHAT]
 EVENTS = b"text/event-stream"

@@ -19,7 +19,8 @@ from pointsman.cli._listening import OneLine
 from pointsman.printable import printable, printable_json
 from pointsman.stores.ledger import Outcome, PromptText, SqliteLedger
 from pointsman.stores.sessions import SqliteSessions
-from pointsman.testing import ScriptedDecider, a_decision, a_run_entry, an_attempt
+from pointsman.testing import a_decision, a_run_entry, an_attempt
+from support.deciders import ScriptedDecider
 from support.servers import gateway, state_for
 
 #: Sets a title, clears the screen in one C1 byte, turns the text around, forges a line.

@@ -14,9 +14,9 @@ from pointsman.gateway._local_replies import error_code
 from pointsman.gateway._routes import OPEN_PATHS
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.metric_table import METRICS
-from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.relayed_headers import REQUEST, REQUEST_PREFIXES, RESPONSE, RESPONSE_PREFIXES
 from pointsman.wire import FORMATS
+from support.deciders import ScriptedDecider
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "http.md").read_text(encoding="utf-8")

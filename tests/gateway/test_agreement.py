@@ -13,10 +13,10 @@ from pointsman.agreement import AgreementPolicy, AgreementSessions, Compared, Re
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway.app import Gateway
 from pointsman.stores.ledger import Attempt, ComparedAnswers, MemoryLedger
-from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import ServerSpec
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS, Reply
+from support.deciders import ScriptedDecider
 from support.limited import Trial as Limited
 from support.requests_by_format import PATHS, format_of, request
 from support.servers import Answering, Asked, Running, ScriptedUpstream, gateway, reply, state_for

@@ -13,10 +13,10 @@ from pointsman.cli import app
 from pointsman.gateway.app import Gateway
 from pointsman.reports.shadow import agreement_report
 from pointsman.stores.ledger import ComparedAnswers, MemoryLedger
-from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import Call
 from pointsman.vocabulary import ModelSpec, WireFormat
 from pointsman.wire import FORMATS, Reply
+from support.deciders import ScriptedDecider
 from support.in_process import ask
 from support.limited import Reply as Answer
 from support.servers import state_for

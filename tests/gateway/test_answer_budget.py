@@ -14,8 +14,9 @@ from pointsman.errors import Overloaded
 from pointsman.gateway import _answer_budget as budget_module
 from pointsman.gateway._answer_budget import AnswerBudget
 from pointsman.gateway.app import Gateway
-from pointsman.testing import MemoryLedger, ScriptedDecider
+from pointsman.testing import MemoryLedger
 from pointsman.vocabulary import WireFormat
+from support.deciders import ScriptedDecider
 from support.requests_by_format import PATHS, request
 from support.servers import Answering, Asked, ScriptedUpstream, gateway, reply, state_for
 from support.waiting import until

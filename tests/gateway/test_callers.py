@@ -17,8 +17,9 @@ from pointsman.access import Ownership
 from pointsman.gateway._owned import AnswerClaim
 from pointsman.runtime import new_ids
 from pointsman.stores.ledger import Ledger, MemoryLedger, SqliteLedger
-from pointsman.testing import ScriptedDecider, a_run_entry
+from pointsman.testing import a_run_entry
 from pointsman.upstreams.port import ServerSpec, caller_name, hash_key
+from support.deciders import ScriptedDecider
 from support.requests_by_format import start_stream
 from support.servers import Asked, ScriptedUpstream, gateway, reply, state_for
 

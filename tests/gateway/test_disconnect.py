@@ -9,9 +9,10 @@ import pytest
 
 from pointsman.gateway._inbound import DisconnectWatches
 from pointsman.gateway._streaming import usage_so_far
-from pointsman.testing import MemoryLedger, ScriptedDecider
+from pointsman.testing import MemoryLedger
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS, Usage
+from support.deciders import ScriptedDecider
 from support.requests_by_format import PATHS, events, format_of, request, start_stream
 from support.servers import Asked, ScriptedUpstream, gateway, state_for
 from support.waiting import until

@@ -14,8 +14,8 @@ import pytest
 
 from pointsman.gateway import _attempts as attempts
 from pointsman.gateway import _failures as retry
-from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import Timeouts
+from support.deciders import ScriptedDecider
 from support.scripted_formats import SPOKEN, Spoken
 from support.servers import Asked, ScriptedUpstream, gateway, reply, state_for
 

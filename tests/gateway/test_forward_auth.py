@@ -16,11 +16,12 @@ from pointsman.config import ShadowSpec, load
 from pointsman.config.load import examine
 from pointsman.gateway.build import Builder
 from pointsman.stores.ledger import SqliteLedger
-from pointsman.testing import MemoryLedger, ScriptedDecider
+from pointsman.testing import MemoryLedger
 from pointsman.upstreams.chat_model import chat_models
 from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import UpstreamSpec
 from pointsman.vocabulary import ModelSpec, WireFormat
+from support.deciders import ScriptedDecider
 from support.requests_by_format import PATHS, answer, format_of, request
 from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, state_for
 

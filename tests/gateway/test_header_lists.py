@@ -9,10 +9,11 @@ import uvloop
 
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway.app import Gateway
-from pointsman.testing import MemoryLedger, ScriptedDecider
+from pointsman.testing import MemoryLedger
 from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import Call, Exchange, Headers, Secret, ServerSpec, UpstreamSpec, hash_key
 from pointsman.vocabulary import ModelSpec, WireFormat
+from support.deciders import ScriptedDecider
 from support.in_process import Received, ask
 from support.requests_by_format import PATHS, answer, request
 

@@ -17,11 +17,12 @@ from pointsman.gateway._inbound import InboundRequest
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway.app import Gateway
-from pointsman.testing import MemoryLedger, ScriptedDecider
+from pointsman.testing import MemoryLedger
 from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import Call, Exchange, Headers, ServerSpec, UpstreamSpec, hash_key
 from pointsman.vocabulary import ModelSpec, WireFormat
 from pointsman.wire import FORMATS, Body
+from support.deciders import ScriptedDecider
 from support.in_process import Received, ask
 from support.requests_by_format import PATHS, answer, events, format_of, request
 

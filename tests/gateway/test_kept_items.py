@@ -10,11 +10,11 @@ import httpx
 import pytest
 
 from pointsman.gateway._conversation_memory import ConversationMemory
-from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import AgentRequest, WireFormat
 from pointsman.wire import FORMATS, Body
 from pointsman.wire.request import read_request
 from pointsman.wire.translate import translated_formats
+from support.deciders import ScriptedDecider
 from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, state_for
 from support.translation import CHAT, MESSAGES, RESPONSES, SAMPLES, TEXT, payloads
 

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import WireFormat
+from support.deciders import ScriptedDecider
 from support.servers import Asked, ScriptedUpstream, gateway, reply, state_for
 
 pytestmark = pytest.mark.integration

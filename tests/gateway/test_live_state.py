@@ -7,9 +7,9 @@ import msgspec
 from pointsman.config import ShadowSpec
 from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.gateway.app import Gateway
-from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import DEMO_URL, Call, Exchange, UpstreamSpec
 from pointsman.vocabulary import ModelSpec
+from support.deciders import ScriptedDecider
 
 DECIDER = ScriptedDecider("one")
 MODELS = {name: ModelSpec(name, f"up-{name}", name) for name in ("one", "two")}

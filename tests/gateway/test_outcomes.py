@@ -9,7 +9,8 @@ import pytest
 
 from pointsman.stores.ledger import Ledger, MemoryLedger, SqliteLedger
 from pointsman.stores.ledger.outcome_reports import LENGTHS, MAX_OUTCOMES
-from pointsman.testing import ScriptedDecider, a_run_entry
+from pointsman.testing import a_run_entry
+from support.deciders import ScriptedDecider
 from support.servers import gateway, state_for
 
 pytestmark = pytest.mark.integration

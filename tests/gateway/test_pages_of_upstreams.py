@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from pointsman.testing import MemoryLedger, ScriptedDecider
+from pointsman.testing import MemoryLedger
 from pointsman.upstreams.port import ServerSpec, hash_key
+from support.deciders import ScriptedDecider
 from support.raw_http import ASKED, JSON, head, statuses, talk
 from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, state_for
 

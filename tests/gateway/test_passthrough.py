@@ -19,8 +19,9 @@ from pointsman.errors import MalformedRequest
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._passing import passed_path
 from pointsman.gateway.app import Gateway
-from pointsman.testing import MemoryLedger, ScriptedDecider
+from pointsman.testing import MemoryLedger
 from pointsman.upstreams.port import Limits, ServerSpec, hash_key
+from support.deciders import ScriptedDecider
 from support.raw_http import statuses, talk
 from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, state_for
 from support.waiting import until

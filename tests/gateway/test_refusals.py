@@ -30,10 +30,10 @@ from pointsman.gateway.build import Builder
 from pointsman.runtime import Payer, Runtime
 from pointsman.stores.ledger import MemoryLedger, SqliteLedger
 from pointsman.stores.sessions import MemorySessions
-from pointsman.testing import ScriptedDecider
 from pointsman.tiers import builtin_profile
 from pointsman.upstreams.port import Limits, ServerSpec, hash_key
 from pointsman.vocabulary import AgentRequest, Tier, WireFormat
+from support.deciders import ScriptedDecider
 from support.raw_http import ASKED, JSON, head, is_closed, statuses, talk
 from support.requests_by_format import PATHS, request
 from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, state_for

@@ -24,8 +24,8 @@ from pointsman.gateway.build import Builder
 from pointsman.gateway.reloading import Reloader, WatchedFile
 from pointsman.gateway.serve import Server
 from pointsman.runtime import Payer
-from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import AgentRequest
+from support.deciders import ScriptedDecider
 from support.requests_by_format import PATHS, request
 from support.servers import Running, gateway, state_for
 from support.waiting import until

@@ -13,9 +13,9 @@ import pytest
 
 from pointsman.gateway import _circuit_breaker as circuit_breaker
 from pointsman.gateway import _failures as retry
-from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import WireFormat
 from pointsman.wire.translate import translated_formats
+from support.deciders import ScriptedDecider
 from support.requests_by_format import start_stream
 from support.servers import Answering, Asked, ScriptedUpstream, gateway, reply, state_for
 from support.translation import CALLS, CHAT, MESSAGES, RESPONSES, SAMPLES, SCHEMA, TEXT

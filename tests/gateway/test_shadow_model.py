@@ -18,10 +18,10 @@ from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway._shadow_model import _ShadowAttempt, _spent
 from pointsman.gateway.app import Gateway
 from pointsman.stores.ledger import MemoryLedger, ShadowAnswer, ShadowDecision, SqliteLedger
-from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import ModelSpec, WireFormat
 from pointsman.wire import FORMATS, Reply, Usage
 from pointsman.wire.format import CompletionSummary
+from support.deciders import ScriptedDecider
 from support.requests_by_format import PATHS, answer, events, format_of, request
 from support.servers import Answering, Asked, Running, ScriptedUpstream, gateway, reply, state_for
 from support.stuck_agents import requests

@@ -10,8 +10,8 @@ import pytest
 
 from pointsman.config import ShadowSpec
 from pointsman.stores.ledger import MemoryLedger, ShadowAnswer
-from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import WireFormat
+from support.deciders import ScriptedDecider
 from support.servers import Asked, ScriptedUpstream, gateway, reply, state_for
 from support.translation import CALLS, CHAT, MESSAGES, SAMPLES, TEXT
 from support.waiting import until

@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from pointsman.gateway._live_state import build_live_state
-from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import Secret, ServerSpec, UpstreamSpec
 from pointsman.vocabulary import ModelSpec, WireFormat
 from pointsman.wire.translate import translated_formats
+from support.deciders import ScriptedDecider
 from support.servers import Answering, Asked, ScriptedUpstream, gateway, reply
 from support.translation import CHAT, MESSAGES, RESPONSES, SCHEMA
 

@@ -20,9 +20,9 @@ from openai.types.responses import FunctionToolParam, ResponseCompletedEvent, Re
 
 from pointsman.decision.decision import Injection
 from pointsman.stores.ledger import Attempt, MemoryLedger
-from pointsman.testing import ScriptedDecider
 from pointsman.vocabulary import LARGE, WireFormat
 from pointsman.wire.translate import translated_formats
+from support.deciders import ScriptedDecider
 from support.servers import Answering, Asked, ScriptedUpstream, gateway, reply, state_for
 from support.translation import CALLS, CHAT, MESSAGES, RESPONSES, SAMPLES, SCHEMA, TEXT, TOKENS, payloads
 from support.waiting import until

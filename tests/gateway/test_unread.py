@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from pointsman.gateway import _protocol as protocol
-from pointsman.testing import MemoryLedger, ScriptedDecider
+from pointsman.testing import MemoryLedger
 from pointsman.upstreams.port import Limits, ServerSpec
+from support.deciders import ScriptedDecider
 from support.raw_http import ASKED, JSON, head
 from support.requests_by_format import events, format_of, start_stream
 from support.servers import Asked, Running, ScriptedUpstream, gateway, reply, state_for

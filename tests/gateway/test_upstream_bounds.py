@@ -17,8 +17,9 @@ import uvloop
 from pointsman.gateway import _answer_budget, _attempts, _relay
 from pointsman.gateway._answer_budget import AnswerBudget
 from pointsman.gateway.app import Gateway
-from pointsman.testing import MemoryLedger, ScriptedDecider
+from pointsman.testing import MemoryLedger
 from pointsman.vocabulary import WireFormat
+from support.deciders import ScriptedDecider
 from support.in_process import Received, ask
 from support.requests_by_format import PATHS, answer, events, request
 from support.scripted_upstreams import listening

@@ -17,10 +17,11 @@ from pointsman.gateway import _circuit_breaker as circuit_breaker
 from pointsman.gateway import _failures as retry
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway.app import Gateway
-from pointsman.testing import MemoryLedger, ScriptedDecider
+from pointsman.testing import MemoryLedger
 from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import Call, Exchange, Headers, ServerSpec, UpstreamSpec
 from pointsman.vocabulary import ModelSpec, WireFormat
+from support.deciders import ScriptedDecider
 from support.in_process import Received, ask
 from support.requests_by_format import PATHS, answer, request
 from support.scripted_upstreams import OK, listening

@@ -19,9 +19,10 @@ from typing import Any
 
 import httpx
 
-from pointsman.testing import MemoryLedger, ScriptedDecider
+from pointsman.testing import MemoryLedger
 from pointsman.upstreams.port import Timeouts
 from pointsman.vocabulary import WireFormat
+from support.deciders import ScriptedDecider
 from support.requests_by_format import PATHS, answer, events, format_of, request
 from support.servers import ScriptedUpstream, gateway, reply, state_for
 

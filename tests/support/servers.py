@@ -22,10 +22,10 @@ from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.gateway.serve import Server
-from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import DEMO_URL, Secret, ServerSpec, Timeouts, UpstreamSpec
 from pointsman.vocabulary import ModelSpec, WireFormat
 from pointsman.wire.translate import translated_formats
+from support.deciders import ScriptedDecider
 
 # A client of httpx gives up after five seconds unless told otherwise; a busy machine may take longer.
 _patience = inspect.signature(httpx.get).parameters["timeout"].default

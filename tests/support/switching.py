@@ -11,10 +11,10 @@ import httpx
 from pointsman.decision.decision import Decision
 from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.runtime import Payer
-from pointsman.testing import ScriptedDecider
 from pointsman.upstreams.port import ServerSpec, Timeouts, UpstreamSpec
 from pointsman.vocabulary import AgentRequest, ModelSpec, WireFormat
 from pointsman.wire.translate import translated_formats
+from support.deciders import ScriptedDecider
 from support.servers import gateway
 from support.strict_upstreams import Caller, StrictUpstream
 

@@ -55,7 +55,7 @@ AskedModel = Callable[[ModelQuery], ModelSpec | None]
 
 
 class Decider(Protocol):
-    """What decides and writes down: ``runtime.Runtime``, or ``testing.ScriptedDecider``."""
+    """What decides and writes down: ``runtime.Runtime``, or a double of the tests."""
 
     @property
     def ledger(self) -> Ledger:

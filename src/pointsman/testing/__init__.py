@@ -1,4 +1,4 @@
-"""Public test doubles, and the checks that every implementation of a port must pass."""
+"""Public test doubles, and contract checks of the ports that a program can implement itself."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from pointsman.testing.models import (
     HANG,
     REPLY,
     Scene,
-    ScriptedDecider,
     ScriptedModel,
-    budget_store_checks,
     build_context,
     build_context_with_errors,
     build_trajectory,
@@ -23,12 +21,10 @@ __all__ = [
     "REPLY",
     "MemoryLedger",
     "Scene",
-    "ScriptedDecider",
     "ScriptedModel",
     "a_decision",
     "a_run_entry",
     "an_attempt",
-    "budget_store_checks",
     "build_context",
     "build_context_with_errors",
     "build_trajectory",

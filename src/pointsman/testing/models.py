@@ -1,21 +1,15 @@
-"""A scripted model and decider, and contract checks of chat models, budget stores and session stores."""
+"""A scripted model, and contract checks of chat models and session stores."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Callable, Coroutine, Iterator
 from enum import Enum
 from typing import Any, Final, Literal
 
-from pointsman.decision.decision import Decision, Injection, RequestInput
 from pointsman.errors import UpstreamError, UpstreamTimeout
 from pointsman.guidance import GuidanceContext
-from pointsman.runtime import Payer
-from pointsman.stores.budgets import BudgetStore, Claim, Settlement
-from pointsman.stores.ledger import Ledger, MemoryLedger
 from pointsman.stores.sessions import SessionStore
-from pointsman.tiers import TierDecision
 from pointsman.trajectory import (
     Event,
     Session,
@@ -26,15 +20,13 @@ from pointsman.trajectory import (
     TrajectoryBuilder,
 )
 from pointsman.upstreams import ChatModel
-from pointsman.vocabulary import AgentRequest, Prompt, Stage, Tier, ToolCall
+from pointsman.vocabulary import Prompt, ToolCall
 
 __all__ = [
     "HANG",
     "REPLY",
     "Scene",
-    "ScriptedDecider",
     "ScriptedModel",
-    "budget_store_checks",
     "build_context",
     "build_context_with_errors",
     "build_trajectory",
@@ -143,57 +135,6 @@ async def _failure(model: ChatModel, timeout: float = 30) -> UpstreamError:
     raise AssertionError(f"a failure came back as {text!r}")
 
 
-# A scripted decider, for testing its callers.
-
-
-class ScriptedDecider:
-    """Decides every request for the same chain of models, and remembers what it was asked.
-
-    Has the part of ``Runtime`` that the gateway uses: ``decide``, ``ledger``, ``policy_version``,
-    ``failures`` and ``faults``.
-    """
-
-    def __init__(
-        self, *chain: str, injections: tuple[Injection, ...] = (), ledger: Ledger | None = None
-    ) -> None:
-        self.chain = chain
-        self.injections = injections
-        self.ledger: Ledger = ledger or MemoryLedger()
-        self.turns: list[AgentRequest] = []
-        self.failures = 0
-        self.policy_version = "scripted"
-        self.faults: dict[str, str] = {}
-        self._numbers = itertools.count(1)
-
-    async def decide(self, request: AgentRequest, payer: Payer | None = None, /) -> Decision:  # noqa: ARG002 - asks nobody
-        """Return the scripted decision, and write it down."""
-        self.turns.append(request)
-        decision = Decision(
-            id=f"d-{next(self._numbers)}",
-            input=RequestInput(
-                session=request.session,
-                format=request.format,
-                model_asked=request.model,
-                arrived_at=request.arrived_at,
-                caller=request.caller,
-            ),
-            policy="scripted",
-            tier=TierDecision(
-                tier=Tier.SIMPLE,
-                score=-0.1,
-                confidence=0.77,
-                signals=("short (3 tokens)",),
-                stage=Stage.RULES,
-                needs_verification=False,
-                reasons=(),
-            ),
-            chain=self.chain,
-            injections=self.injections,
-        )
-        self.ledger.append(decision)
-        return decision
-
-
 # Builders of trajectories and of contexts, for tests of classifiers and providers.
 
 
@@ -240,90 +181,6 @@ def build_context_with_errors(count: int, *, tool: str = "test") -> GuidanceCont
     return build_context(
         *(ToolInvoked(tool, {"attempt": n}, ToolResult.error(f"failure {n}")) for n in range(count))
     )
-
-
-# Contract checks of every budget store.
-
-
-def budget_store_checks() -> Iterator[Callable[[BudgetStore], None]]:
-    """Yield checks; each wants a new, empty store."""
-    yield from (
-        _nothing_is_used_at_first,
-        _what_has_room_is_reserved,
-        _one_claim_without_room_reserves_nothing,
-        _settling_replaces_what_was_reserved,
-        _settling_nothing_gives_all_back,
-        _a_settlement_may_exceed_the_limit,
-        _an_unknown_reservation_held_nothing,
-        _several_are_settled_at_once,
-        _large_numbers_are_exact,
-    )
-
-
-def _claim(counter: str, amount: int, limit: int = 100) -> Claim:
-    return Claim(counter, amount, limit, 600.0)
-
-
-def _nothing_is_used_at_first(store: BudgetStore) -> None:
-    assert store.totals(["a", "b"]) == (0, 0)
-    assert store.totals([]) == ()
-
-
-def _what_has_room_is_reserved(store: BudgetStore) -> None:
-    first = store.reserve("r1", [_claim("a", 60), _claim("b", 1)])
-    assert first.ok
-    assert first.totals == (60, 1)
-    assert store.reserve("r2", [_claim("a", 40)]).totals == (100,)  # exactly full
-    assert store.totals(["b", "a"]) == (1, 100)
-
-
-def _one_claim_without_room_reserves_nothing(store: BudgetStore) -> None:
-    store.reserve("r1", [_claim("b", 95)])
-    refused = store.reserve("r2", [_claim("a", 10), _claim("b", 6), _claim("c", 1_000)])
-    assert not refused.ok
-    assert refused.refused == 1
-    assert refused.totals == (0, 95, 0)
-    assert store.totals(["a", "b", "c"]) == (0, 95, 0)
-
-
-def _settling_replaces_what_was_reserved(store: BudgetStore) -> None:
-    store.reserve("r1", [_claim("a", 80), _claim("b", 1)])
-    store.settle([Settlement("r1", {"a": 30, "b": 1})])
-    assert store.totals(["a", "b"]) == (30, 1)
-    assert store.reserve("r2", [_claim("a", 70)]).ok
-
-
-def _settling_nothing_gives_all_back(store: BudgetStore) -> None:
-    store.reserve("r1", [_claim("a", 80)])
-    store.settle([Settlement("r1", {"a": 0})])
-    assert store.totals(["a"]) == (0,)
-
-
-def _a_settlement_may_exceed_the_limit(store: BudgetStore) -> None:
-    store.reserve("r1", [_claim("a", 80)])
-    store.settle([Settlement("r1", {"a": 130})])
-    assert store.totals(["a"]) == (130,)
-    assert not store.reserve("r2", [_claim("a", 1)]).ok
-
-
-def _an_unknown_reservation_held_nothing(store: BudgetStore) -> None:
-    store.reserve("r1", [_claim("a", 10)])
-    store.settle([Settlement("elsewhere", {"a": 5, "unknown": 7})])
-    assert store.totals(["a", "unknown"]) == (15, 0)
-
-
-def _several_are_settled_at_once(store: BudgetStore) -> None:
-    for number in range(3):
-        store.reserve(f"r{number}", [_claim("a", 30), _claim(f"b{number}", 1)])
-    store.settle([Settlement(f"r{number}", {"a": number, f"b{number}": 1}) for number in range(3)])
-    assert store.totals(["a", "b0", "b1", "b2"]) == (3, 1, 1, 1)
-
-
-def _large_numbers_are_exact(store: BudgetStore) -> None:
-    most = 10**18  # a thousand million of a currency, in billionths
-    store.reserve("r1", [_claim("a", most - 1, most)])
-    store.settle([Settlement("r1", {"a": most - 3})])
-    assert store.totals(["a"]) == (most - 3,)
 
 
 # Contract checks of every session store.

@@ -25,7 +25,6 @@ from pointsman.stores.budgets import (
     ValkeyBudgets,
 )
 from pointsman.stores.budgets._sqlite import APPLICATION, MIGRATIONS
-from pointsman.testing import budget_store_checks
 from support.engines import Postgres, Valkey
 
 #: Seconds that a call may take on a machine that does other things.
@@ -56,9 +55,70 @@ def store(request: pytest.FixtureRequest) -> Iterator[BudgetStore]:
     found.close()
 
 
-@pytest.mark.parametrize("check", list(budget_store_checks()), ids=lambda check: check.__name__.strip("_"))
-def test_contract(check: Callable[[BudgetStore], None], store: BudgetStore) -> None:
-    check(store)
+def _claim(counter: str, amount: int, limit: int = 100) -> Claim:
+    return Claim(counter, amount, limit, 600.0)
+
+
+def test_nothing_is_used_at_first(store: BudgetStore) -> None:
+    assert store.totals(["a", "b"]) == (0, 0)
+    assert store.totals([]) == ()
+
+
+def test_what_has_room_is_reserved(store: BudgetStore) -> None:
+    first = store.reserve("r1", [_claim("a", 60), _claim("b", 1)])
+    assert first.ok
+    assert first.totals == (60, 1)
+    assert store.reserve("r2", [_claim("a", 40)]).totals == (100,)  # exactly full
+    assert store.totals(["b", "a"]) == (1, 100)
+
+
+def test_one_claim_without_room_reserves_nothing(store: BudgetStore) -> None:
+    store.reserve("r1", [_claim("b", 95)])
+    refused = store.reserve("r2", [_claim("a", 10), _claim("b", 6), _claim("c", 1_000)])
+    assert not refused.ok
+    assert refused.refused == 1
+    assert refused.totals == (0, 95, 0)
+    assert store.totals(["a", "b", "c"]) == (0, 95, 0)
+
+
+def test_settling_replaces_what_was_reserved(store: BudgetStore) -> None:
+    store.reserve("r1", [_claim("a", 80), _claim("b", 1)])
+    store.settle([Settlement("r1", {"a": 30, "b": 1})])
+    assert store.totals(["a", "b"]) == (30, 1)
+    assert store.reserve("r2", [_claim("a", 70)]).ok
+
+
+def test_settling_nothing_gives_all_back(store: BudgetStore) -> None:
+    store.reserve("r1", [_claim("a", 80)])
+    store.settle([Settlement("r1", {"a": 0})])
+    assert store.totals(["a"]) == (0,)
+
+
+def test_a_settlement_may_exceed_the_limit(store: BudgetStore) -> None:
+    store.reserve("r1", [_claim("a", 80)])
+    store.settle([Settlement("r1", {"a": 130})])
+    assert store.totals(["a"]) == (130,)
+    assert not store.reserve("r2", [_claim("a", 1)]).ok
+
+
+def test_an_unknown_reservation_held_nothing(store: BudgetStore) -> None:
+    store.reserve("r1", [_claim("a", 10)])
+    store.settle([Settlement("elsewhere", {"a": 5, "unknown": 7})])
+    assert store.totals(["a", "unknown"]) == (15, 0)
+
+
+def test_several_are_settled_at_once(store: BudgetStore) -> None:
+    for number in range(3):
+        store.reserve(f"r{number}", [_claim("a", 30), _claim(f"b{number}", 1)])
+    store.settle([Settlement(f"r{number}", {"a": number, f"b{number}": 1}) for number in range(3)])
+    assert store.totals(["a", "b0", "b1", "b2"]) == (3, 1, 1, 1)
+
+
+def test_large_numbers_are_exact(store: BudgetStore) -> None:
+    most = 10**18  # a thousand million of a currency, in billionths
+    store.reserve("r1", [_claim("a", most - 1, most)])
+    store.settle([Settlement("r1", {"a": most - 3})])
+    assert store.totals(["a"]) == (most - 3,)
 
 
 def test_of_many_at_once_as_many_get_a_place_as_there_is_room(store: BudgetStore) -> None:

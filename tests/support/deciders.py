@@ -1,0 +1,61 @@
+"""A scripted decider, for testing its callers."""
+
+from __future__ import annotations
+
+import itertools
+
+from pointsman.decision.decision import Decision, Injection, RequestInput
+from pointsman.runtime import Payer
+from pointsman.stores.ledger import Ledger, MemoryLedger
+from pointsman.tiers import TierDecision
+from pointsman.vocabulary import AgentRequest, Stage, Tier
+
+__all__ = ["ScriptedDecider"]
+
+
+class ScriptedDecider:
+    """Decides every request for the same chain of models, and remembers what it was asked.
+
+    Has the part of ``Runtime`` that the gateway uses: ``decide``, ``ledger``, ``policy_version``,
+    ``failures`` and ``faults``.
+    """
+
+    def __init__(
+        self, *chain: str, injections: tuple[Injection, ...] = (), ledger: Ledger | None = None
+    ) -> None:
+        self.chain = chain
+        self.injections = injections
+        self.ledger: Ledger = ledger or MemoryLedger()
+        self.turns: list[AgentRequest] = []
+        self.failures = 0
+        self.policy_version = "scripted"
+        self.faults: dict[str, str] = {}
+        self._numbers = itertools.count(1)
+
+    async def decide(self, request: AgentRequest, payer: Payer | None = None, /) -> Decision:
+        """Return the scripted decision, and write it down."""
+        self.turns.append(request)
+        decision = Decision(
+            id=f"d-{next(self._numbers)}",
+            input=RequestInput(
+                session=request.session,
+                format=request.format,
+                model_asked=request.model,
+                arrived_at=request.arrived_at,
+                caller=request.caller,
+            ),
+            policy="scripted",
+            tier=TierDecision(
+                tier=Tier.SIMPLE,
+                score=-0.1,
+                confidence=0.77,
+                signals=("short (3 tokens)",),
+                stage=Stage.RULES,
+                needs_verification=False,
+                reasons=(),
+            ),
+            chain=self.chain,
+            injections=self.injections,
+        )
+        self.ledger.append(decision)
+        return decision
