@@ -131,11 +131,9 @@ class Payer(Protocol):
 
     def refuses(self, query: ModelQuery, /) -> ModelReply | None:
         """Return why a question is not paid for, if that is known at once; None if it may be."""
-        ...
 
     async def ask(self, ask: Ask, query: ModelQuery, /) -> ModelReply:
         """Pay for a question and ask it, or refuse it."""
-        ...
 
 
 class _Replies:

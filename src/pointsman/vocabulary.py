@@ -236,7 +236,6 @@ class History(Protocol):
 
     def role(self, index: int, /) -> Role:
         """The role of one message, found without decoding the rest of it."""
-        ...
 
 
 class Permission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -314,11 +313,9 @@ class Encoder(Protocol):
     @property
     def name(self) -> str:
         """Name and version of the table or model: part of every cache key and calibration file."""
-        ...
 
     def encode(self, texts: Sequence[str], /) -> NDArray[np.float32]:
         """One row of unit length per text (all zeros for a text without a known token); deterministic."""
-        ...
 
 
 class ModelQuery(msgspec.Struct, frozen=True, gc=False):

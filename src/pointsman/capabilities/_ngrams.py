@@ -133,15 +133,12 @@ class Index(Protocol):
     @property
     def name(self) -> str:
         """Kind of index and its encoder; calibrations are valid for one kind only."""
-        ...
 
     def score(self, task: str) -> Sequence[float]:
         """One raw score per capability in registry order; around 0 no relation, around 1 the same words."""
-        ...
 
     def held_out(self) -> Iterator[HeldOut]:
         """Every example, scored without itself; nothing when there are only instructions."""
-        ...
 
 
 def training_rows(registry: CapabilityRegistry) -> list[TrainingExample]:

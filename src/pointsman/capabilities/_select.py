@@ -39,11 +39,9 @@ class Scorer(Protocol):
     @property
     def version(self) -> str:
         """Inputs of the probabilities other than the task."""
-        ...
 
     def probabilities(self, task: str) -> Mapping[str, float]:
         """The probability of each capability, by name."""
-        ...
 
 
 class AskedCapability(msgspec.Struct, frozen=True, gc=False):

@@ -31,11 +31,9 @@ class HelpWriter(Protocol):
 
     def section(self, name: str) -> AbstractContextManager[None]:
         """Indent the lines under a heading."""
-        ...
 
     def write_dl(self, rows: list[tuple[str, str]]) -> None:
         """Write a list of names and their descriptions."""
-        ...
 
 
 class Group(TyperGroup):
@@ -241,11 +239,9 @@ class Report(Protocol):
 
     def to_json(self) -> object:
         """Plain values."""
-        ...
 
     def blocks(self) -> Iterable[Block]:
         """Lines and tables."""
-        ...
 
 
 def print_report(report: Report, *, as_json: bool, as_csv: bool = False) -> None:

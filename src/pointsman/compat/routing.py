@@ -242,7 +242,6 @@ def get_next_step_capability(state: Mapping[str, Any]) -> str:
 class _OutputModel(Protocol[Parsed_co]):
     def parse(self, text: str, /) -> Parsed_co:
         """Read a model's answer."""
-        ...
 
 
 @overload

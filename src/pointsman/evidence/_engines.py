@@ -19,7 +19,6 @@ class Matcher(Protocol):
 
     def match(self, lowered: str, /) -> int:
         """Return the mask of signals that occur in a lower-cased text, in time linear in its length."""
-        ...
 
 
 class Engine(Matcher, Protocol):
@@ -27,7 +26,6 @@ class Engine(Matcher, Protocol):
 
     def find(self, data: bytes, /) -> Sequence[int]:
         """Return which sources occur in framed text: matching alone, without normalisation of the text."""
-        ...
 
 
 #: Names of the modules, which are those of the engines; fastest first (docs/decisions/0010).
@@ -39,11 +37,9 @@ class Keep(Protocol):
 
     def get(self, key: str, /) -> bytes | None:
         """Return the stored bytes of a key, or None."""
-        ...
 
     def put(self, key: str, compiled: bytes, /) -> None:
         """Store bytes under a key; a failure is no error."""
-        ...
 
 
 def engine_names() -> tuple[str, ...]:

@@ -60,22 +60,18 @@ class Decider(Protocol):
     @property
     def ledger(self) -> Ledger:
         """The store of decisions and attempts."""
-        ...
 
     @property
     def policy_version(self) -> str:
         """Version of the policy that decides."""
-        ...
 
     @property
     def failures(self) -> int:
         """Times the memory of a session could not be read, stored or recorded."""
-        ...
 
     @property
     def faults(self) -> Mapping[str, str]:
         """Current error per failing store."""
-        ...
 
     async def decide(self, request: AgentRequest, payer: Payer | None = None, /) -> Decision:
         """Decide one turn and write it down; ``payer`` pays for the questions to models.
@@ -83,7 +79,6 @@ class Decider(Protocol):
         Raises:
             CallerError: the request cannot be served as it is; anything else fails open.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,19 +150,15 @@ class Peers(Protocol):
 
     def note(self, name: str) -> None:
         """Register this process as the holder of state under a name."""
-        ...
 
     async def answer_kept(self, inbound: InboundRequest, names: Sequence[str], send: Send) -> bool:
         """Let the process that holds state under one of these names answer; False if none does."""
-        ...
 
     async def take_over(self, state: LiveState, session: str) -> None:
         """Fetch the memory of a session from the process that has served it last."""
-        ...
 
     def others(self) -> Iterable[Published]:
         """Return the published states of the others."""
-        ...
 
 
 def build_live_state(

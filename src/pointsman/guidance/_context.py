@@ -79,7 +79,6 @@ class EventSink(Protocol):
 
     def dispatch(self, event: object, /) -> None:
         """Take one event."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +111,9 @@ class GuidanceClassifier(Protocol):
     @property
     def name(self) -> str:
         """Name shown in reasons; need not be unique."""
-        ...
 
     def classify(self, context: GuidanceContext, /) -> ClassificationResult:
         """Judge one moment."""
-        ...
 
 
 def name_of(classifier: GuidanceClassifier) -> str:

@@ -202,20 +202,16 @@ class GuidanceProvider(Protocol):
     @property
     def name(self) -> str:
         """Name shown in records."""
-        ...
 
     @property
     def category(self) -> str:
         """Kind of guidance, for reports: "diagnostic", "loop", "consultation", "efficiency"."""
-        ...
 
     def classify(self, context: GuidanceContext, /) -> ClassificationResult:
         """Judge one moment, where the configuration names no classifier."""
-        ...
 
     def provide(self, context: GuidanceContext, /) -> GuidanceInjection:
         """Put the guidance into words."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,15 +52,12 @@ class Node(Protocol):
     @property
     def name(self) -> str:
         """The name the router knows it by."""
-        ...
 
     async def execute(self, state: State) -> dict[str, Any]:
         """Do the work and return what changes in the state. May raise anything."""
-        ...
 
     def classify_error(self, exc: Exception, context: Mapping[str, Any]) -> ErrorClassification:
         """Effect of an exception of ``execute`` on the run."""
-        ...
 
 
 class _Base:

@@ -37,31 +37,24 @@ class Spill(Protocol[T]):
     @property
     def where(self) -> str:
         """The file, for the log."""
-        ...
 
     def open_leftover(self) -> None:
         """Open a file that an ended process left, if none is in use."""
-        ...
 
     def append(self, entries: Sequence[T]) -> int:
         """Append entries, all or none; return how many cannot be encoded."""
-        ...
 
     def put_first(self, entries: Sequence[T]) -> int:
         """Insert entries before all others; return how many cannot be encoded."""
-        ...
 
     def take(self, most: int) -> tuple[list[T], int]:
         """Return the first entries, which stay until ``confirm``, and how many before them are damaged."""
-        ...
 
     def confirm(self) -> None:
         """Remove the taken entries: the store has them."""
-        ...
 
     def close(self) -> None:
         """Release the file with its entries."""
-        ...
 
 
 def fill(queue: deque[T | threading.Event], batch: list[T]) -> list[threading.Event]:

@@ -41,11 +41,9 @@ class PatternDetector(Protocol):
     @property
     def name(self) -> str:
         """Stable name."""
-        ...
 
     def detect(self, trajectory: TrajectoryAnalysis, /) -> TrajectoryPattern | None:
         """Return the pattern if it is there after the latest event."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,11 +142,9 @@ class ProgressIndicator(Protocol):
     @property
     def name(self) -> str:
         """Stable name, shown in steps."""
-        ...
 
     def shows(self, tool_name: str, end: str, /) -> bool:
         """True when the end of this successful result (``SUMMARY`` characters) shows progress."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,6 @@ class TrajectoryPattern(Protocol):
     @property
     def pattern_type(self) -> str:
         """Key under which ``patterns()`` lists it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +92,10 @@ class Run(Protocol):
     @property
     def state(self) -> TrajectoryState:
         """The window of steps and the counters over the whole run."""
-        ...
 
     @property
     def attempt(self) -> tuple[Step, ...]:
         """Steps since a person last spoke, oldest first, without throttled and declined ones."""
-        ...
 
 
 # Detects a doom loop: a repeated cycle of calls with the same results.

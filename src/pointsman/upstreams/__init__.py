@@ -22,7 +22,6 @@ class ChatModel(Protocol):
             UpstreamError: the model could not be asked or gave no text; an empty string is never a failure
                 in disguise.
         """
-        ...
 
 
 class ModelAnswer(NamedTuple):
@@ -38,7 +37,6 @@ class MeteredModel(Protocol):
 
     async def ask(self, prompt: Prompt, *, timeout: float) -> ModelAnswer:
         """Return the text and the usage; raises as ``ChatModel.complete``."""
-        ...
 
 
 async def ask_metered(model: ChatModel, prompt: Prompt, *, timeout: float) -> ModelAnswer:

@@ -33,15 +33,12 @@ class Owner(Protocol):
     @property
     def answer_bytes(self) -> int:
         """The most bytes of a whole answer."""
-        ...
 
     def release(self, connection: Connection, *, reusable: bool) -> None:
         """Take a connection back when its answer is whole."""
-        ...
 
     def forget(self, answer: Response) -> None:
         """Stop timing an answer, and let another request have its place."""
-        ...
 
 
 class Response:

@@ -357,11 +357,9 @@ class Upload(Protocol):
     @property
     def size(self) -> int | None:
         """Its bytes; None when that is not known before its end."""
-        ...
 
     async def next(self) -> bytes:
         """Return newly arrived bytes; empty at the end. Any exception ends the request."""
-        ...
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -381,24 +379,19 @@ class Exchange(Protocol):
     @property
     def status(self) -> int:
         """The HTTP status."""
-        ...
 
     @property
     def headers(self) -> Headers:
         """The headers."""
-        ...
 
     async def read(self) -> bytes:
         """Return the whole body. Raises ``UpstreamError`` when it does not come to its end."""
-        ...
 
     async def next(self) -> bytes:
         """Return newly arrived bytes; empty at the end. Raises ``UpstreamError`` when it breaks off."""
-        ...
 
     def close(self) -> None:
         """Let go of the connection; an unfinished answer is cut off, so that the upstream stops working."""
-        ...
 
 
 class UpstreamClient(Protocol):
@@ -414,11 +407,9 @@ class UpstreamClient(Protocol):
             UpstreamTimeout: nothing came in time.
             UpstreamError: the connection broke.
         """
-        ...
 
     def close(self) -> None:
         """Close idle pooled connections; one in use closes after its answer."""
-        ...
 
 
 async def send(client: UpstreamClient, call: Call) -> Exchange:

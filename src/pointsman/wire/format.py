@@ -256,7 +256,6 @@ class StreamReader(Protocol):
 
         An empty block reports that the connection ended well: what waited for more is then returned.
         """
-        ...
 
 
 class StreamWriter(Protocol):
@@ -268,7 +267,6 @@ class StreamWriter(Protocol):
         Nothing closes a stream that had no ``Stop``: the caller must not take it for whole. ``Failed`` writes
         an error event of the format, and no closing mark.
         """
-        ...
 
 
 class AnswerWriters(NamedTuple):

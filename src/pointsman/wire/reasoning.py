@@ -300,11 +300,9 @@ class Origin(Protocol):
 
     def is_foreign(self, thought: Thought, *, among_signed: bool) -> bool:
         """Whether another upstream wrote it. ``among_signed``: the conversation holds signed reasoning."""
-        ...
 
     def is_foreign_call(self, identifier: str) -> bool:
         """Whether another upstream made the call with this id."""
-        ...
 
 
 class Cleaned(NamedTuple):

@@ -87,24 +87,19 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """Stable name, which sessions carry as their client."""
-        ...
 
     @property
     def versions(self) -> str:
         """The versions of the client that were read in tests; "" for a format without versions."""
-        ...
 
     def places(self, home: Home) -> tuple[Path, ...]:
         """Where logs would be."""
-        ...
 
     def find(self, home: Home) -> Iterator[Log]:
         """Yield the logs to read."""
-        ...
 
     def read(self, log: Log) -> Iterator[Session]:
         """Yield the sessions of a log. Unreadable parts are left out and noted in ``Session.notes``."""
-        ...
 
 
 class Named:

@@ -92,15 +92,12 @@ class Shares(Protocol):
 
         It is the process's own for ``SHARE_SECONDS``: no other gets it, also when the process is killed.
         """
-        ...
 
     def leave(self, process: str, /) -> None:
         """Give the share back: all that was spent is recorded."""
-        ...
 
     def close(self) -> None:
         """Release connections."""
-        ...
 
 
 class Book(Shares, Protocol):
@@ -112,11 +109,9 @@ class Book(Shares, Protocol):
 
     def record(self, spent: Sequence[Spent], /) -> None:
         """Record totals; a lower one than is recorded changes nothing."""
-        ...
 
     def spent(self, counters: Sequence[str], /) -> Mapping[str, Mapping[str, int]]:
         """Return the recorded amount of each counter, by process."""
-        ...
 
 
 class BudgetStore(Shares, Protocol):
@@ -125,7 +120,6 @@ class BudgetStore(Shares, Protocol):
     @property
     def waits(self) -> bool:
         """Whether a call may wait for another machine or process; an event loop then uses a thread."""
-        ...
 
     def reserve(self, reservation: str, claims: Sequence[Claim], /) -> Reserved:
         """Add every claim to its counter where all have room; else add none. Nothing comes between.
@@ -134,7 +128,6 @@ class BudgetStore(Shares, Protocol):
             reservation: Id, used once.
             claims: At least one; each of another counter.
         """
-        ...
 
     def settle(self, settlements: Sequence[Settlement], /) -> None:
         """End reservations, all or none.
@@ -142,11 +135,9 @@ class BudgetStore(Shares, Protocol):
         A reservation that is not known held nothing: all that was used is added. A counter that is neither
         known nor among the claims of the settlement stays unknown: its window is long over.
         """
-        ...
 
     def totals(self, counters: Sequence[str], /) -> tuple[int, ...]:
         """Return the used and reserved amount of each counter."""
-        ...
 
 
 class MemoryBudgets:

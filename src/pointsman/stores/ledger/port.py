@@ -260,15 +260,12 @@ class Writes(Protocol):
 
     def append(self, entry: Entry, /) -> None:
         """Queue one entry."""
-        ...
 
     def flush(self) -> None:
         """Write everything queued; for shutdown and tests."""
-        ...
 
     def close(self) -> None:
         """Flush and release the store."""
-        ...
 
 
 class Search(Protocol):
@@ -280,29 +277,23 @@ class Search(Protocol):
 
     def get(self, decision_id: str, /, *, caller: str = "") -> Decision | None:
         """Return a decision by id; of one caller alone when named."""
-        ...
 
     def attempts(self, decision_id: str, /) -> tuple[Attempt, ...]:
         """Return a decision's attempts in order."""
-        ...
 
     def outcomes(self, decision_id: str, /) -> tuple[Outcome, ...]:
         """Return a decision's outcomes in order of arrival."""
-        ...
 
     def shadows(self, decision_id: str, /) -> tuple[Shadow, ...]:
         """Return the decisions and answers of shadow policies and models, and comparisons, in order."""
-        ...
 
     def text(self, decision_id: str, /) -> str | None:
         """Return the stored text of a decision: by text mode nothing, ``sha256:…``, or words."""
-        ...
 
     def decisions(
         self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
     ) -> Iterator[Decision]:
         """Yield decisions by arrival, of a session with its sub-agents'; all when ``limit`` is None."""
-        ...
 
     def records(
         self,
@@ -313,7 +304,6 @@ class Search(Protocol):
         newest_first: bool = False,
     ) -> Iterator[Record]:
         """Yield ``decisions`` with their entries; oldest first from ``since``, seconds since the epoch."""
-        ...
 
     def search(
         self,
@@ -333,11 +323,9 @@ class Search(Protocol):
             limit: Most rows, ``MOST_ROWS`` at most.
             models: Prices by configured name, for ``cost_at_least``.
         """
-        ...
 
     def session(self, session: str, /) -> tuple[DecisionRow, ...]:
         """Return the first ``MOST_ROWS`` decisions of a session and its sub-agents, the oldest first."""
-        ...
 
     def totals(self, *, since: float = ..., until: float = ..., zone: int = 0) -> Totals:
         """Return the sums of a period, which begins and ends with whole hours, by days.
@@ -347,7 +335,6 @@ class Search(Protocol):
             until: The second after it.
             zone: Hours by which the reader's clock is ahead of UTC: where a day begins.
         """
-        ...
 
     def spenders(self, *, since: float, until: float) -> Mapping[Spender, Totals]:
         """Return the sums of a period for each project, program, caller and role; not by hour, nor by tier.
@@ -358,48 +345,38 @@ class Search(Protocol):
             since: Its first second, since the epoch.
             until: The second after it.
         """
-        ...
 
     def unsummarized(self) -> int:
         """Return how many decisions ``search``, ``session`` and ``totals`` do not know yet.
 
         They were written by an earlier version; a running gateway reads them in its pauses.
         """
-        ...
 
     def count(self) -> int:
         """Return how many decisions there are."""
-        ...
 
     def policies(self) -> tuple[PolicyUse, ...]:
         """Return the policies that decided, the one that did so last first."""
-        ...
 
     def policy(self, version: str, /) -> str | None:
         """Return the text of a policy; None if it is not stored."""
-        ...
 
     def passed(self, *, limit: int | None = 100, newest_first: bool = True) -> Iterator[PassedRequest]:
         """Yield requests that were passed on as they came, newest first; all when ``limit`` is None."""
-        ...
 
     def owner(self, object: str, /) -> str | None:  # noqa: A002 - as in ``Owner``
         """Return the caller of the first ``Owner`` of an object; None if it has none."""
-        ...
 
     def owners(self) -> Iterator[Owner]:
         """Yield the owner of every object, in order of creation."""
-        ...
 
     def run(self, run_id: str, /) -> tuple[RunEntry, ...]:
         """Return the recorded steps of an agent's run, in order."""
-        ...
 
     def runs(
         self, *, limit: int | None = 100, session: str = "", newest_first: bool = True
     ) -> Iterator[tuple[RunEntry, ...]]:
         """Yield runs of agents, each as ``run`` gives it, the newest first; of one session when named."""
-        ...
 
 
 class Outcomes(Protocol):
@@ -419,7 +396,6 @@ class Outcomes(Protocol):
             TooManyOutcomes: the decision has ``MAX_OUTCOMES`` already, whoever reported them.
             StoreUnavailable: whether it has cannot be read, or the outcome cannot be queued.
         """
-        ...
 
 
 class Upkeep(Protocol):
@@ -428,22 +404,18 @@ class Upkeep(Protocol):
     @property
     def waiting(self) -> int:
         """Entries appended and not yet written."""
-        ...
 
     @property
     def lost(self) -> int:
         """Entries that could not be stored, since the start."""
-        ...
 
     @property
     def removed(self) -> Mapping[Reason, int]:
         """How many decisions, and other entries that belong to none, retention removed since the start."""
-        ...
 
     @property
     def fault(self) -> str:
         """Why entries cannot be written just now; empty when all is well."""
-        ...
 
 
 class Ledger(Writes, Search, Outcomes, Upkeep, Protocol):

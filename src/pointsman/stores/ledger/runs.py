@@ -71,7 +71,6 @@ class ManyRecords(Protocol):
             since: None of them arrived before this time, in seconds since the epoch; default: any may have.
             with_text: Only those whose text is stored.
         """
-        ...
 
 
 def records_of(ledger: Search, rows: Sequence[DecisionRow], *, with_text: bool = False) -> Iterable[Record]:

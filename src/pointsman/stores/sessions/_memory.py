@@ -27,12 +27,10 @@ class _Weighed(Protocol):
     @property
     def weight(self) -> int:
         """What counts towards the bound; changes only while the value is taken out."""
-        ...
 
     @property
     def at(self) -> float:
         """When it was made or changed, in seconds."""
-        ...
 
 
 Value = TypeVar("Value", bound=_Weighed)

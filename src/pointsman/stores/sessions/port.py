@@ -20,37 +20,29 @@ class SessionStore(Protocol):
     @property
     def waits(self) -> bool:
         """Whether reading and writing may wait for another machine; an event loop then uses a thread."""
-        ...
 
     @property
     def fault(self) -> str:
         """Why sessions cannot be recorded just now; empty when all is well."""
-        ...
 
     @property
     def lost(self) -> int:
         """Changes held in memory that could not be recorded, since the start."""
-        ...
 
     def get(self, session: str, /) -> bytes | None:
         """Return a session's last memory, or None when unknown, expired or evicted."""
-        ...
 
     def put(self, session: str, memory: bytes, /) -> None:
         """Store a session's memory; may evict another session's."""
-        ...
 
     def forget(self, session: str, /) -> bool:
         """Forget a session; tell whether anything was known of it."""
-        ...
 
     def sessions(self) -> Iterator[tuple[str, float]]:
         """Yield the stored sessions and when each was last put, in seconds since the epoch."""
-        ...
 
     def close(self) -> None:
         """Release files and connections."""
-        ...
 
 
 #: What a memory holds that holds any text: a call that failed, or something added to a message.
