@@ -16,7 +16,6 @@ __all__ = [
     "TextTable",
     "csv_text",
     "html_text",
-    "plain_lines",
     "plain_rows",
     "printable",
     "printable_json",
@@ -131,15 +130,6 @@ def plain_rows(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> I
             for column, cell, width in zip(columns, row, widths, strict=True)
         )
         yield "  ".join(cells).rstrip()
-
-
-def plain_lines(blocks: Iterable[Block]) -> Iterator[str]:
-    """Yield the lines of a report for a pipe."""
-    for block in blocks:
-        if isinstance(block, str):
-            yield block
-        else:
-            yield from plain_rows(*block)
 
 
 def csv_text(tables: Iterable[TextTable]) -> str:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,11 @@ from pointsman.orchestrator.machine import (
     RetryPolicy,
     Situation,
     decide,
-    diagram,
     event_in,
     phase_of,
 )
-from pointsman.orchestrator.table import check_complete
+from pointsman.orchestrator.state import INFRASTRUCTURE
+from pointsman.orchestrator.table import CURRENT_STEP, GUARDS, PHASES, SAME_NODE, check_complete
 
 PLAN = {"steps": [{"capability": "current_weather"}, {"capability": "respond"}]}
 READY = {
@@ -268,10 +269,44 @@ def test_default_limits_are_the_design_pages() -> None:
     assert limits.max_execution_time_seconds == 300
 
 
+BOXES = {
+    END: "fin([end])",
+    SAME_NODE: "same[[the node that failed]]",
+    CURRENT_STEP: "step[[the step]]",
+}
+
+
+def diagram() -> str:
+    """The machine as a Mermaid flowchart: an arrow for each target, a line on it for each way there."""
+    lines = ["flowchart LR", "    router{router}"]
+    for target in dict.fromkeys(rule.target for rule in TABLE.values()):
+        labels = "<br>".join(_labels(target))
+        lines.append(f'    router -->|"{labels}"| {BOXES.get(target, f"{target}[{target}]")}')
+    lines += [f"    {node} --> router" for node in ("step", "same", *INFRASTRUCTURE)]
+    return "\n".join(lines)
+
+
+def _labels(target: str) -> Iterator[str]:
+    for (phase, event), situation in TRANSITIONS.items():
+        if TABLE[situation].target == target:
+            yield f"{situation}: {_condition(phase, event)}"
+
+
+def _condition(phase: Phase, event: Event) -> str:
+    """What must hold for a transition: the phase's condition, then those of its guards in brackets."""
+    found = " or ".join(condition.words for each, condition in PHASES if each is phase)
+    guards = GUARDS.get(phase, ())
+    if event is Event.OPEN:
+        asked = ", ".join(guard.words for guard in guards)
+    else:
+        asked = " or ".join(guard.failing for guard in guards if guard.otherwise is event)
+    return f"{found} [{asked}]" if asked else found
+
+
 def test_the_documented_diagram_is_the_tables() -> None:
     page = Path(__file__).parents[2] / "docs" / "explanation" / "routing.md"
     assert f"```mermaid\n{diagram()}\n```" in page.read_text(encoding="utf-8"), (
-        "docs/explanation/routing.md: put print(pointsman.orchestrator.machine.diagram()) there"
+        "docs/explanation/routing.md: put what diagram() of this file returns there"
     )
 
 

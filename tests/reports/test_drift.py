@@ -10,13 +10,13 @@ from typer.testing import CliRunner
 
 from pointsman.cli import app
 from pointsman.decision.decision import Decision, RequestInput
-from pointsman.printable import plain_lines
 from pointsman.reports.quality import drift
 from pointsman.stores.ledger import Record, SqliteLedger
 from pointsman.tiers import LearnedScore, TierDecision
 from pointsman.tiers.learned_router import LearnedRouter, ScoreSource
 from pointsman.vocabulary import Stage, Tier, WireFormat
 from support.learned_routers import blank
+from support.report_lines import plain_lines
 
 #: Trained on lengths of e**3 to e**6 characters, evenly, and similarities of .1 to .6.
 HEAD = blank(

@@ -3,11 +3,11 @@
 import pytest
 
 from pointsman.decision.decision import Decision, RequestInput
-from pointsman.printable import plain_lines
 from pointsman.reports.roles import roles
 from pointsman.stores.ledger import Attempt, Record
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import AgentRole, ModelSpec, Purpose, Stage, Tier, WireFormat
+from support.report_lines import plain_lines
 
 MODELS = {
     "small": ModelSpec("small", "u", "s", input_per_million=1.0, output_per_million=5.0),

@@ -12,7 +12,6 @@ from pointsman.cli import app
 from pointsman.decision.decision import Decision, Injection, RequestInput
 from pointsman.errors import PointsmanError
 from pointsman.prices import dollars
-from pointsman.printable import plain_lines
 from pointsman.reports.savings import Savings, SavingsCalculator
 from pointsman.stores.ledger import Attempt, Owner, Record, Retention, SqliteLedger, Totals
 from pointsman.stores.ledger.reading import totals_of
@@ -21,6 +20,7 @@ from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import DAY, ModelSpec, Reason, Stage, Tier, WireFormat
+from support.report_lines import plain_lines
 
 MODELS = {
     "small": ModelSpec(

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 from pointsman.cli import app
 from pointsman.decision.decision import Decision, RequestInput
 from pointsman.decision.diff import Verdict
-from pointsman.printable import plain_lines
 from pointsman.reports.savings import SavingsCalculator
 from pointsman.reports.shadow import shadow_report
 from pointsman.stores.ledger import Attempt, Record, ShadowAnswer, ShadowDecision, SqliteLedger
@@ -19,6 +18,7 @@ from pointsman.stores.ledger.turns import rows_of
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import ModelSpec, Stage, Tier, WireFormat
 from pointsman.wire.format import CompletionSummary
+from support.report_lines import plain_lines
 
 MODELS = {
     "small": ModelSpec(

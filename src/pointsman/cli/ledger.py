@@ -36,7 +36,6 @@ from pointsman.stores.replacing import SHARED, replaced
 if TYPE_CHECKING:
     import gzip
 
-    from pointsman.stores.ledger.copying import CopyTarget
     from pointsman.stores.ledger.postgres import PostgresLedger
 
     AnyLedger = SqliteLedger | PostgresLedger
@@ -305,7 +304,7 @@ def _write_lines(out: IO[bytes] | gzip.GzipFile, entries: Iterator[Entry]) -> in
     return written
 
 
-def _opened_to_write(target: str, config: Path | None) -> CopyTarget:
+def _opened_to_write(target: str, config: Path | None) -> Ledger:
     if is_postgres(target):
         return open_address(target, config)
     return SqliteLedger(Path(target), text="full", retention=KEEP_ALL)

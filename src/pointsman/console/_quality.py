@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Final, NamedTuple
 
 from markupsafe import Markup
@@ -27,7 +28,6 @@ from pointsman.reports.quality import (
     router_quality,
 )
 from pointsman.stores.ledger import DecisionFilter, DecisionRow
-from pointsman.stores.ledger.runs import records_of
 from pointsman.tiers import LearnedRouter
 from pointsman.tiers.projects import ProjectPolicy
 
@@ -105,12 +105,15 @@ def _newest(
 ) -> _Newest:
     records = list(view.ledger.records(limit=_LOOKED_AT, newest_first=True))[::-1]
     read = {each.decision.id for each in records}
-    paired = [row for row in labelled if (row.trials or row.attempts > 1) and row.id not in read]
+    paired = [row.id for row in labelled if (row.trials or row.attempts > 1) and row.id not in read]
+    since = min((row.at for row in labelled), default=inf)
     return _Newest(
         guidance_report(records),
         drift(records, router) if router else None,
         ProjectReport(policy.projects, clients_of(records), uses(records), _SHOWN) if policy else None,
-        good_enough([*records_of(view.ledger, paired[:_PAIRED]), *records], view.config.models),
+        good_enough(
+            [*view.ledger.records_of(paired[:_PAIRED], since=since).values(), *records], view.config.models
+        ),
     )
 
 

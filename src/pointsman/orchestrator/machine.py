@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from pointsman.capabilities import Command, Switches, parse_commands
 from pointsman.orchestrator._facts import (
@@ -18,7 +18,7 @@ from pointsman.orchestrator._facts import (
     classify_error,
 )
 from pointsman.orchestrator._plan import check_plan
-from pointsman.orchestrator.state import END, INFRASTRUCTURE, AgentState, current_step, fresh_state
+from pointsman.orchestrator.state import END, AgentState, current_step, fresh_state
 from pointsman.orchestrator.table import (
     CURRENT_STEP,
     GUARDS,
@@ -51,7 +51,6 @@ __all__ = [
     "check_plan",
     "classify_error",
     "decide",
-    "diagram",
     "event_in",
     "phase_of",
     "start_turn",
@@ -80,42 +79,6 @@ def start_turn(
     state["session_commands"] = session
     state.update(switches.update())  # type: ignore[typeddict-item]  # keys of ``AgentState``
     return state
-
-
-# The machine's diagram, printed from its tables; docs/explanation/routing.md holds exactly this.
-
-_BOXES: Final = {
-    END: "fin([end])",
-    SAME_NODE: "same[[the node that failed]]",
-    CURRENT_STEP: "step[[the step]]",
-}
-
-
-def diagram() -> str:
-    """The machine as a Mermaid flowchart: an arrow for each target, a line on it for each way there."""
-    lines = ["flowchart LR", "    router{router}"]
-    for target in dict.fromkeys(rule.target for rule in TABLE.values()):
-        labels = "<br>".join(_labels(target))
-        lines.append(f'    router -->|"{labels}"| {_BOXES.get(target, f"{target}[{target}]")}')
-    lines += [f"    {node} --> router" for node in ("step", "same", *INFRASTRUCTURE)]
-    return "\n".join(lines)
-
-
-def _labels(target: str) -> Iterator[str]:
-    for (phase, event), situation in TRANSITIONS.items():
-        if TABLE[situation].target == target:
-            yield f"{situation}: {_condition(phase, event)}"
-
-
-def _condition(phase: Phase, event: Event) -> str:
-    """What must hold for a transition: the phase's condition, then those of its guards in brackets."""
-    found = " or ".join(condition.words for each, condition in PHASES if each is phase)
-    guards = GUARDS.get(phase, ())
-    if event is Event.OPEN:
-        asked = ", ".join(guard.words for guard in guards)
-    else:
-        asked = " or ".join(guard.failing for guard in guards if guard.otherwise is event)
-    return f"{found} [{asked}]" if asked else found
 
 
 # The router: executes the machine's tables on a state. It never waits and never changes its input.

@@ -1,7 +1,7 @@
 """The machine as data: ``(phase, event) -> situation``, and the action of each situation.
 
 The router executes these tables and has no other rule; the diagram in docs/explanation/routing.md is
-printed from them (``machine.diagram``). Every pair that can occur is here, or the import fails.
+printed from them by the test that compares it. Every pair that can occur is here, or the import fails.
 
 Source: docs/sources/classification-and-routing.md, "Central router architecture". Loops that the original
 never leaves (docs/notebook/0053) are rows here that end at a limit.

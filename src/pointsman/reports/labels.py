@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import combinations, islice
+from math import inf
 from typing import Final, NamedTuple
 
 import msgspec
@@ -19,7 +20,6 @@ from pointsman.remembering import grouped
 from pointsman.reports.outcomes import IMPLICIT, JUDGE, Fittable, kept_answers, prompts, scored, scores_of
 from pointsman.reports.usage import answer_costs, answered, kept_words, root_session
 from pointsman.stores.ledger import DecisionFilter, Record, Search
-from pointsman.stores.ledger.runs import records_of
 from pointsman.tiers.ngrams import ngram_key
 from pointsman.vocabulary import AgentRole, ModelSpec, Stage
 
@@ -160,8 +160,9 @@ def labels(ledger: Search, *, limit: int = 100) -> Labels:
     read: dict[str, Fittable | None] = {}
     waiting = queue(_noted(islice(newest, NEWEST), read))
     said = ledger.search(DecisionFilter(labelled=True), limit=_LABELLED)
-    older = [row for row in said.rows if row.id not in read]
-    for _ in _noted(records_of(ledger, older[:OLDER], with_text=True), read):
+    older = [row.id for row in said.rows if row.id not in read]
+    since = min((row.at for row in said.rows), default=inf)
+    for _ in _noted(ledger.records_of(older[:OLDER], since=since, with_text=True).values(), read):
         pass
     return Labels(
         queue=tuple(waiting[:limit]),

@@ -18,7 +18,6 @@ from pointsman.errors import ConfigError, StoreUnavailable
 from pointsman.stores.ledger import Attempt, DecisionFilter, Entry, Outcome, Owner, PromptText, Retention
 from pointsman.stores.ledger._retention import Removed
 from pointsman.stores.ledger.reading import HOUR
-from pointsman.stores.ledger.runs import records_of
 from pointsman.testing import a_decision, a_run_entry, an_attempt
 from pointsman.vocabulary import DAY, ModelSpec
 from support.waiting import until
@@ -202,10 +201,8 @@ def test_what_another_gateway_adds_is_found_by_the_time_of_the_decision(postgres
             ("late", "late", 0.75),
             ("early", "early", 0.25),
         ]
-        rows = behind.search(DecisionFilter(), limit=2).rows
-        assert {each.decision.id: each for each in read} == {
-            each.decision.id: each for each in records_of(behind, rows, with_text=True)
-        }
+        found = behind.records_of(["early", "late"], since=NOW, with_text=True)
+        assert found == {each.decision.id: each for each in read}
         [oldest] = behind.records(limit=1)
         assert [each.score for each in oldest.outcomes] == [1.0]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 
 from pointsman.decision.decision import Decision
 from pointsman.errors import StoreUnavailable
@@ -19,16 +19,11 @@ from pointsman.stores.ledger.port import (
     RunEntry,
     Search,
 )
-from pointsman.stores.ledger.runs import ManyRecords
 
-__all__ = ["Copied", "CopyTarget", "copy_into", "entries_of"]
+__all__ = ["Copied", "copy_into", "entries_of"]
 
 #: Entries that are compared with what is there, and written, at once.
 STEP: Final = 1_000
-
-
-class CopyTarget(Ledger, ManyRecords, Protocol):
-    """A ledger that returns the entries of many decisions at once, and the number of waiting entries."""
 
 
 class Copied:
@@ -59,7 +54,7 @@ def entries_of(ledger: Search) -> Iterator[Entry]:
         yield from run
 
 
-def copy_into(target: CopyTarget, entries: Iterable[Entry]) -> Copied:
+def copy_into(target: Ledger, entries: Iterable[Entry]) -> Copied:
     """Append missing entries. Entries that were copied before are found again: nothing is there twice.
 
     Args:
@@ -97,7 +92,7 @@ class _Known:
         is_new: It had nothing at the start.
     """
 
-    def __init__(self, target: CopyTarget, *, is_new: bool) -> None:
+    def __init__(self, target: Ledger, *, is_new: bool) -> None:
         self._target: Final = target
         self._is_new: Final = is_new
         # Of requests that were passed on a digest of some 100 bytes each: they have no index.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, Protocol
 
 import msgspec
@@ -304,6 +304,17 @@ class Search(Protocol):
         newest_first: bool = False,
     ) -> Iterator[Record]:
         """Yield ``decisions`` with their entries; oldest first from ``since``, seconds since the epoch."""
+
+    def records_of(
+        self, decisions: Sequence[str], /, *, since: float = ..., with_text: bool = False
+    ) -> Mapping[str, Record]:
+        """Return decisions with their entries by their ids, those that are there.
+
+        Args:
+            decisions: Their ids.
+            since: None of them arrived before this time, in seconds since the epoch; default: any may have.
+            with_text: Only those whose text is stored.
+        """
 
     def search(
         self,

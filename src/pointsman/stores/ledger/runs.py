@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from math import inf
-from typing import Final, Protocol, runtime_checkable
+from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
 from pointsman.decision.decision import Decision, run_of
 from pointsman.remembering import summed
 from pointsman.stores.ledger.port import Attempt, Record, RunEntry, Search
-from pointsman.stores.ledger.reading import DecisionRow
 
-__all__ = ["ManyRecords", "RunRecord", "RunUsage", "record", "records_of", "run_record", "usage_by_run"]
+__all__ = ["RunRecord", "RunUsage", "record", "run_record", "usage_by_run"]
 
 #: Seconds by which a question may have arrived before the first entry of its run: clocks are set.
 _BEFORE: Final = 1.0
@@ -55,32 +53,6 @@ def record(ledger: Search, decision: Decision) -> Record:
         ledger.text(wanted),
         ledger.shadows(wanted),
     )
-
-
-@runtime_checkable
-class ManyRecords(Protocol):
-    """A ledger that reads many decisions at once."""
-
-    def records_of(
-        self, decisions: Sequence[str], /, *, since: float = ..., with_text: bool = False
-    ) -> Mapping[str, Record]:
-        """Return decisions with all that belongs to them, by their ids; those that are there.
-
-        Args:
-            decisions: Their ids.
-            since: None of them arrived before this time, in seconds since the epoch; default: any may have.
-            with_text: Only those whose text is stored.
-        """
-
-
-def records_of(ledger: Search, rows: Sequence[DecisionRow], *, with_text: bool = False) -> Iterable[Record]:
-    """Return what ``ManyRecords.records_of`` does for rows of a search, of any ledger, in any order."""
-    decisions = [row.id for row in rows]
-    if isinstance(ledger, ManyRecords):
-        since = min((row.at for row in rows), default=inf)
-        return ledger.records_of(decisions, since=since, with_text=with_text).values()
-    found = filter(None, map(ledger.get, decisions))
-    return [record(ledger, each) for each in found if not with_text or ledger.text(each.id) is not None]
 
 
 def usage_by_run(records: Iterable[Record]) -> dict[str, RunUsage]:
