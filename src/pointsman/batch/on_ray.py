@@ -51,8 +51,14 @@ def _ray_data(workers: int) -> Iterator[Any]:
         raise MissingExtra("ray", needed_for="--engine ray") from error
     ours = not ray.is_initialized()
     if ours:
-        here = {} if os.environ.get("RAY_ADDRESS") else _here(workers)
-        ray.init(log_to_driver=False, logging_level=logging.ERROR, **here)
+        here: dict[str, Any] = {
+            "num_cpus": workers,
+            "include_dashboard": False,
+            "object_store_memory": _OBJECT_STORE,
+            "_node_ip_address": "127.0.0.1",
+        }
+        elsewhere = os.environ.get("RAY_ADDRESS")
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **({} if elsewhere else here))
         logging.getLogger("ray.data").setLevel(logging.ERROR)
     context = ray.data.DataContext.get_current()
     before = context.execution_options.preserve_order, context.enable_progress_bars
@@ -63,15 +69,6 @@ def _ray_data(workers: int) -> Iterator[Any]:
         context.execution_options.preserve_order, context.enable_progress_bars = before
         if ours:
             ray.shutdown()
-
-
-def _here(workers: int) -> dict[str, Any]:
-    return {
-        "num_cpus": workers,
-        "include_dashboard": False,
-        "object_store_memory": _OBJECT_STORE,
-        "_node_ip_address": "127.0.0.1",
-    }
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,15 @@ class BatchRanker:
         scores = scores_of(rows, _kinds(self.kinds), scorer)
         found: list[dict[str, object]] = [{"error": error} for error in errors]
         for at, (place, row) in enumerate(zip(places, rows, strict=True)):
-            found[place] = _base(row) | {name: float(scores[name][at]) for name in self.rankers}
+            found[place] = {
+                "weak": row.weak,
+                "strong": row.strong,
+                "group": row.group,
+                "bench": row.bench,
+                "alike": prompt_digest(row.prompt),
+                "characters": len(persons_text(row.prompt)),
+                **{name: float(scores[name][at]) for name in self.rankers},
+            }
         return pa.RecordBatch.from_pylist(found, self.schema(batch.schema))
 
     def _outcome(self, values: dict[str, list[Any]], place: int) -> PromptOutcome:
@@ -125,17 +133,6 @@ class BatchRanker:
             next((named[name] for name in _GROUPS if named.get(name)), ""),
             named.get(_BENCH, ""),
         )
-
-
-def _base(row: PromptOutcome) -> dict[str, object]:
-    return {
-        "weak": row.weak,
-        "strong": row.strong,
-        "group": row.group,
-        "bench": row.bench,
-        "alike": prompt_digest(row.prompt),
-        "characters": len(persons_text(row.prompt)),
-    }
 
 
 def _wrong(prompt: str | None, weak: float | None, strong: float | None) -> str | None:

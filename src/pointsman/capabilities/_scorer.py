@@ -197,7 +197,8 @@ class LexicalIndex:
                 scores = self._for.dots(vector)
                 if row.positive:
                     rest = {key: value - own.get(key, 0.0) for key, value in profile.items()}
-                    scores[at] = _dot(vector, self._direction(rest))
+                    found = self._direction(rest)
+                    scores[at] = sum([weight * found.get(key, 0.0) for key, weight in vector.items()])
                 yield HeldOut(at, row.positive, scores)
 
     def _by_capability(self) -> Iterator[tuple[int, list[TrainingExample]]]:
@@ -255,10 +256,6 @@ class _Postings:
             for at in range(start, bisect_left(features, key + 1, start)):
                 totals[owners[at]] += weight * weights[at]
         return totals
-
-
-def _dot(one: Vector, other: Vector) -> float:
-    return sum([weight * other.get(key, 0.0) for key, weight in one.items()])
 
 
 class LocalScorer:

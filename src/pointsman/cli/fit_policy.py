@@ -102,7 +102,8 @@ def policy(
         writable(file)
     target = _target(quality, budget, show)
     settings = load(config, AnyKey()) if config else None
-    learned_router = learned_router or _configured_router(settings)
+    if learned_router is None and settings and settings.tiers.learned_router:
+        learned_router = settings.tiers.learned_router.file
     named = NamedModels(weak, strong, price_weak, price_strong, tuple(model or ()))
     served = served_models(settings, tiers, named)
     rows = read_graded(data, served.names)
@@ -135,10 +136,6 @@ def _target(quality: float | None, budget: float | None, show: float | None) -> 
             raise PointsmanError(f"--show {show:g} is below the money that is aimed at, {budget:g}")
         return Budget(budget, show)
     raise PointsmanError("name one target", hint="--quality 0.95, or --budget COST of 1,000 prompts")
-
-
-def _configured_router(settings: Config | None) -> Path | None:
-    return settings.tiers.learned_router.file if settings and settings.tiers.learned_router else None
 
 
 def _profile(settings: Config | None, named: str) -> TierProfile:

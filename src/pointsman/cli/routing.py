@@ -420,16 +420,12 @@ def print_results(results: Sequence[LiveResult]) -> None:
     rows: dict[tuple[str, str, str], dict[Feature, str]] = defaultdict(dict)
     for each in results:
         way = str(each.format) if each.native else f"{each.format} (translated)"
-        rows[each.model, each.upstream, way][each.feature] = _cell(each)
+        rows[each.model, each.upstream, way][each.feature] = f"ok {each.seconds:.2f} s" if each.ok else "FAIL"
     print_table(
         [Column(str(name), whole=True) for name in ("model", "upstream", "format", *Feature)],
         [(*names, *(cells.get(each, "-") for each in Feature)) for names, cells in rows.items()],
     )
     print_blocks(_failures(results))
-
-
-def _cell(result: LiveResult) -> str:
-    return f"ok {result.seconds:.2f} s" if result.ok else "FAIL"
 
 
 def _failures(results: Sequence[LiveResult]) -> Iterator[str]:

@@ -142,7 +142,8 @@ def extract_compound(
     scores: list[tuple[str, int, list[str]]],
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """The primary domain and, when it is strong enough, a secondary one; small talk is neither."""
-    telling = [score for score in scores if not _is_null(score[0])]
+    null = {domain.name for domain in _DOMAINS if domain.kind is DomainClass.NULL}
+    telling = [score for score in scores if score[0] not in null]
     if not telling:
         return as_dict(*(scores[0] if scores else (CONVERSATION, 0, []))), None
     if len(telling) == 1 or not pick_secondary(telling[0][1], telling[1][1]):
@@ -213,10 +214,6 @@ def generate_enrichment(classification: CompoundClassification, domain_configs: 
             secondary_text(classification.secondary_domain, config.get("brief_description", ""), LABEL)
         )
     return "\n".join(filter(None, lines))
-
-
-def _is_null(name: str) -> bool:
-    return name in _DOMAINS and _DOMAINS[name].kind is DomainClass.NULL
 
 
 def _as_part(part: Mapping[str, Any]) -> Part:

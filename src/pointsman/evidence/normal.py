@@ -240,7 +240,7 @@ class KeywordLists:
         cuts, alone = [], []
         for row in rows:
             start, end = tokens[row.start].start(), tokens[row.end - 1].end()
-            if _is_sentence(words, row):
+            if (row.start == 0 or words[row.start - 1] in _ENDS) and _ends(words, row):
                 alone.append(text[start:end])
                 cuts.append((start, end))
                 continue
@@ -277,10 +277,6 @@ class KeywordLists:
 def _is_all(words: list[str], row: _Row) -> bool:
     outside = words[: row.start] + words[row.end :]
     return not any(word.isalnum() for word in outside)
-
-
-def _is_sentence(words: list[str], row: _Row) -> bool:
-    return (row.start == 0 or words[row.start - 1] in _ENDS) and _ends(words, row)
 
 
 def _ends(words: list[str], row: _Row) -> bool:

@@ -108,7 +108,12 @@ def shares(pool: Pool) -> Shares:
         weights[entry.model] = weights.get(entry.model, 0.0) + (1.0 if entry.weight is None else entry.weight)
     if len(weights) < 2 or not is_weighted(pool):
         return Shares(tuple(weights))
-    return Shares(tuple(weights), tuple((_salt(model), weight) for model, weight in weights.items()))
+    salts = (
+        blake2b(model.encode("utf-8", "surrogatepass"), digest_size=blake2b.SALT_SIZE) for model in weights
+    )
+    return Shares(
+        tuple(weights), tuple(zip((salt.digest() for salt in salts), weights.values(), strict=True))
+    )
 
 
 def draw_reason(first: Shares) -> Reason | None:
@@ -128,10 +133,6 @@ def chances_of(reasons: Iterable[Reason]) -> dict[str, float]:
         if reason.code == _DRAWN:
             return msgspec.json.decode(reason.detail.removeprefix(_DETAIL), type=dict[str, float])
     return {}
-
-
-def _salt(model: str) -> bytes:
-    return blake2b(model.encode("utf-8", "surrogatepass"), digest_size=blake2b.SALT_SIZE).digest()
 
 
 def drawn(pools: Iterable[Shares], session: str) -> tuple[str, ...]:

@@ -94,11 +94,6 @@ def _error(severity: ErrorSeverity) -> Condition:
     )
 
 
-def _bypassed_reclassification(run: Facts) -> bool:
-    # Selecting again would give the same set, for ever; another plan over that set may still do.
-    return run.severity is ErrorSeverity.RECLASSIFICATION and run.has("control_capability_bypass")
-
-
 #: Looked at in this order; the first that holds is the phase. A phase may stand twice: an error is looked at
 #: before the reasons to stop, a node's own request for another selection after them.
 PHASES: Final[tuple[tuple[Phase, Condition], ...]] = (
@@ -124,7 +119,12 @@ PHASES: Final[tuple[tuple[Phase, Condition], ...]] = (
         Phase.REPLANNING,
         Condition(
             "reclassification error with selection bypassed",
-            lambda run: run.has("control_has_error") and _bypassed_reclassification(run),
+            # Selecting again would give the same set, for ever; another plan over that set may still do.
+            lambda run: (
+                run.has("control_has_error")
+                and run.severity is ErrorSeverity.RECLASSIFICATION
+                and run.has("control_capability_bypass")
+            ),
         ),
     ),
     (Phase.RECLASSIFICATION, _error(ErrorSeverity.RECLASSIFICATION)),

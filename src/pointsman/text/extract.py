@@ -222,15 +222,13 @@ def opening(request: AgentRequest) -> tuple[str, ...]:
         texts = message.texts
         for text in texts:
             if not text.startswith(_OPENINGS):
-                return _without_additions(request, texts) if "\n" in text else texts
+                if "\n" not in text:
+                    return texts
+                return tuple(without_lines(each.strip(), request.system) for each in texts)
         if not texts:
             return texts
         first = first or texts
     return first
-
-
-def _without_additions(request: AgentRequest, texts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(without_lines(text.strip(), request.system) for text in texts)
 
 
 def _words(request: AgentRequest, texts: tuple[str, ...], rules: list[str], *, last_paragraph: bool) -> str:

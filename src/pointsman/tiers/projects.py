@@ -5,7 +5,6 @@ Pure: probabilities are computed where the file is made (``learning/projects.py`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -158,7 +157,8 @@ def tier_of_project(
     """
     cells = policy.projects.cells
     doubted: set[str] = set()
-    for name in _names(project, role, kind):
+    names = [cell_name(project, each, of) for each, of in ((kind, role), (ANY, role), (kind, ANY))]
+    for name in dict.fromkeys((*names, cell_name(project))):
         cell = cells.get(name)
         if cell is None:
             continue
@@ -166,17 +166,6 @@ def tier_of_project(
             return _explored(policy, Tier(cell.tier.upper()), cell, message, tiers)
         doubted.update(tier for tier, chance in cell.chance.items() if chance < _EVEN)
     return None
-
-
-def _names(project: str, role: str, kind: str) -> Mapping[str, None]:
-    return dict.fromkeys(
-        (
-            cell_name(project, kind, role),
-            cell_name(project, ANY, role),
-            cell_name(project, kind, ANY),
-            cell_name(project),
-        )
-    )
 
 
 def _explored(

@@ -127,14 +127,9 @@ def _named_in(text: str) -> str:
             start = at + len(before)
             line = text[start : start + _LONGEST].partition("\n")[0]
             path = line.partition("</")[0].strip() if before.startswith("<") else line.strip()
-            if _is_path(path):
+            if path.startswith("/") or path[1:3] in {":\\", ":/"}:  # absolute, of Unix or of Windows
                 return path
     return ""
-
-
-def _is_path(text: str) -> bool:
-    """Whether it is an absolute path, of Unix or of Windows."""
-    return text.startswith("/") or text[1:3] in {":\\", ":/"}
 
 
 def _client_of(user_agent: bytes) -> str:

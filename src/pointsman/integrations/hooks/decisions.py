@@ -64,6 +64,8 @@ def decide_event(
             from pointsman.integrations.hooks._transcripts import unreported  # the audit's readers of logs
 
             unseen = unreported(event, before.memory.guidance.thread().trajectory.state.tool_call_count)
+        # The directory in which the run began, as a gateway without callers' keys names it.
+        then = before.then.input if before.then else None
         reported = AgentEvent(
             name=event.hook_event_name,
             session=event.run,
@@ -71,8 +73,8 @@ def decide_event(
             number=before.events + 1,
             role=event.role,
             purpose=event.purpose,
-            project=_project(event, before.then),
-            project_name=_project_name(event, before.then),
+            project=(then.project if then else "") or named_project(event.cwd),
+            project_name=then.project_name if then and then.project else folder_name(event.cwd),
             prompt=event.prompt,
             happened=joins,
             before=unseen,
@@ -85,16 +87,6 @@ def decide_event(
             kept.saw(event.run, decision.guidance)
     added = [(each.source, each.text) for each in decision.injections]
     return answer_of(event, decision.guidance, added)
-
-
-def _project(event: HookEvent, then: Decision | None) -> str:
-    """The key of the directory in which the run began, as a gateway without callers' keys names it."""
-    return (then.input.project if then else "") or named_project(event.cwd)
-
-
-def _project_name(event: HookEvent, then: Decision | None) -> str:
-    """The name of the same directory."""
-    return then.input.project_name if then and then.input.project else folder_name(event.cwd)
 
 
 def _standing(decision: Decision) -> Decision:

@@ -216,7 +216,8 @@ def _from_shape_1(row: dict[str, Any]) -> dict[str, Any]:
         tier["learned_router"] = _score(tier.pop("head", None))
     for reasons in (row.get("reasons", ()), row.get("abstained", ()), tier["reasons"] if tier else ()):
         for reason in reasons:
-            reason["code"] = _code(reason["code"])
+            code = reason["code"]
+            reason["code"] = _CODES.get(code) or code.replace("tiers.head", "tiers.learned")
     return row
 
 
@@ -225,10 +226,6 @@ def _score(head: dict[str, Any] | None) -> dict[str, Any] | None:
         return None
     source = "n-grams" if head["spoke"] == "head" else head["spoke"]
     return {**head, "similarity": head["familiarity"], "source": source}
-
-
-def _code(code: str) -> str:
-    return _CODES.get(code) or code.replace("tiers.head", "tiers.learned")
 
 
 #: What a row is, by the type of its entry.

@@ -209,7 +209,8 @@ class TurnSummary(msgspec.Struct):
             _COUNTED if used else _NO_USAGE if answer else _NO_ANSWER,
             tries[-1].status if tries else 0, len(tries),
             bool(firings),
-            (model != first and first != "" and not _is_agreed(tries))
+            # A cheap model whose answer was compared with another's is no downgrade.
+            (model != first and first != "" and COMPARED not in [each.error for each in tries])
             or LOWER_TIER in map(_code_of, decision.reasons),
             bool(decision.abstained),
             said.label if said else "", said.score if said else None, said is not None,
@@ -260,11 +261,6 @@ def _marks(decision: Decision, firings: Iterable[Firing]) -> Iterator[str]:
         tools = {tool.name for tool in chosen.offered}
         names = [SELECTED + name for name in chosen.selected if name not in tools]
         yield from names[:_MOST_SELECTED]
-
-
-def _is_agreed(tries: Iterable[Attempt]) -> bool:
-    """Whether an answer was compared with another's: a cheap model that serves then is no downgrade."""
-    return any(attempt.error == COMPARED for attempt in tries)
 
 
 def _gap(seconds: float) -> int:

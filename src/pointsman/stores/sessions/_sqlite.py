@@ -43,10 +43,6 @@ _EVICT: Final = (
 _NEWEST: Final = "SELECT id, put_at, memory FROM sessions WHERE put_at >= ? ORDER BY put_at DESC LIMIT ?"
 
 
-def _stored(row: SessionRow) -> tuple[str, float, bytes]:
-    return row.session, row.at, stored_form(row.memory or b"")
-
-
 def session_file(path: Path) -> SqliteFile:
     """Return the file of a session store, which is not opened yet."""
     return SqliteFile(path, kind="session store", application=APPLICATION, migrations=MIGRATIONS)
@@ -133,7 +129,15 @@ class SqliteSessions(MemorySessions):
             connection = self._file.writer()
             connection.execute("BEGIN IMMEDIATE")
             with connection:
-                insert(connection, _PUT, [_stored(change) for change in last if change.memory is not None])
+                insert(
+                    connection,
+                    _PUT,
+                    [
+                        (change.session, change.at, stored_form(change.memory))
+                        for change in last
+                        if change.memory is not None
+                    ],
+                )
                 connection.executemany(
                     _FORGET, [(change.session, change.at) for change in last if change.memory is None]
                 )

@@ -314,12 +314,9 @@ def _quick_parts(content: list[Block]) -> tuple[Part, ...] | None:
 def _message(word: str, parts: tuple[Part, ...]) -> Message:
     role = SPEAKERS.get(word)
     if role is None:
-        role = TOOL if parts and type(parts[0]) is Result and _only_results(parts) else USER
+        is_tools = parts and type(parts[0]) is Result
+        role = TOOL if is_tools and all(isinstance(part, Result) for part in parts[1:]) else USER
     return Message(role, parts)
-
-
-def _only_results(parts: tuple[Part, ...]) -> bool:
-    return len(parts) == 1 or all(isinstance(part, Result) for part in parts)
 
 
 def _tool(tool: _Tool, raws: _Raws, at: int, hints: Hints) -> Tool:

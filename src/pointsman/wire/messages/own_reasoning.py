@@ -133,12 +133,8 @@ def _marks(block: bytes) -> Sequence[str]:
         found += _CALL.findall(block)
     if b"redacted_thinking" in block:
         found += _REDACTED.findall(block)
-    return [_plain(mark) for mark in found] if found else ()
-
-
-def _plain(value: bytes) -> str:
-    """A string of letters and digits; some encoders escape the slashes in it."""
-    return value.replace(b"\\/", b"/").decode("utf-8", "replace")
+    # Letters and digits; some encoders escape the slashes among them.
+    return [mark.replace(b"\\/", b"/").decode("utf-8", "replace") for mark in found] if found else ()
 
 
 OWN_REASONING: Final = OwnReasoning(
