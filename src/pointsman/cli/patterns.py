@@ -21,7 +21,7 @@ from pointsman.capabilities import (
 from pointsman.cli.output import FAILED, Group, echo, print_either, print_table, read_lines
 from pointsman.config import read
 from pointsman.domains import DomainSet, DomainTracker, default_domains, parse_domains
-from pointsman.domains.parsing import Severity, check_domains
+from pointsman.domains.parsing import check_domains
 from pointsman.encoders import load_encoder
 from pointsman.errors import LexiconError
 from pointsman.evidence.lexicon import Finding, Lexicon, LintReport, check, load_lexicon
@@ -146,7 +146,7 @@ def check_file(
     )
     counts = f"{len(known.domains)} domains, {len(findings)} findings"
     print_either(findings, *lines, counts, as_json=as_json)
-    if any(finding.severity is Severity.ERROR for finding in findings):
+    if any(finding.severity == "error" for finding in findings):
         raise typer.Exit(FAILED)
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
 from functools import cache, reduce
 from operator import or_
 from pkgutil import get_data  # importlib.resources brings tempfile and half of os.path with it
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -17,7 +16,7 @@ from pointsman.errors import LexiconError, did_you_mean
 from pointsman.evidence import Kind, PatternSet, Scanner, Signal, SignalTable
 from pointsman.toml_source import TomlSource, path_in
 
-__all__ = ["Finding", "Severity", "check_domains", "default_domains", "parse_domains"]
+__all__ = ["Finding", "check_domains", "default_domains", "parse_domains"]
 
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -198,11 +197,8 @@ def _pattern(domain: str, name: str, item: _Pattern) -> Signal:
 # Patterns that are not linear-time, or that match everything, are refused when the file is read.
 
 
-class Severity(StrEnum):
-    """How bad a finding is."""
-
-    ERROR = "error"  # the phrase cannot do its work
-    WARNING = "warning"  # it does more than its place in the file says
+#: How bad a finding is: the phrase cannot do its work, or does more than its place in the file says.
+Severity: TypeAlias = Literal["error", "warning"]
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -243,12 +239,12 @@ def _judge(
     domain: Domain, concept: Concept, heard: list[tuple[Domain, Concept]]
 ) -> Iterator[tuple[Severity, str]]:
     if (domain, concept) not in heard:
-        yield Severity.ERROR, "cannot match"
+        yield "error", "cannot match"
     for other, what in heard:
         if other is domain and what is not concept:
-            yield Severity.WARNING, f'one mention counts twice: "{what.name}" hears it too'
+            yield "warning", f'one mention counts twice: "{what.name}" hears it too'
         elif other is not domain and other.kind is not DomainClass.NULL:
-            yield Severity.WARNING, f'counts for {other.name} too: "{what.name}" hears it'
+            yield "warning", f'counts for {other.name} too: "{what.name}" hears it'
 
 
 def _repeated(domains: DomainSet) -> Iterator[Finding]:
@@ -257,5 +253,5 @@ def _repeated(domains: DomainSet) -> Iterator[Finding]:
             seen: set[str] = set()
             for phrase in concept.phrases:
                 if phrase.lower() in seen:
-                    yield Finding(Severity.WARNING, domain.name, concept.name, phrase, "is there twice")
+                    yield Finding("warning", domain.name, concept.name, phrase, "is there twice")
                 seen.add(phrase.lower())
