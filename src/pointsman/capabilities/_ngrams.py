@@ -14,12 +14,12 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, compress, pairwise, repeat
 from operator import mul, truediv
-from typing import Final, Protocol
+from typing import Final
 from zlib import crc32
 
 from pointsman.capabilities._registry import CapabilityRegistry
@@ -101,7 +101,7 @@ class Frequencies:
         return vector
 
 
-# Raw scores of a task against each capability's guide: two implementations of one protocol.
+# What both indexes of ``_scorer`` learn from.
 
 #: Rows an index learns from. The kernel's solve grows with the cube: 4,000 rows take 2 s and 16 bytes each
 #: per capability; more examples per capability than this allows add little (docs/notebook/0051).
@@ -125,20 +125,6 @@ class HeldOut:
     capability: int
     positive: bool
     scores: Sequence[float]
-
-
-class Index(Protocol):
-    """Scores a task against every capability."""
-
-    @property
-    def name(self) -> str:
-        """Kind of index and its encoder; calibrations are valid for one kind only."""
-
-    def score(self, task: str) -> Sequence[float]:
-        """One raw score per capability in registry order; around 0 no relation, around 1 the same words."""
-
-    def held_out(self) -> Iterator[HeldOut]:
-        """Every example, scored without itself; nothing when there are only instructions."""
 
 
 def training_rows(registry: CapabilityRegistry) -> list[TrainingExample]:

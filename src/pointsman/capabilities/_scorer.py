@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from pointsman.capabilities._ngrams import Frequencies, HeldOut, Index, TrainingExample, Vector, training_rows
+from pointsman.capabilities._ngrams import Frequencies, HeldOut, TrainingExample, Vector, training_rows
 from pointsman.capabilities._registry import CapabilityRegistry
 from pointsman.capabilities.calibration import (
     CALIBRATING,
@@ -278,7 +278,8 @@ class LocalScorer:
             ConfigError: the calibration was fitted for another kind of index.
         """
         self._names = [each.name for each in registry.get_all_capabilities()]
-        self.index: Index = LexicalIndex(registry) if encoder is None else KernelIndex(registry, encoder)
+        #: Raw scores of a task: around 0 no relation, around 1 the same words.
+        self.index = LexicalIndex(registry) if encoder is None else KernelIndex(registry, encoder)
         if calibration is None:
             start = default_calibration(self.index.name)
             held_out = list(self.index.held_out())
