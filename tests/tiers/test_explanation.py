@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pointsman.tiers import Change, explain
+from pointsman.tiers import Change, TierProfile, TierScorer, _counterfactual, builtin_profile, explain
+from pointsman.tiers.profile import Dimension, Measure, Saturation, Step
 from pointsman.vocabulary import Tier
 from support.examples import share
 from support.tier_profiles import Bench, bench
@@ -93,3 +94,83 @@ def test_every_change_holds_and_is_smallest(words: list[str]) -> None:
                 evidence, utf16_units=units - 4 * (1 if change.tokens > 0 else -1)
             )
             assert judged.scorer.by_rules(nearer).tier is tier
+
+
+SCORES = st.floats(-1.0, 1.0).map(lambda each: round(each, 3))
+POINTS = st.lists(st.integers(1, 3_000), min_size=1, max_size=4, unique=True).map(sorted)
+
+
+@st.composite
+def by_length(draw: st.DrawFn, name: str) -> Dimension:
+    """A dimension of the length: a curve that rises and falls, or steps."""
+    points = draw(POINTS)
+    weight = draw(st.sampled_from([0.5, 1.0, -0.7]))
+    if draw(st.booleans()):
+        curve = tuple((at, draw(SCORES)) for at in points)
+        return Dimension(name=name, weight=weight, measure=Measure.TOKENS, curve=curve)
+    steps = tuple(Step(at=at, score=draw(SCORES)) for at in points)
+    return Dimension(name=name, weight=weight, measure=Measure.TOKENS, steps=steps)
+
+
+@st.composite
+def profiles(draw: st.DrawFn) -> TierProfile:
+    """The default profile with other curves of the length, limits of keywords, boundaries and overrides."""
+    found = builtin_profile("default")
+    saturation = Saturation(
+        most=draw(st.sampled_from([0.1, 0.6, 9.0])),
+        fades_from=draw(st.sampled_from([1, 50, 700])),
+        power=draw(st.sampled_from([0.0, 1.0, 5.0])),
+    )
+    others = tuple(each for each in found.dimensions if each.measure is not Measure.TOKENS)
+    overrides = tuple(
+        msgspec.structs.replace(
+            each,
+            tokens_above=draw(st.none() | st.integers(0, 2_500))
+            if each.count_of
+            else draw(st.integers(0, 2_500)),
+            one_more_every=each.one_more_every and draw(st.integers(1, 900)),
+        )
+        for each in found.overrides
+    )
+    return msgspec.structs.replace(
+        found,
+        dimensions=(draw(by_length("length")), *others, draw(by_length("size"))),
+        saturation=draw(st.none() | st.just(saturation)),
+        boundaries=tuple(sorted(draw(st.lists(SCORES, min_size=3, max_size=3)))),
+        overrides=overrides,
+    )
+
+
+@settings(max_examples=share(0.2), deadline=None)
+@given(
+    profiles(),
+    st.lists(
+        st.sampled_from(["prove", "formally", "hello", "what is", "json", "?", "x" * 200, "ж" * 90]),
+        max_size=8,
+    ),
+)
+def test_the_nearest_length_is_that_of_trying_every_one(profile: TierProfile, words: list[str]) -> None:
+    judged = bench("default")
+    scorer, evidence = TierScorer(profile, judged.table), judged.scan(" ".join(words))
+    tier, now = scorer.by_rules(evidence).tier, scorer.tokens(evidence)
+    found = {change.tokens > 0: change for change in explain(scorer, evidence).changes if change.tokens}
+    for sign in (-1, 1):
+        lengths = range(1, (min(now, 2_000) if sign < 0 else 2_000) + 1)
+        tried = (
+            (
+                sign * each,
+                scorer.by_rules(_counterfactual._at_length(scorer, evidence, now + sign * each)).tier,
+            )
+            for each in lengths
+        )
+        nearest = next(((tokens, other) for tokens, other in tried if other is not tier), None)
+        change = found.get(sign > 0)
+        assert (change and (change.tokens, change.tier)) == nearest
+
+
+@pytest.mark.parametrize(("text", "letter"), [("hello there", "z"), ("privet", "z"), ("привет", "ы")])
+def test_a_longer_text_has_the_tier_that_is_named(text: str, letter: str) -> None:
+    change = changes_of("default", text)["longer"]
+    judged, tail = bench("default"), letter * 4 * change.tokens
+    assert judged.by_rules(text).tier is not change.tier
+    assert judged.by_rules(f"{text} {tail}").tier is change.tier
