@@ -338,6 +338,24 @@ def test_the_interval_of_an_amount_holds_the_truth_also_with_few_runs(runs_each:
     assert held / claimed > 0.88  # as the normal distribution has it, .75 with 3 runs of each
 
 
+@pytest.mark.parametrize(("dear", "cheap", "most"), [(0.3, 1.5, 0.12), (1.5, 0.3, 0.025), (0.3, 0.3, 0.05)])
+def test_skewed_costs_of_the_cheap_model_claim_seldom_a_saving(
+    dear: float, cheap: float, most: float
+) -> None:
+    """Of models that cost the same; 16 % by Welch's interval if the cheap one's are far more skewed."""
+    draw, claimed = random.Random(11), 0
+    for _ in range(200):
+        made = [
+            Run(
+                f"p{at // 20}", model, solved=model == CHEAP, cost=draw.lognormvariate(-(sigma**2) / 2, sigma)
+            )
+            for model, sigma in ((DEAR, dear), (CHEAP, cheap))
+            for at in range(100)
+        ]
+        claimed += compare(made, DEAR, CHEAP).verdict == "saves"
+    assert claimed / 200 <= most
+
+
 @pytest.mark.parametrize(("tries", "least"), [(1, 4), (3, 6), (28, 6)])
 def test_no_amount_is_claimed_where_the_quantile_is_off(tries: int, least: int) -> None:
     """Costs of the cheap model do not vary, so that the degrees of freedom are the dear one's runs less 1."""
