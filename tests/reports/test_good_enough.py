@@ -17,6 +17,7 @@ from pointsman.learning.intervals import (
     paired_interval,
 )
 from pointsman.reports.labels import good_enough, quality_report
+from pointsman.reports.outcomes import scores_of
 from pointsman.stores.ledger import Outcome, Record
 from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer
@@ -87,6 +88,19 @@ def test_pairs_of_one_kind_and_of_different_sessions_count() -> None:
     found = good_enough([*judges, *later, *signs, *first], MODELS)
     assert (found.pairs, found.looked, found.difference) == (40, 30, 0.0)
     assert (found.left_out, found.repeated) == (12, 101)
+
+
+def test_labels_that_name_the_model_which_served_are_of_the_same_answer() -> None:
+    """The last one named counted alone: here 1.0, where three people said 0.0, 0.5 and 1.0."""
+    said = (
+        Outcome(decision="d", score=0.0, source="a"),
+        Outcome(decision="d", score=0.5, source="b"),
+        Outcome(decision="d", score=1.0, source="c", model="cheap", at=9.0),
+        Outcome(decision="d", score=1.0, model="strong"),
+    )
+    record = Record(a_decision("d"), (an_answer("d", model="cheap"),), said, None)
+    assert dict(scores_of(record)) == {"cheap": 0.5, "strong": 1.0}
+    assert good_enough([record], MODELS).pairs == 1
 
 
 def test_between_looks_the_answer_is_that_of_the_last() -> None:

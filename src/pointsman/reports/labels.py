@@ -342,7 +342,9 @@ class _Turn(NamedTuple):
         """Read a record: a judge compares, a sign is implicit, and neither is on the scale of a score."""
         said = tuple(each for each in record.outcomes if not each.source.startswith((IMPLICIT, JUDGE)))
         scores = dict(scores_of(replace(record, outcomes=said)))
-        times = grouped((each.model, each.at) for each in said if each.score is not None)
+        answer = answered(record.attempts)
+        served = answer.model if answer else ""
+        times = grouped((each.model or served, each.at) for each in said if each.score is not None)
         asked = record.decision.input
         return cls(
             (asked.caller, root_session(asked.session, asked.role) or record.decision.id),

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pointsman.model_choice.chains import chances_of
+from pointsman.remembering import grouped
 from pointsman.reports.usage import answered, kept_words
 from pointsman.stores.ledger import Outcome, Record, ShadowAnswer
 from pointsman.stores.ledger.outcome_reports import CALLER
@@ -243,13 +244,10 @@ def scores_of(record: Record, *, judged: bool = True) -> Iterator[tuple[str, flo
         judged: Whether the verdicts of a judge count, which compare two answers and tell no success.
     """
     answer = answered(record.attempts)
-    for model in sorted({outcome.model for outcome in record.outcomes}):
-        score = _score(
-            outcome
-            for outcome in record.outcomes
-            if outcome.model == model and (judged or not outcome.source.startswith(JUDGE))
-        )
-        name = model or (answer.model if answer else "")
+    served = answer.model if answer else ""
+    said = grouped((outcome.model or served, outcome) for outcome in record.outcomes)
+    for name in sorted(said):
+        score = _score(each for each in said[name] if judged or not each.source.startswith(JUDGE))
         if score is not None and name:
             yield name, score
 
