@@ -208,6 +208,8 @@ def test_pairs_are_those_of_which_both_texts_were_kept() -> None:
     said = (Outcome(decision="d", score=1.0), Outcome(decision="d", score=0.0, model="small"))
     assert [pair.preference for pair in pairs_in([record(*said)], "judge")] == [-1.0]
     assert [pair.preference for pair in pairs_in([record(said[0])], "judge")] == [None]
+    another = Outcome(decision="d", score=0.0, source="b")  # of the caller's answer, which two people scored
+    assert [pair.preference for pair in pairs_in([record(*said, another)], "judge")] == [-0.5]
     for kept in (record(text=None), record(text="sha256:0"), record(answer=None)):
         assert list(pairs_in([kept], "judge")) == []
     judged = record(Outcome(decision="d", score=1.0, source="judge:judge"))

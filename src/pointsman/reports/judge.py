@@ -19,7 +19,7 @@ from pointsman.errors import PointsmanError
 from pointsman.learning.intervals import wilson
 from pointsman.prices import dollars
 from pointsman.remembering import summed
-from pointsman.reports.outcomes import IMPLICIT, JUDGE
+from pointsman.reports.outcomes import JUDGE, by_people, scores_of
 from pointsman.reports.usage import answered, kept_words
 from pointsman.stores.ledger import Outcome, Record, ShadowAnswer
 from pointsman.vocabulary import Prompt
@@ -165,17 +165,16 @@ def pairs_in(records: Iterable[Record], judge: str) -> Iterator[Pair]:
                 other[:_LONGEST],
                 served.model,
                 shadow.model,
-                _preference(record.outcomes, shadow.model),
+                _preference(record, shadow.model),
             )
 
 
-def _preference(outcomes: Iterable[Outcome], shadow: str) -> float | None:
-    """Outcomes of both answers by people or programs; None without them."""
-    said = (each for each in outcomes if not each.source.startswith((IMPLICIT, JUDGE)))
-    scores = {each.model: each.score for each in said if each.score is not None}
-    if "" not in scores or shadow not in scores:
+def _preference(record: Record, shadow: str) -> float | None:
+    """Score of the shadow's answer minus that of the caller's, by people or programs; None without both."""
+    scores, served = dict(scores_of(by_people(record))), answered(record.attempts)
+    if served is None or served.model not in scores or shadow not in scores:
         return None
-    return scores[shadow] - scores[""]
+    return scores[shadow] - scores[served.model]
 
 
 def question(pair: Pair, *, swapped: bool) -> Prompt:
@@ -308,7 +307,7 @@ def _verdicts(record: Record) -> Iterator[tuple[str, Pair, Judgement]]:
     for outcome in record.outcomes:
         if not outcome.source.startswith(JUDGE) or not outcome.model or outcome.score is None:
             continue
-        preference = _preference(record.outcomes, outcome.model)
+        preference = _preference(record, outcome.model)
         pair = Pair(record.decision.id, "", "", "", "", outcome.model, preference)
         said = Judgement(
             (outcome.score > 0.5) - (outcome.score < 0.5),

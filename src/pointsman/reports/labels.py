@@ -17,7 +17,7 @@ from pointsman.learning.datasets import LEAST_FOR_POLICY, LEAST_FOR_TIERS
 from pointsman.learning.intervals import LEVEL, MARGIN, GoodEnough, decided
 from pointsman.printable import Block, Column, TextTable
 from pointsman.remembering import grouped
-from pointsman.reports.outcomes import IMPLICIT, JUDGE, Fittable, kept_answers, prompts, scored, scores_of
+from pointsman.reports.outcomes import IMPLICIT, Fittable, by_people, kept_answers, prompts, scored, scores_of
 from pointsman.reports.usage import answer_costs, answered, kept_words, root_session
 from pointsman.stores.ledger import DecisionFilter, Record, Search
 from pointsman.tiers.ngrams import ngram_key
@@ -339,12 +339,12 @@ class _Turn(NamedTuple):
 
     @classmethod
     def of(cls, record: Record, priced: Collection[str]) -> _Turn:
-        """Read a record: a judge compares, a sign is implicit, and neither is on the scale of a score."""
-        said = tuple(each for each in record.outcomes if not each.source.startswith((IMPLICIT, JUDGE)))
-        scores = dict(scores_of(replace(record, outcomes=said)))
+        """Read a record: verdicts of judges and implicit signs are not on the scale of a score."""
+        said = by_people(record)
+        scores = dict(scores_of(said))
         answer = answered(record.attempts)
         served = answer.model if answer else ""
-        times = grouped((each.model or served, each.at) for each in said if each.score is not None)
+        times = grouped((each.model or served, each.at) for each in said.outcomes if each.score is not None)
         asked = record.decision.input
         return cls(
             (asked.caller, root_session(asked.session, asked.role) or record.decision.id),

@@ -24,6 +24,7 @@ __all__ = [
     "JUDGE",
     "Fittable",
     "KeptAnswer",
+    "by_people",
     "derive",
     "kept_answers",
     "new_outcomes",
@@ -250,6 +251,12 @@ def scores_of(record: Record, *, judged: bool = True) -> Iterator[tuple[str, flo
         score = _score(each for each in said[name] if judged or not each.source.startswith(JUDGE))
         if score is not None and name:
             yield name, score
+
+
+def by_people(record: Record) -> Record:
+    """The record with the outcomes of people and programs: a judge compares, and a sign is implicit."""
+    said = (each for each in record.outcomes if not each.source.startswith((IMPLICIT, JUDGE)))
+    return msgspec.structs.replace(record, outcomes=tuple(said))
 
 
 def score_of_answer(record: Record, *, without: Collection[str] = ()) -> float | None:
