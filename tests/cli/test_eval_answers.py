@@ -151,6 +151,18 @@ def test_an_interval_of_the_difference_has_a_width_and_holds_the_truth_also_with
     assert any(each["value"] == 0 for each in found)
     result = run(written(tmp_path, [row(right, right, right)] * 50), *models)
     assert "+0.0000 [-0.0713, +0.0713]" in result.stdout
-    assert "the interval of the cost is approximate with fewer than 100 rows: sums" in result.stdout
-    result = run(written(tmp_path, [row(right, right, right)] * 100), *models)
-    assert "approximate" not in result.stdout
+
+
+def test_the_interval_of_the_cost_holds_the_truth_also_with_few_questions(tmp_path: Path) -> None:
+    """Of draws of ten of which one in ten differs 35 % hold none: the bootstrap held the cost in 63 %."""
+    right, other = answer("5.0", correct=True), answer("6.0", correct=True)
+    models = ["--cheap", A, "--cheap", B, "--strong", STRONG]
+    draw = random.Random(7)
+    rows = [
+        row(right, other if draw.random() < 0.1 else right, right, f"draw {number % 100}")
+        for number in range(1_000)
+    ]
+    truth = [row(right, other if number == 0 else right, right) for number in range(10)]
+    found = json.loads(run(written(tmp_path, rows), *models, "--json").stdout)["sets"]
+    (whole,) = json.loads(run(written(tmp_path, truth), *models, "--json").stdout)["sets"]
+    assert sum(each["cost"]["low"] <= whole["cost"]["value"] <= each["cost"]["high"] for each in found) >= 95

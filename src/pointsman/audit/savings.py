@@ -292,7 +292,8 @@ def compare(runs: Iterable[Run], dear: str, cheap: str, criterion: Criterion = _
     if not found.is_good_enough:
         if high < 0:
             return found._replace(verdict="harmful", missing=f"{cheap} solves fewer of them")
-        return found._replace(missing=f"a loss of {-low:.0%} is possible as well as a gain of {high:.0%}")
+        loss = f"{-low:.0%}" if low <= -0.005 else "less than 1%"
+        return found._replace(missing=f"a loss of {loss} is possible as well as a gain of {high:.0%}")
     saved = _saved(clusters, criterion)
     if saved[0] <= 0:
         return found._replace(missing=f"{within(found.margin)}, but its runs do not surely cost less")

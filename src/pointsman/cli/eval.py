@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -209,12 +210,7 @@ def answers(
     if len(set(models)) != len(models):
         raise PointsmanError("the three models must differ: a model always agrees with itself")
     with needs_extra("fit", "pointsman eval answers"):
-        from pointsman.learning.answers import (
-            LEAST_FOR_COST,
-            evaluate_agreement,
-            read_answers,
-            read_prices,
-        )
+        from pointsman.learning.answers import evaluate_agreement, read_answers, read_prices
 
     rows = read_answers(read_lines(file), str(file), models)
     if copies := len(rows) - len({(row.set, row.id) for row in rows}):
@@ -232,7 +228,6 @@ def answers(
         {"cheap": cheap, "strong": strong, "rows": len(rows), "sets": [_plain(row) for row in found]},
         f"{cheap[0]} serves where {cheap[1]} agrees, else {strong}; 95 % intervals over questions",
         TextTable(_ANSWER_COLUMNS, [_answer_cells(row) for row in found]),
-        *_about_cost(found, LEAST_FOR_COST),
         "\n".join(_summary(found)),
         as_json=as_json,
     )
@@ -267,12 +262,6 @@ def _share(value: float) -> str:
     return f"{value:.{DECIMALS}f}"
 
 
-def _about_cost(rows: Sequence[AgreementRow], least: int) -> Iterable[str]:
-    few = [row.set or "all" for row in rows if row.n < least]
-    if few:
-        yield f"the interval of the cost is approximate with fewer than {least} rows: {', '.join(few)}"
-
-
 def _summary(rows: Sequence[AgreementRow]) -> Iterable[str]:
     """The mean of the sets with the worst, so that no large set hides a small one."""
     if len(rows) < 2:
@@ -282,7 +271,7 @@ def _summary(rows: Sequence[AgreementRow]) -> Iterable[str]:
     if not costs:
         return
     worst, dearest = min(gains, key=gains.__getitem__), max(costs, key=costs.__getitem__)
-    gain, cost = (sum(column.values()) / len(rows) for column in (gains, costs))
+    gain, cost = (fmean(column.values()) for column in (gains, costs))
     yield (
         f"mean of {len(rows)} sets: rule - strong {gain:+.{DECIMALS}f} (worst {worst}"
         f" {gains[worst]:+.{DECIMALS}f}), cost over strong {cost:.{DECIMALS}f} (worst {dearest}"

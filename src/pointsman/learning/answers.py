@@ -26,7 +26,6 @@ from pointsman.learning.metrics import Floats, Interval, paired_bounds, sums_int
 from pointsman.prices import Price, Prices
 
 __all__ = [
-    "LEAST_FOR_COST",
     "AgreementRow",
     "StoredAnswers",
     "corpus_of",
@@ -38,8 +37,6 @@ __all__ = [
 
 #: Characters of one token, where a row has no tokens.
 _CHARACTERS: Final = 4
-#: Rows of a set below which the bootstrap interval of its cost, a ratio of skewed sums, is too narrow.
-LEAST_FOR_COST: Final = 100
 #: Not the provider of a model of its own: any, and who sells those of others.
 _RESELLERS: Final = frozenset({ANY, "openrouter"})
 
@@ -265,8 +262,23 @@ def _evaluate(
         success_rule=_share(ruled),
         # Where few of the questions differ, a bootstrap alone is too narrow: where none does, without width.
         success_minus_strong=widened(sums_interval(less, seed=seed), *paired_bounds(less)),
-        cost=sums_interval(paid, costs[strong], seed=seed),
+        cost=_cost_over(paid, costs[strong], agreed, seed),
     )
+
+
+def _cost_over(paid: Floats, strong: Floats, agreed: Floats, seed: int) -> Interval:
+    """The cost over that of the strong model alone.
+
+    The bootstrap is too narrow where few questions differ. What varies most is the share of the strong
+    model's cost that is spent where the two differ: the interval holds that of its score interval as well.
+    """
+    found, alone = sums_interval(paid, strong, seed=seed), float(strong.sum())
+    if not alone:
+        return found
+    differing = float(strong[agreed == 0].sum()) / alone
+    worth = alone**2 / float((strong**2).sum())  # questions of equal cost that tell as much (Kish 1965)
+    low, high = wilson(differing * worth, worth)
+    return widened(found, found.value - differing + low, found.value - differing + high)
 
 
 def _share(hits: Floats) -> Interval:
