@@ -307,6 +307,10 @@ def test_a_baseline_that_would_have_cost_less_is_no_negative_share() -> None:
     assert "%" not in found.headline()
 
 
+def test_where_all_models_are_free_there_is_nothing_to_save() -> None:
+    assert Savings("large", turns=1, counted=1).headline().startswith("nothing to save: ")
+
+
 def test_the_headline_says_what_was_saved_without_a_shadow_model() -> None:
     found = Savings("large", turns=1, counted=1, at_baseline=1.0, answers=0.25, shadow=1.0)
     dear = '$0.25 more than the $1.00 of always "large", at most'

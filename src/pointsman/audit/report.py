@@ -43,10 +43,13 @@ _STOPPED: Final = 'escalate = ["stop"] the run ends where the hint does not help
 #: Prints, or installs, what adds a hint to an agent that is stuck, by client.
 _HOOKS: Final = {
     "claude-code": (
-        f'add the settings that this prints; with --config FILE of [guidance] mode = "on" and {_STOPPED}',
+        (
+            "add what this prints to ~/.claude/settings.json; with --config FILE of [guidance] "
+            f'mode = "on" and {_STOPPED}'
+        ),
         "pointsman hook claude-code install",
     ),
-    "codex": ("add the settings that this prints", "pointsman hook codex install"),
+    "codex": ("add what this prints to ~/.codex/hooks.json", "pointsman hook codex install"),
     "opencode": (
         "a plugin adds it",
         f"mkdir -p {_PLUGINS} && pointsman hook opencode install > {_PLUGINS}/pointsman.js",

@@ -134,12 +134,13 @@ class Savings:
         against, expected = f'against always "{self.baseline}"', dollars(self.expected)
         if not self.counted:
             return f"saved {against}: nothing to count, no request has an answer, its usage and a price"
+        if not self.paid and not self.expected:
+            return "nothing to save: the models that served and the baseline cost $0 at the configured prices"
         rest = self.net + self.shadow
         tested = f"; saved {dollars(rest)} without the shadow model" if self.shadow and rest > 0 else ""
         if self.net < 0:
             return f"{dollars(-self.net)} more than the {expected} of {against[8:]}, at most{tested}"
-        share = f" ({self.share:.0%})" if self.expected else ""
-        saved = f"saved {dollars(self.net)} of {expected}{share}"
+        saved = f"saved {dollars(self.net)} of {expected} ({self.share:.0%})"
         return f"{saved} for the same tokens, at least, {against}{tested}"
 
     def blocks(self) -> Iterator[Block]:
@@ -332,8 +333,7 @@ class SavingsCalculator:
         if turn.own == self.baseline:
             return  # the baseline itself: what it reports is what it would have had
         found.writes += model.writing(turn.input - turn.cached)
-        kept = spec.cache_seconds
-        if turn.gap < 0 or (kept is not None and GAPS[turn.gap] >= kept):
+        if turn.gap < 0 or (spec.cache_seconds is not None and GAPS[turn.gap] >= spec.cache_seconds):
             return
         found.baseline_cache += at_baseline - (spec.cost(turn.input, turn.reused, turn.output) or 0.0)
         found.assumed += turn.assumed
