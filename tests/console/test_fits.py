@@ -95,6 +95,7 @@ def test_a_fit_is_used_and_taken_back(made: tuple[Browser, MemoryLedger, Path]) 
     page = fit(browser)
     found = browser.get(f"{page}.json").json()
     assert (found["state"], found["models"]) == ("done", ["small", "large"]), found
+    assert not [line for line in found["lines"] if "router written to" in line], "it is not in use yet"
     assert b"Use it" in browser.get(page).body
     assert browser.post(f"{page}/use", {"token": browser.token("/console/try")}).status == 303
     assert "learned_router" in file.read_text()

@@ -269,7 +269,7 @@ class Fits(_Jobs[FitJob]):
             named = (f"--data={data}", f"--weak={job.models[0]}", f"--strong={job.models[1]}")
             self._command(job, "tiers", *named, "--out", str(job.router))
             if not load_learned_router(job.router).claim.improves:
-                raise _Refused("the labels show no improvement over the rivals named above: nothing to use")
+                raise _Refused("no improvement over all rivals below is shown: nothing to use")
             out = job.file.with_name(f".{job.file.stem}.fit-{job.id}.toml")  # paths in it are relative to it
             try:
                 cut = ("--learned-router", str(job.router), "--config", str(job.file))
@@ -305,7 +305,7 @@ class Fits(_Jobs[FitJob]):
             raise _Refused(f"fit {arguments[0]} took longer than {_PATIENCE:g} seconds") from None
         finally:
             self._process = None
-        job.said += said.splitlines()
+        job.said += [line for line in said.splitlines() if str(job.router) not in line]  # it may not stay
         if process.returncode:
             raise _Refused(_words(wrong) or f"fit {arguments[0]} chose nothing: its last line says why")
 
