@@ -145,6 +145,15 @@ def test_show_tells_all_there_is(path: Path) -> None:
     assert shown["attempts"][0]["model"] == "large"
 
 
+def test_show_prices_the_answer_of_a_shadow_model(path: Path, tmp_path: Path) -> None:
+    config = tmp_path / "prices.toml"
+    config.write_text(
+        '[upstreams.main]\nbase_url = "http://127.0.0.1:9/v1"\n'
+        '[models.small]\nupstream = "main"\nid = "s"\ninput_per_million = 100_000\noutput_per_million = 0\n'
+    )
+    assert "calls edit, run, cost $1.00" in run(path, "show", "d2", "--config", str(config)).output
+
+
 @pytest.mark.parametrize(("role", "shown"), [(AgentRole.SUBAGENT, ", role subagent;"), (None, "responses;")])
 def test_show_tells_the_role_within_the_agent(tmp_path: Path, role: AgentRole | None, shown: str) -> None:
     decision = a_decision("d1", at=1.0, session="s1")

@@ -191,6 +191,13 @@ def test_a_judge_needs_pairs_that_people_judged(files: Path) -> None:
     assert json.loads(run(files, "report", "judge", *ledger, "--json").output) == {}
 
 
+def test_an_export_without_scores_says_where_they_come_from(tmp_path: Path) -> None:
+    SqliteLedger(tmp_path / "ledger.sqlite").close()
+    (tmp_path / "ledger.sqlite").touch()
+    said = run(tmp_path, "outcomes", "export", "--ledger", str(tmp_path / "ledger.sqlite")).stderr
+    assert "no decision has a score" in said
+
+
 def test_the_queue_lists_what_is_worth_an_outcome(files: Path) -> None:
     ledger = SqliteLedger(files / "ledger.sqlite")
     asked = RequestInput(

@@ -103,7 +103,10 @@ def test_an_empty_period_is_said_to_be(browser: Browser) -> None:
 
 
 def test_quality_says_what_labels_say(browser: Browser) -> None:
-    assert b"No decision has a label with a score yet" in browser.get("/console/quality").body
+    empty = browser.get("/console/quality").body
+    assert b"No decision has a label with a score yet" in empty
+    assert b"A pair is a request that two models answered" in empty
+    assert b"one-sided level" not in empty
     for score in ("1", "0.5"):
         path = f"/console/decisions/{browser.chat('Hello!')}"
         browser.post(f"{path}/outcome", {"token": browser.token(path), "score": score})

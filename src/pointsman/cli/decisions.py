@@ -256,7 +256,7 @@ def _explained(found: Record, models: Mapping[str, ModelSpec]) -> Iterator[str]:
     yield from (_attempt(attempt) + _cost(attempt, models) for attempt in found.attempts)
     yield from map(_outcome, found.outcomes)
     for shadow in found.shadows:
-        yield from _shadow(shadow, found)
+        yield from _shadow(shadow, found, models)
 
 
 def _hint(firing: Firing, arm: Arm) -> str:
@@ -280,8 +280,8 @@ def _call(made: Attempt | ShadowAnswer) -> str:
     return f"{made.model} at {made.upstream}: {how}{cause}, {made.total_ms:.0f} ms{used}"
 
 
-def _cost(attempt: Attempt, models: Mapping[str, ModelSpec]) -> str:
-    """Cost of an attempt at today's prices; "unknown" without a price, or without usage of an answer."""
+def _cost(attempt: Attempt | ShadowAnswer, models: Mapping[str, ModelSpec]) -> str:
+    """Cost of a call at today's prices; "unknown" without a price, or without usage of an answer."""
     if not models:
         return ""
     model, used = models.get(attempt.model), usage(attempt)
@@ -295,9 +295,9 @@ def _cost(attempt: Attempt, models: Mapping[str, ModelSpec]) -> str:
     return f", cost {dollars(paid)}{at_most}"
 
 
-def _shadow(shadow: Shadow, found: Record) -> Iterator[str]:
+def _shadow(shadow: Shadow, found: Record, models: Mapping[str, ModelSpec]) -> Iterator[str]:
     if isinstance(shadow, ShadowAnswer):
-        yield _shadow_answer(shadow)
+        yield _shadow_answer(shadow) + _cost(shadow, models)
         return
     if isinstance(shadow, ComparedAnswers):
         yield shadow.line()

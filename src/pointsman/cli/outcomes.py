@@ -248,6 +248,8 @@ def export_outcomes(
     left_out += [f"{alone:,} prompts without a score of each of these models"] if alone else []
     if left_out:
         echo(f"left out: {', '.join(left_out)}", err=True)
+    elif not written:
+        echo("no decision has a score: label some on the console, or pointsman outcomes import", err=True)
 
 
 def _append(store: Ledger, outcomes: Iterable[Outcome]) -> int:
