@@ -60,7 +60,6 @@ from pointsman.wire.tools import forced_tool
 
 __all__ = ["Decided", "Engine"]
 
-#: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
 
 #: Stages of a call whose model is not the session's from then on: it was named for this request alone.
 _LEAVES_MODEL: Final = frozenset({Stage.ALIAS, Stage.FORCED})

@@ -102,7 +102,6 @@ _OPENINGS: Final = (*_NOBODYS, *_EXAMPLES)
 _TOOL_OUTPUT: Final = re.compile(r"\[(?:\w+ for '[^\n]{0,2000}'|\w+_\w+)\] Result:")
 _OUTPUT: Final = "] Result:"
 
-#: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
 
 _hash: Final = partial(sha256, usedforsecurity=False)
 _id: Final = attrgetter("id")

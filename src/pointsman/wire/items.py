@@ -49,7 +49,6 @@ __all__ = [
 ]
 
 
-#: By plain name: Python 3.11 finds a member of an enum through a descriptor, 0.15 µs each time.
 _BRACKET: Final = ord("[")
 #: Messages among which those of the system are looked for; agents send one to three.
 _LEADING: Final = 100
