@@ -40,7 +40,7 @@ class Scorer(Protocol):
     def version(self) -> str:
         """Inputs of the probabilities other than the task."""
 
-    def probabilities(self, task: str) -> Mapping[str, float]:
+    def probabilities(self, task: str, /) -> Mapping[str, float]:
         """The probability of each capability, by name."""
 
 

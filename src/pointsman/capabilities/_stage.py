@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -25,7 +25,6 @@ from pointsman.capabilities._select import (
     CapabilityMemory,
     OfferedTool,
     Questions,
-    Scorer,
     Selection,
     Selector,
     ToolDecision,
@@ -62,27 +61,11 @@ class Candidates(NamedTuple):
     offered: tuple[OfferedTool, ...]
 
 
-class _Rounded:
-    """A scorer whose probabilities are recorded as they are used."""
+class _Given(NamedTuple):
+    """A ``Scorer`` by a function, of selections that are not cached."""
 
-    def __init__(self, scorer: Scorer) -> None:
-        self._scorer = scorer
-        self.version = scorer.version
-
-    def probabilities(self, task: str) -> Mapping[str, float]:
-        found = self._scorer.probabilities(task)
-        return {name: round(score, _DIGITS) for name, score in found.items()}
-
-
-class _Recorded:
-    """Probabilities given before; 0 for what had none."""
-
-    def __init__(self, scores: Mapping[str, float], names: Sequence[str]) -> None:
-        self._scores = {name: scores.get(name, 0.0) for name in names}
-        self.version = ""
-
-    def probabilities(self, task: str) -> Mapping[str, float]:  # noqa: ARG002 - the shape of Scorer
-        return self._scores
+    probabilities: Callable[[str], Mapping[str, float]]
+    version: str = ""
 
 
 class CandidateSets:
@@ -131,8 +114,8 @@ class CandidateSets:
             scores = {**scores, **own}
         registry = self._with([(tool.name, "") for tool in offered])
         names = [each.name for each in registry.get_all_capabilities() if not each.always_active]
-        known = [each.name for each in registry.get_all_capabilities()]
-        selector = Selector(registry, _Recorded(scores, known), self._policy, most_asked=MOST_ASKED)
+        given = {each.name: scores.get(each.name, 0.0) for each in registry.get_all_capabilities()}
+        selector = Selector(registry, _Given(lambda _: given), self._policy, most_asked=MOST_ASKED)
         return Candidates(selector, tuple(offered)), [name for name in names if name not in scores]
 
     def _build(self, tools: Sequence[tuple[str, str]]) -> Candidates:
@@ -140,7 +123,11 @@ class CandidateSets:
         scorer = LocalScorer(registry, self._encoder, self._policy.calibration)
         self._index_name = scorer.index.name
         offered = tuple(OfferedTool(name, _short_digest(_utf8(text))[:8]) for name, text in tools)
-        selector = Selector(registry, _Rounded(scorer), self._policy, most_asked=MOST_ASKED)
+
+        def rounded(task: str) -> Mapping[str, float]:  # recorded as they are used
+            return {name: round(score, _DIGITS) for name, score in scorer.probabilities(task).items()}
+
+        selector = Selector(registry, _Given(rounded), self._policy, most_asked=MOST_ASKED)
         return Candidates(selector, offered)
 
     def _with(self, tools: Sequence[tuple[str, str]]) -> CapabilityRegistry:
