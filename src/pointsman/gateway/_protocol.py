@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -13,11 +14,13 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pointsman.gateway._admission import Admission, Spare
-from pointsman.gateway._refused import Refused, SampledLog, asked_format, unreadable
+from pointsman.gateway._refused import Refused, asked_format, unreadable
 from pointsman.gateway._response_cycle import ResponseCycle, joined
 from pointsman.remembering import remembered
 
 __all__ = ["bounded_protocol", "close_slow", "close_unread"]
+
+log = logging.getLogger(__name__)
 
 #: Seconds between looks at all connections, so that no request pays for a timer.
 _SWEEP_EVERY: Final = 5.0
@@ -98,7 +101,6 @@ _ALL_READ: Final = _Unread(0, 0)
 
 class _Bounded(HttpToolsProtocol):
     header_bytes: int
-    note: SampledLog
     admission: Admission
     url = b""  # of the request whose head came last
     looks = 0  # since the request in progress, or the head that is arriving, was another
@@ -307,7 +309,7 @@ class _Bounded(HttpToolsProtocol):
         ``data`` has come and was not parsed.
         """
         self._to_discard = _LINGER_BYTES
-        self.note(f"refused a connection: {why}")
+        log.warning("refused a connection: %s", why)
         request: Any = self.cycle
         if request is not None and not request.response_complete:
             if not request.more_body:
@@ -384,7 +386,6 @@ def bounded_protocol(limit: int, connections: Callable[[], int]) -> type[HttpToo
 
     class Bounded(_Bounded):
         header_bytes = limit
-        note = SampledLog()
         admission = Admission(connections)
 
     return Bounded
@@ -415,5 +416,5 @@ async def close_unread(connections: Iterable[Any], seconds: Callable[[], float])
             if not is_over and (held <= _MOST_UNREAD or one.unread_since.looks < _UNREAD_LOOKS):
                 break
             held -= waiting[one]
-            one.note("a caller took too little of its answer for too long and was cut off")
+            log.warning("a caller took too little of its answer for too long and was cut off")
             one.transport.abort()

@@ -1,11 +1,9 @@
-"""Rejects invalid HTTP before it becomes a request, with a rate-limited log."""
+"""Rejects invalid HTTP before it becomes a request."""
 
 from __future__ import annotations
 
-import logging
 import re
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -13,12 +11,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from pointsman.wire import FORMATS, Fault, Format, guess_wire
 
-__all__ = ["Refused", "SampledLog", "asked_format", "unreadable"]
+__all__ = ["Refused", "asked_format", "unreadable"]
 
-log = logging.getLogger(__name__)
-
-#: Seconds between two lines about connections: a day of them fits a screen or two of any log viewer.
-_LOG_EVERY: Final = 10.0
 #: The path in the first line of a request (RFC 9112, section 3).
 _ASKED: Final = re.compile(rb"[A-Z]{1,16} (\S{1,256}) HTTP/1\.")
 
@@ -72,22 +66,3 @@ def unreadable(data: bytes | memoryview, reason: str) -> Refused:
     if begin[:2] == b"\x16\x03":
         return Refused(400, "malformed_request", "TLS is not spoken on this port; use http://")
     return Refused(400, "malformed_request", f"this is not valid HTTP/1.1: {reason}")
-
-
-class SampledLog:
-    """Writes at most one line every ten seconds, and how many were left out since the last."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._next = float("-inf")
-        self._left_out = 0
-
-    def __call__(self, event: str) -> None:
-        """Note an event, in the gateway's own words."""
-        now = self._clock()
-        if now < self._next:
-            self._left_out += 1
-            return
-        more = f" ({self._left_out} more since the last such line)" if self._left_out else ""
-        self._next, self._left_out = now + _LOG_EVERY, 0
-        log.warning("%s%s", event, more)
