@@ -1,7 +1,9 @@
 """The pages with which a person works: Label, Policy with replay, and Try."""
 
 import json
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from html import unescape
 from pathlib import Path
@@ -12,11 +14,14 @@ import pytest
 
 from pointsman.config import load
 from pointsman.config.shapes import demo_config
+from pointsman.console._jobs import Replays
 from pointsman.console._label import CHOICES
+from pointsman.errors import Overloaded
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
-from pointsman.stores.ledger import Outcome
-from support.consoles import Browser, console_gateway, console_state
+from pointsman.stores.ledger import DecisionFilter, Outcome
+from pointsman.stores.ledger.reading import Page
+from support.consoles import Browser, console_gateway, console_state, demo_engine
 
 #: Near a boundary by the profile ``default``, and so worth a label.
 NEAR = "Run the test suite and fix it"
@@ -114,6 +119,31 @@ def test_a_replay_says_whether_the_other_model_is_good_enough(browser: Browser) 
         browser.get(place).body.decode()
     )
     assert f"Not known yet: {needs}" in unescape(browser.get("/console/quality").body.decode())
+
+
+def test_of_two_replays_begun_at_once_one_runs(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, each had looked for another one before either was among the jobs."""
+    browser.chat("Hello!")
+    ledger, both, over = browser.gateway.state.runtime.ledger, threading.Barrier(2), threading.Event()
+    search = ledger.search
+
+    def together(wanted: DecisionFilter, *, limit: int) -> Page:
+        both.wait(30)
+        return search(wanted, limit=limit)
+
+    def begun(_: int) -> str:
+        try:
+            return replays.begin(ledger, demo_engine(), None, None)
+        except Overloaded as error:
+            return str(error)
+
+    monkeypatch.setattr(ledger, "search", together)
+    monkeypatch.setattr("pointsman.console._jobs.replay_period", lambda *_, **__: over.wait(30))
+    replays = Replays()
+    with ThreadPoolExecutor(2) as threads:
+        said = list(threads.map(begun, range(2)))
+    over.set()
+    assert said.count("a replay runs already; wait for it, or cancel it") == 1
 
 
 def _finished(browser: Browser, place: str) -> dict[str, Any]:

@@ -91,12 +91,16 @@ class _Jobs(Generic[J]):
             )
         return job
 
-    def _check_free(self, hint: str) -> None:
-        if any(job.state == "running" for job in self._jobs.values()):
-            raise Overloaded(f"a {self.kind} runs already", hint=hint)
+    def _start(self, job: J, work: Callable[[J], State], hint: str) -> None:
+        """Begin a job; ``hint`` is what to do while another one runs.
 
-    def _start(self, job: J, work: Callable[[J], State]) -> None:
-        self._jobs[job.id] = job
+        Raises:
+            Overloaded: another one runs.
+        """
+        with self._lock:
+            if any(each.state == "running" for each in self._jobs.values()):
+                raise Overloaded(f"a {self.kind} runs already", hint=hint)
+            self._jobs[job.id] = job
         while len(self._jobs) > _KEPT:
             self._drop(self._jobs.popitem(last=False)[1])
         named = f"console-{self.kind}"
@@ -109,7 +113,7 @@ class _Jobs(Generic[J]):
         except _Refused as error:
             job.error, state = error.message, "refused"
         except PointsmanError as error:
-            job.error = f"{error.message}; {error.hint}" if error.hint else error.message
+            job.error = str(error)
         except Exception:
             log.exception("a %s failed", self.kind)
             job.error = "it failed inside the console; the log says why"
@@ -152,12 +156,11 @@ class Replays(_Jobs[ReplayJob]):
             Overloaded: another one runs.
             Unusable: the period has no decisions.
         """
-        self._check_free("wait for it, or cancel it")
         begins, ends = since or 0.0, until or time.time()
         if not ledger.search(DecisionFilter(since=begins, until=ends), limit=1).rows:
             raise Unusable("there is no decision in this period", hint="choose a longer one")
         job = ReplayJob(engine, begins, ends)
-        self._start(job, lambda job: self._replay(ledger, job))
+        self._start(job, lambda job: self._replay(ledger, job), "wait for it, or cancel it")
         return job.id
 
     def cancel(self, number: str) -> None:
@@ -218,10 +221,8 @@ class Fits(_Jobs[FitJob]):
         """Begin a fit on all labels of the ledger."""
         view = visit.view
         file = visit.config_file("policy")
-        with self._lock:
-            self._check_free("wait for it; the page Label names it")
-            job = FitJob(file, _share(visit.form.get("quality", "")))
-            self._start(job, lambda job: self._fit(view, job))
+        job = FitJob(file, _share(visit.form.get("quality", "")))
+        self._start(job, lambda job: self._fit(view, job), "wait for it; the page Label names it")
         return Redirect(f"/console/fits/{job.id}")
 
     def page(self, visit: Visit) -> Page:
