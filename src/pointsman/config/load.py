@@ -60,7 +60,7 @@ class AnyKey(Mapping[str, str]):
     """The environment, in which no key is missing: for a policy that decides and sends nothing anywhere."""
 
     def __init__(self, env: Mapping[str, str] = os.environ) -> None:
-        """Take the environment: an empty one where somebody else than the operator wrote the policy."""
+        """Take the environment: an empty one for a policy that is not the operator's."""
         self._env = env
 
     def __getitem__(self, name: str) -> str:

@@ -225,7 +225,7 @@ def build_live_state(
 def _reporting(
     answering: Relay, request: DecidedRequest, targets: Sequence[Target], send: Send
 ) -> Awaitable[int]:
-    """Answer a request, whose stream reports its usage."""
+    """Answer a request; its stream reports its usage."""
     request.hides_usage = request.report_usage()
     return answering(request, targets, send)
 

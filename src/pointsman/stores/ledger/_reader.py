@@ -116,7 +116,7 @@ class StoredLedger(QueuedLedger):
         """Return ids as one value of a statement."""
 
     def _since(self, at: float) -> tuple[float, ...]:  # noqa: ARG002 - an engine with partitions looks at it
-        """Return the value of the dialect's ``since``: what belongs to decisions of a time or later."""
+        """Return the value of the dialect's ``since``, for decisions of a time or later."""
         return ()
 
     def get(self, decision_id: str, /, *, caller: str = "") -> Decision | None:
@@ -333,7 +333,7 @@ class StoredLedger(QueuedLedger):
             decisions: Their ids.
             kinds: Of entries.
             in_bodies: The attempts in their bodies, where these were read; None: they are read too.
-            since: None of the decisions arrived before this time.
+            since: No decision arrived before this time.
         """
         ids = {self._clean(each): each for each in decisions}
         found: dict[str, tuple[list[Any], ...]] = {each: ([], [], [], []) for each in decisions}

@@ -312,8 +312,8 @@ class Search(Protocol):
 
         Args:
             decisions: Their ids.
-            since: None of them arrived before this time, in seconds since the epoch; default: any may have.
-            with_text: Only those whose text is stored.
+            since: No decision arrived before this time, in seconds since the epoch; default: any may have.
+            with_text: Only those with a stored text.
         """
 
     def search(
