@@ -26,7 +26,7 @@ browser: $(VENV)/.ready-dev
 	sh scripts/install-chromium.sh
 	$(PY) -m pytest -q -n 0 tests/browser $(ARGS)
 
-# PostgreSQL and Valkey or Redis, which tests start for themselves: root installs Debian's where there are none.
+# PostgreSQL and Valkey or Redis, which tests start for themselves, and promtool: root installs Debian's where there are none.
 services:
 	sh scripts/install-services.sh
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs Debian's PostgreSQL, and Valkey or Redis, where none is found: the tests start them (tests/support/engines.py).
-# Where that cannot be, says so: the tests that need one are skipped.
+# Installs Debian's PostgreSQL, and Valkey or Redis, where none is found: the tests start them (tests/support/engines.py); and
+# Prometheus, whose promtool reads the alerts. Where that cannot be, says so: the tests that need one are skipped.
 set -eu
 missing=""
 if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
@@ -8,6 +8,9 @@ if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev
 fi
 if ! command -v valkey-server >/dev/null && ! command -v redis-server >/dev/null; then
     missing="$missing redis-server"
+fi
+if ! command -v promtool >/dev/null; then
+    missing="$missing prometheus"
 fi
 if [ -z "$missing" ]; then exit 0; fi
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
