@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,22 +57,18 @@ class PostgresBook:
     Args:
         url: Address of the database, as of the ledger.
         password: Where the address has none.
-        clock: Seconds that only go forward.
 
     Raises:
         ConfigError: it is no address of PostgreSQL.
     """
 
-    def __init__(
-        self, url: str, *, password: str | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, url: str, *, password: str | None = None) -> None:
         from pointsman.stores.ledger.postgres import Database
 
         self._database: Final = Database(url, password=password)
-        self._clock: Final = clock
         self._lock: Final = threading.Lock()
         self._connection: Connection | None = None
-        self._failed: tuple[float, StoreUnavailable] | None = None
+        self._failed = -math.inf, StoreUnavailable("")  # when it failed last, and why
 
     def record(self, spent: Sequence[Spent], /) -> None:
         """Record totals; a lower one than is recorded changes nothing."""
@@ -125,7 +122,7 @@ class PostgresBook:
         import psycopg
 
         with self._lock:
-            if self._failed is not None and self._clock() - self._failed[0] < PAUSE:
+            if time.monotonic() - self._failed[0] < PAUSE:
                 raise self._failed[1]
             try:
                 connection = self._connected()
@@ -133,12 +130,12 @@ class PostgresBook:
                     yield connection
             except psycopg.Error as error:
                 self._disconnect()
-                raise self._unavailable(
-                    self._database.unavailable("cannot use the budgets in the database of", error)
-                ) from error
+                failure = self._database.unavailable("cannot use the budgets in the database of", error)
+                self._failed = time.monotonic(), failure
+                raise failure from error
             except StoreUnavailable as error:
-                raise self._unavailable(error) from error
-            self._failed = None
+                self._failed = time.monotonic(), error
+                raise
 
     def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
@@ -156,7 +153,3 @@ class PostgresBook:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-    def _unavailable(self, error: StoreUnavailable) -> StoreUnavailable:
-        self._failed = self._clock(), error
-        return error

@@ -184,7 +184,6 @@ class Reader:
         database: Of the ledger.
         flush: Writes what waits.
         seconds: For which one statement may run.
-        clock: Seconds that only go forward.
     """
 
     def __init__(
@@ -193,12 +192,10 @@ class Reader:
         flush: Callable[[], object],
         *,
         seconds: float = _STATEMENT / 1_000,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database: Final = database
         self._flush: Final = flush
         self._seconds: Final = seconds
-        self._clock: Final = clock
         self._lock: Final = threading.Lock()
         self._connection: PatientConnection | None = None
         self._failed = _NEVER
@@ -222,12 +219,12 @@ class Reader:
         patience = self._seconds + _GRACE if patience is None else patience
         with self._lock:
             at, failure = self._failed
-            if self._clock() - at < PAUSE:
+            if time.monotonic() - at < PAUSE:
                 raise StoreUnavailable(failure.message, hint=failure.hint)
             try:
                 return self._read(query, values, patience)
             except StoreUnavailable as error:
-                self._failed = self._clock(), error
+                self._failed = time.monotonic(), error
                 raise
 
     def resume(self) -> None:
