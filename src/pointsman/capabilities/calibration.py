@@ -278,10 +278,7 @@ def _offsets(
 
 
 def _sigmoid(value: float) -> float:
-    if value >= 0:
-        return 1 / (1 + math.exp(-value))
-    grown = math.exp(value)
-    return grown / (1 + grown)
+    return 0.5 * (1.0 + math.tanh(0.5 * value))  # no value overflows
 
 
 # Ordinary tasks of people with an agent, hand-written: code, knowledge, text, small talk.
