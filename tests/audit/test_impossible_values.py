@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from pointsman.audit.session import Session
 from pointsman.audit.sources.aider import Aider
 from pointsman.cli import app
 from pointsman.stores.ledger import SqliteLedger
@@ -115,6 +116,8 @@ def test_numbers_that_aider_did_not_write_count_as_none(home: Path, tokens: str,
     history(home, tokens=tokens)
     found = audit("--home", home)
     assert found["total"]["requests"] == requests
+    left_out = [note.endswith("requests whose tokens cannot be read: 1") for note in found["notes"]]
+    assert sum(left_out) == 2 - requests
     assert found["total"]["input_tokens"] < 10_000
     assert found["total"]["spent"] < 0.1
 
@@ -191,13 +194,39 @@ def test_a_log_that_fails_in_an_unforeseen_way_is_a_note_each_time(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POINTSMAN_CACHE_DIR", str(tmp_path / "cache"))
-    session = home / ".local/share/opencode/storage/session/p/ses_1.json"
-    session.parent.mkdir(parents=True)
-    session.write_text("{")
+    file = history(home)
+
+    def fail(*_: object) -> Iterator[Session]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Aider, "read", fail)
     for _ in range(2):
         found = audit("--home", home, "--incremental")
         assert found["total"]["requests"] == 1
         (note,) = found["notes"]
-        assert note.startswith(
-            f"left out from where it cannot be read: {session}: DecodeError in opencode.py:"
-        )
+        assert note.startswith(f"left out from where it cannot be read: {file}: ZeroDivisionError in test_")
+    monkeypatch.setattr(Aider, "find", fail)
+    (note,) = audit("--home", home)["notes"]
+    assert note.startswith("left out from where it cannot be read: the logs of aider: ZeroDivisionError in")
+
+
+def test_a_session_that_cannot_be_read_costs_opencode_no_other(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POINTSMAN_CACHE_DIR", str(tmp_path / "cache"))
+    storage = home / ".local/share/opencode/storage"
+    step = {"type": "step-finish", "tokens": {"input": 700, "output": 5}}
+    texts = {
+        "session/p/ses_1.json": "{",
+        "session/p/ses_2.json": '{"id": "ses_2"}',
+        "message/ses_2/msg_1.json": '{"role": "assistant", "modelID": "gpt-5", "providerID": "openai"}',
+        "part/msg_1/prt_1.json": json.dumps(step),
+    }
+    for name, text in texts.items():
+        (storage / name).parent.mkdir(parents=True, exist_ok=True)
+        (storage / name).write_text(text)
+    for _ in range(2):
+        found = audit("--home", home, "--incremental")
+        assert found["total"]["requests"] == 2
+        (note,) = found["notes"]
+        assert note.startswith(f"left out: {storage}/session/p/ses_1.json: Input data was truncated")

@@ -156,7 +156,10 @@ class Collection:
         self._versions: set[tuple[str, str]] = set()
         self._copied: list[int] = []
         self._seen: set[int] = set()
-        found = [log for source in sources for log in (source.find(home) if home else ())]
+        found: list[Log] = []
+        for source in sources:
+            with self._fault_noted(f"the logs of {source.name}"):
+                found.extend(source.find(home) if home else ())
         self.logs: Final = [log for log in found if _changed(log, since)]
         self.old_logs: Final = len(found) - len(self.logs)  # not changed since then
         for note in home.left_out if home else ():
@@ -226,7 +229,7 @@ class Collection:
         known, before = len(self._copied), (self.left_out, self._faults)
         made = []
         for session, keys in self._read(log):
-            with self._fault_noted(log):
+            with self._fault_noted(log.files[0]):
                 of = figures(session, keys=keys)
                 made.append(of)
                 yield of
@@ -235,16 +238,17 @@ class Collection:
 
     def _read(self, log: Log) -> Iterator[Read]:
         source, found = self.sources[log.source], 0
-        with self._fault_noted(log):
+        with self._fault_noted(log.files[0]):
             for session in source.read(log):
                 found += len(session.requests)
                 self._check_version(source, session.version)
+                self._faults += bool(session.notes) and not session.requests  # no figures hold the notes
                 yield from self._fresh(believable(session))
         if not found:
             self.empty[log.source] += 1
 
     @contextmanager
-    def _fault_noted(self, log: Log) -> Iterator[None]:
+    def _fault_noted(self, of: object) -> Iterator[None]:
         """Turn what ends the reading of a log into a note: the figures of the other logs are still wanted."""
         try:
             yield
@@ -255,7 +259,7 @@ class Collection:
             self._faults += 1
             place = extract_tb(error.__traceback__)[-1]
             self.note(
-                f"left out from where it cannot be read: {log.files[0]}: {type(error).__name__} in "
+                f"left out from where it cannot be read: {of}: {type(error).__name__} in "
                 f"{Path(place.filename).name}:{place.lineno}"
             )
 

@@ -79,14 +79,14 @@ class Aider:
             with file.open(encoding="utf-8", errors="replace") as lines:
                 for number, line in enumerate(iter(lambda: lines.readline(_LONGEST), ""), start=1):
                     if line.startswith(_STARTED):
-                        if chat is not None and chat.requests:
+                        if chat is not None and (chat.requests or chat.unread):
                             yield chat.session()
                         chat = _Chat(file, number, line.removeprefix(_STARTED).strip())
                     elif chat is not None:
                         chat.take(line.rstrip())
         except OSError as error:
             raise PointsmanError(f"cannot read {file}: {error.strerror or error}") from error
-        if chat is not None and chat.requests:
+        if chat is not None and (chat.requests or chat.unread):
             yield chat.session()
 
 
@@ -178,6 +178,7 @@ class _Chat:
         self._prompt: list[str] = []
         self._answer: list[str] = []
         self._kept = 0  # characters of both
+        self.unread = 0  # requests whose counts cannot be read
         self.requests: list[Request] = []
 
     def take(self, line: str) -> None:
@@ -189,6 +190,8 @@ class _Chat:
                 (self._prompt if said else self._answer).append(line[5:].strip() if said else line)
         elif found := _TOKENS.match(line):
             self._answered(found)
+        elif line.startswith("> Tokens: "):
+            self.unread += 1
         elif found := _MODEL.match(line):
             self._model = found[1]
         elif found := _VERSION.match(line):
@@ -234,6 +237,8 @@ class _Chat:
             files=(str(self._file),),
             requests=tuple(self.requests),
             not_logged=("commit messages", "summaries"),
+            notes=(f"left out: {self._id}: requests whose tokens cannot be read: {self.unread}",)
+            * bool(self.unread),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -14,6 +14,7 @@ from pointsman.audit.session import Request, Session, ToolUse, Usage, cut
 from pointsman.audit.sources.base import Chat, Home, Log, raw_text, seconds
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import PointsmanError
+from pointsman.remembering import grouped
 from pointsman.vocabulary import Purpose
 
 __all__ = ["OpenCode"]
@@ -157,6 +158,8 @@ def _connect(file: Path) -> sqlite3.Connection:
 class _Database:
     """Rows of the database."""
 
+    notes: Sequence[str] = ()
+
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
 
@@ -193,13 +196,21 @@ class _Files:
     """The same from JSON files: ``session``, ``message`` and ``part`` under ``storage``."""
 
     def __init__(self, files: tuple[Path, ...]) -> None:
+        self.notes: list[str] = []
         self._files = files
         self._storage = files[0].parents[2]
 
     def sessions(self) -> list[_Row]:
-        """All sessions."""
-        found = [msgspec.json.decode(file.read_bytes(), type=_FileSession) for file in self._files]
-        return [_Row(each.id, each.parent_id, each.directory, each.version) for each in found]
+        """All sessions, without those of files that cannot be read, which are noted."""
+        found = []
+        for file in self._files:
+            try:
+                each = msgspec.json.decode(file.read_bytes(), type=_FileSession)
+            except (OSError, *UNREADABLE) as error:
+                self.notes.append(f"left out: {file}: {why_unreadable(error)}")
+                continue
+            found.append(_Row(each.id, each.parent_id, each.directory, each.version))
+        return found
 
     def messages(self, session: str) -> Iterator[tuple[str, bytes]]:
         """Id and data of every message: ids rise with time."""
@@ -217,14 +228,16 @@ class _Files:
 def _sessions(rows: _Database | _Files, file: str) -> Iterator[Session]:
     every = rows.sessions()
     roots = {row.id: row.parent for row in every}
+    families = grouped((_root(row.id, roots), row) for row in every)
+    if rows.notes:
+        yield Session(id="", client=OpenCode.name, files=(file,), notes=tuple(rows.notes))
     for row in every:
         if row.parent in roots:
             continue  # read with the session that started it
         notes: list[str] = []
-        family = [each for each in every if _root(each.id, roots) == row.id]
         requests = [
             request
-            for each in family
+            for each in families[row.id]
             for request in _requests(rows, each.id, "" if each is row else each.id, notes)
         ]
         requests.sort(key=lambda each: each.at)
