@@ -11,6 +11,8 @@ import pytest
 from pointsman.gateway._conversation_memory import ConversationMemory
 from pointsman.vocabulary import AgentRequest, WireFormat
 from pointsman.wire import FORMATS, Body
+from pointsman.wire.body import MAX_VALUES
+from pointsman.wire.reasoning import MAX_PARTS, own_reasoning
 from pointsman.wire.request import read_request
 from support.strict_upstreams import CALLERS, CHAT, MESSAGES, RESPONSES, TOOL_RESULT
 from support.switching import Switching, switching
@@ -128,6 +130,26 @@ def test_of_an_answer_of_very_many_items_the_latest_are_kept() -> None:
     named = body([{"type": "item_reference", "id": name} for name in ("i0", "i9999")])
     found = json.loads(kept.put_back(request(asked), named).raw)["input"]
     assert (known > 0, [each["type"] for each in found]) == (True, ["item_reference", "message"])
+
+
+@pytest.mark.parametrize(("values", "is_kept"), [(MAX_VALUES - 100, True), (MAX_VALUES, False)])
+def test_an_answer_of_more_values_than_a_request_has_is_not_kept(values: int, is_kept: bool) -> None:
+    kept, asked = ConversationMemory(), body()
+    whole = json.dumps({"id": "r1", "output": [said("x") | {"id": "i1"}], "more": [0] * values}).encode()
+    kept.keep_items(request(asked), asked, [whole], translated=True)
+    assert bool(kept.held) is is_kept
+
+
+def test_of_an_answer_of_very_many_thoughts_some_authors_are_kept() -> None:
+    kept, reader = ConversationMemory(), own_reasoning(FORMATS[RESPONSES])
+    assert reader is not None
+    thoughts = [
+        {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": f"x{number}"}
+        for number in range(2 * MAX_PARTS)
+    ]
+    [whole] = answer("r1", *thoughts)
+    assert kept.watch(reader, "s", "up", NOW)(whole) is whole
+    assert 100 * MAX_PARTS < kept.held < 200 * MAX_PARTS
 
 
 def test_an_id_that_a_server_gives_twice_is_nobodys() -> None:

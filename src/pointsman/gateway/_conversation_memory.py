@@ -19,7 +19,7 @@ from pointsman.text import extract
 from pointsman.upstreams.port import UpstreamSpec
 from pointsman.vocabulary import AgentRequest
 from pointsman.wire import Body
-from pointsman.wire.reasoning import Origin, OwnReasoning, Placed, Recall, SignedTurn, Thought
+from pointsman.wire.reasoning import MAX_PARTS, Origin, OwnReasoning, Placed, Recall, SignedTurn, Thought
 from pointsman.wire.request import of_caller
 from pointsman.wire.responses.stored_conversation import (
     Find,
@@ -376,7 +376,7 @@ class ConversationMemory:
             if marks := read(block):
                 self._signing.add(upstream)
                 session_ = self._take(session, now)
-                session_.sign(upstream, marks)
+                session_.sign(upstream, marks[:MAX_PARTS])
                 self._put_back(session, session_)
             return block
 

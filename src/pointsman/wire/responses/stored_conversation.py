@@ -14,10 +14,11 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.decoding import UNREADABLE, decode_items, decode_members, decode_typed
-from pointsman.vocabulary import AgentRequest, Message, Role
+from pointsman.vocabulary import LARGE, AgentRequest, Message, Role
 from pointsman.wire import sse
-from pointsman.wire.body import Body, Edit
+from pointsman.wire.body import MAX_VALUES, Body, Edit
 from pointsman.wire.format import Member
+from pointsman.wire.names import count_values
 from pointsman.wire.responses import PASSED, decode_item, read_item, said
 
 __all__ = [
@@ -276,8 +277,13 @@ def _named(member: Member, name: str) -> str:
 
 
 def answered(parts: Sequence[bytes]) -> tuple[str, list[bytes]] | None:
-    """Return the id and the items of a whole body, or of the last events of a stream; None without such."""
+    """Return the id and the items of a whole body, or of the last events of a stream; None without such.
+
+    Nor are there any in one of more values than a request may have, which could not send them back.
+    """
     whole = b"".join(parts)
+    if len(whole) > LARGE and count_values(whole, MAX_VALUES) > MAX_VALUES:
+        return None
     streamed = not whole.lstrip().startswith(b"{")
     for payload in reversed([sse.data(event) for event in sse.events(whole)]) if streamed else (whole,):
         try:
