@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections import Counter
 from pathlib import Path
 from statistics import variance
 
@@ -18,7 +19,7 @@ from pointsman.audit.caches import Call, calls, predicted, reads
 from pointsman.audit.figures import Part, SessionFigures, Spent, Split
 from pointsman.audit.money import Pricing
 from pointsman.audit.savings import ENOUGH_SESSIONS, TOOLS_CHANGE, Criterion, Run, compare, labels_needed
-from pointsman.audit.verdict import verdict
+from pointsman.audit.verdict import stake_of, verdict
 from pointsman.cli import app
 from pointsman.vocabulary import Purpose
 
@@ -384,3 +385,20 @@ def test_labels_of_a_model_that_two_are_compared_with_count_once() -> None:
     unrun = f"{3 * each:,} labels ({3 * (each - 3):,} of them of sessions not yet run)"
     assert f"{unrun} would show a difference of ten points." in found.sentence
     assert [len(stake.sample) for stake in found.stakes] == [6, 6]
+
+
+def test_sessions_to_label_are_drawn_by_chance() -> None:
+    """The dearest first, a model that solves .2 less was called as good, for dear failures."""
+    runs, solved = {}, {}
+    for at in range(2_000):
+        model, success, of_failures = ((DEAR, 0.8, 3.0), (CHEAP, 0.6, 0.1))[at % 2]
+        solved[f"s-{at}"] = at // 2 % 10 < 10 * success
+        runs[f"s-{at}"] = Run("p", model, None, 1.0 if solved[f"s-{at}"] else of_failures)
+    criterion = Criterion(margin=0.1)
+    asked = stake_of(DEAR, CHEAP, 1.0, runs, criterion)
+    labelled = [runs[name]._replace(solved=solved[name]) for name in asked.sample]
+    assert Counter(run.model for run in labelled) == {DEAR: 393, CHEAP: 393}
+    found = compare(labelled, DEAR, CHEAP, criterion)
+    assert found.verdict == "harmful"
+    assert found.difference == pytest.approx(-0.2, abs=0.07)
+    assert stake_of(DEAR, CHEAP, 1.0, dict(reversed(runs.items())), criterion).sample == asked.sample

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -28,6 +29,7 @@ from pointsman.audit.session import local
 from pointsman.audit.tables import counted
 from pointsman.printable import Block, Column, TextTable
 from pointsman.remembering import grouped, summed
+from pointsman.text.extract import draw
 
 __all__ = [
     "Stake",
@@ -57,7 +59,7 @@ class Stake(NamedTuple):
     cheap: str
     dollars: float
     labels: int  # outcomes that would settle it
-    sample: tuple[str, ...]  # sessions to label, the most informative first
+    sample: tuple[str, ...]  # sessions to label, drawn by chance
     missing_runs: int  # of the labels, runs that the logs do not have
     needed: dict[str, int]  # labels by model
     missing: dict[str, int]  # of these, runs that the logs do not have
@@ -411,10 +413,9 @@ def stake_of(
         for name, run in runs.items()
         if run.model in (dear, cheap) and run.solved is None and run.cluster in both
     }
-    ranked = sorted(open_, key=lambda name: (-open_[name].cost, name))
     left = dict(needed)
     sample = []
-    for name in ranked:
+    for name in sorted(open_, key=partial(draw, "label")):  # by cost, most would be failures of one model
         if left[open_[name].model]:
             left[open_[name].model] -= 1
             sample.append(name)
