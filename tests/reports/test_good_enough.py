@@ -16,12 +16,12 @@ from pointsman.learning.intervals import (
     margin_score,
     paired_interval,
 )
-from pointsman.reports.labels import good_enough, quality_report
+from pointsman.reports.labels import good_enough, quality_report, queue
 from pointsman.reports.outcomes import scores_of
-from pointsman.stores.ledger import Outcome, Record
+from pointsman.stores.ledger import Outcome, Record, ShadowAnswer
 from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer
-from pointsman.vocabulary import AgentRole, ModelSpec
+from pointsman.vocabulary import AgentRole, ModelSpec, Reason
 
 MODELS = {
     name: ModelSpec(name, "main", name, input_per_million=price, output_per_million=price)
@@ -218,3 +218,28 @@ def test_equal_models_are_rarely_called_worse_and_worse_ones_rarely_good_enough(
 
 def _draw(draw: random.Random, cheap: float, strong: float) -> list[tuple[float, float]]:
     return [(float(draw.random() < cheap), float(draw.random() < strong)) for _ in range(120)]
+
+
+def test_pairs_labelled_in_the_order_of_the_queue_are_a_sample() -> None:
+    """With those in trouble first, a cheap model that solves .1 less was good enough after 30 pairs."""
+    draw, records, solved = random.Random(7), {}, {}
+    for number in range(600):
+        name = f"d-{number}"
+        solved[name] = strong, _ = draw.random() < 0.85, draw.random() < 0.75
+        trouble = (Reason("guidance.stuck", "…"),) * (draw.random() < (0.1 if strong else 0.6))
+        shadow = ShadowAnswer(decision=name, at=0.0, model="cheap", upstream="u", text="a", beside_text="b")
+        decision = msgspec.structs.replace(a_decision(name, session=f"s-{number}"), reasons=trouble)
+        records[name] = Record(decision, (an_answer(name, model="strong"),), (), "Fix it.", (shadow,))
+    asked = queue(records.values())
+    assert len(asked) == len(records)
+    labelled = []
+    for each in asked[:240]:
+        strong, cheap = solved[each.decision]
+        said = (
+            Outcome(decision=each.decision, score=float(strong)),
+            Outcome(decision=each.decision, score=float(cheap), model="cheap"),
+        )
+        labelled.append(msgspec.structs.replace(records[each.decision], outcomes=said))
+    answers = [good_enough(labelled[:count], MODELS) for count in (30, 60, 120, 240)]
+    assert [found.answer for found in answers if found.answer == "yes"] == []
+    assert answers[-1].difference == pytest.approx(-0.1, abs=0.07)

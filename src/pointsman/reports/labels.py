@@ -62,8 +62,9 @@ class Queued(NamedTuple):
 def queue(records: Iterable[Record]) -> list[Queued]:
     """Return the decisions without an outcome, the most reasons first, then the newest; ordinary ones last.
 
-    Those with kept answers of two models come first, because a fit compares labels of both; those
-    without stored words come last, because no fit can use their labels. Records come newest first. Of one
+    Those with kept answers of two models come first, the newest first whatever the reasons: models are
+    compared by labels of both, and trouble is that of the one which served. Those without stored words come
+    last, because no fit can use their labels. Records come newest first. Of one
     user message only the first in this order is returned, and none where one of it has an outcome that was
     not derived.
     """
@@ -73,7 +74,8 @@ def queue(records: Iterable[Record]) -> list[Queued]:
     paired: set[str] = set()  # an answer beside another has no label
 
     def rank(each: Queued) -> tuple[bool, int]:
-        return each.decision not in paired, -len(each.why)
+        is_paired = each.decision in paired
+        return not is_paired, 0 if is_paired else -len(each.why)  # pairs where one did badly are no sample
 
     for each in records:
         asked = each.decision.input
