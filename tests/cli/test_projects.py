@@ -17,8 +17,9 @@ from pointsman.decision.decision import Decision, RequestInput
 from pointsman.errors import ConfigError
 from pointsman.factory import build_policy
 from pointsman.learning.projects import ProjectOutcome
+from pointsman.reports.labels import labels
 from pointsman.reports.projects import outcomes_of
-from pointsman.stores.ledger import Attempt, Outcome, SqliteLedger
+from pointsman.stores.ledger import Attempt, Outcome, Retention, SqliteLedger
 from pointsman.tiers.projects import cell_name, read_projects
 from pointsman.vocabulary import AgentRole, Mode, Purpose, Reason, WireFormat
 
@@ -196,6 +197,30 @@ def test_an_export_without_scores_says_where_they_come_from(tmp_path: Path) -> N
     (tmp_path / "ledger.sqlite").touch()
     said = run(tmp_path, "outcomes", "export", "--ledger", str(tmp_path / "ledger.sqlite")).stderr
     assert "no decision has a score" in said
+
+
+def test_the_queue_lists_the_first_request_of_a_message_as_the_page_label_does(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.sqlite"
+    with closing(SqliteLedger(file, retention=Retention(None, None))) as ledger:
+        for number in (1, 2):
+            asked = RequestInput(
+                format=WireFormat.CHAT, model_asked="auto", session="q", arrived_at=number, user_message=1
+            )
+            ledger.append(Decision(id=f"q-{number}", input=asked, policy="p", tier=None, chain=("small",)))
+            ledger.append(
+                Attempt(
+                    decision=f"q-{number}",
+                    number=1,
+                    model="small",
+                    upstream="m",
+                    status=200,
+                    started_at=0.0,
+                    total_ms=1.0,
+                )
+            )
+        page = labels(ledger).queue
+    listed = json.loads(run(tmp_path, "outcomes", "queue", "--ledger", str(file), "--json").output)
+    assert [each.decision for each in page] == [listed["decision"]] == ["q-1"]
 
 
 def test_the_queue_lists_what_is_worth_an_outcome(files: Path) -> None:

@@ -84,7 +84,7 @@ def queue_outcomes(
             yield each
 
     with opened(ledger, config) as store:
-        found = queue(named(store.records()))[:limit]
+        found = queue(named(store.records(newest_first=True)))[:limit]
     rows = [(each.decision, names[each.project], "; ".join(each.why)) for each in found]
     print_rows((each._asdict() for each in found), TextTable(_QUEUED, rows), as_json=as_json)
 
