@@ -157,11 +157,13 @@ def test_show_prices_the_answer_of_a_shadow_model(path: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(("role", "shown"), [(AgentRole.SUBAGENT, ", role subagent;"), (None, "responses;")])
 def test_show_tells_the_role_within_the_agent(tmp_path: Path, role: AgentRole | None, shown: str) -> None:
     decision = a_decision("d1", at=1.0, session="s1")
-    asked = msgspec.structs.replace(decision.input, role=role)
+    asked = msgspec.structs.replace(decision.input, role=role, project="p-1", project_name="shop")
     ledger = SqliteLedger(tmp_path / "l.sqlite", retention=Retention(None, None))
     ledger.append(msgspec.structs.replace(decision, input=asked))
     ledger.close()
-    assert shown in run(tmp_path / "l.sqlite", "show", "d1").output
+    told = run(tmp_path / "l.sqlite", "show", "d1").output
+    assert shown in told.replace(", project shop (p-1)", "")
+    assert ", project shop (p-1); policy" in told
 
 
 def test_show_of_an_unknown_decision(path: Path) -> None:

@@ -225,7 +225,8 @@ def _explained(found: Record, models: Mapping[str, ModelSpec]) -> Iterator[str]:
     given = decision.input
     role = f", role {given.role}" if given.role else ""
     role += f" ({given.purpose})" if given.purpose else ""
-    role += f", project {given.project}" if given.project else ""
+    named = f"{given.project_name} ({given.project})" if given.project_name else given.project
+    role += f", project {named}" if named else ""
     caller = f", caller {decision.input.caller}" if decision.input.caller else ""
     asked = f"requested {decision.input.model_asked}, format {decision.input.format}{role}{caller}"
     yield f"{asked}; policy {decision.policy}"
