@@ -325,7 +325,7 @@ def test_an_answer_without_usage_costs_something_unknown(tmp_path: Path) -> None
     config.write_text(f'{upstream}[models.large]\nupstream = "main"\nid = "x"\n')
     assert (
         ", cost unknown: no usage (a chat stream reports it where the request has "
-        "stream_options.include_usage)\n"
+        "stream_options.include_usage, or [server] report_usage = true)\n"
         in run(tmp_path / "l.sqlite", "show", "d1", "--config", str(config)).output
     )
 

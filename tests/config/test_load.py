@@ -324,7 +324,10 @@ def test_a_proxys_credentials_are_read_and_never_shown(tmp_path: Path) -> None:
         ("[tiers]\nserver.port = 3", "it is a table of its own: [server]"),
         (
             "[server]\nzzz = 3",
-            "known: host, port, keys, workers, limits, drain_notice, drain, keep_alive, passthrough, router_command",
+            (
+                "known: host, port, keys, workers, limits, drain_notice, drain, keep_alive, passthrough, "
+                "report_usage, router_command"
+            ),
         ),
         ("[server]\nprot = 3", ""),  # the message names the nearest
     ],

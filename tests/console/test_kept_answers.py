@@ -80,7 +80,9 @@ def test_both_answers_are_shown_without_names_and_their_labels_are_a_pair(
     outcomes = browser.get(f"/console/decisions/{wanted}.json").json()["outcomes"]
     assert {each["model"] for each in outcomes} == {"", "demo-large"}
     page = browser.get(f"/console/decisions/{wanted}").body.decode()
-    assert page.count('<span class="dim">of the answer of demo-large, by ') == 1  # the other is of the model that served
+    assert (
+        page.count('<span class="dim">of the answer of demo-large, by ') == 1
+    )  # the other is of the model that served
     pairs = browser.get("/console/label.json").json()["pairs"]
     assert pairs == {"models": ["demo-large", "demo-small"], "prompts": 1, "single": 0}
 
