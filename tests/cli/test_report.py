@@ -174,6 +174,7 @@ def test_the_hooks_own_records(tmp_path: Path) -> None:
     with HookState(file).session("s"):
         pass
     result = CliRunner().invoke(app, ["report", "guidance", "--hooks", str(file)])
+    assert result.stdout.startswith("guidance given: 0 sessions")
     assert "Too little data" in result.stdout
 
 

@@ -230,8 +230,9 @@ class GuidanceReport:
 
     def blocks(self) -> Iterator[Block]:
         """Lines and tables for a person."""
-        yield _classifier_table(self.rows)
-        yield ""
+        if self.rows:
+            yield _classifier_table(self.rows)
+            yield ""
         yield from _effect_lines(self.effect)
         yield from _ending_lines(self.endings)
         yield from _source_blocks(self.rows, self.said)
