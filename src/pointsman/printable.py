@@ -14,6 +14,7 @@ __all__ = [
     "Block",
     "Column",
     "TextTable",
+    "counted",
     "csv_text",
     "html_text",
     "plain_rows",
@@ -32,6 +33,11 @@ _FORMULA: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _BEHIND_PATH: Final = re.compile(r"[?#]")
 #: What ``str.isprintable`` may refuse in JSON: all that is not ASCII, and DEL.
 _SUSPECT: Final = re.compile(r"[^\n\r\t -~]")
+
+
+def counted(count: int, noun: str) -> str:
+    """A number and its noun, "1 session", "2 sessions"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def printable(text: str, *, keep: str = "", instead: str = _INSTEAD) -> str:

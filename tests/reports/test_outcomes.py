@@ -359,7 +359,7 @@ def test_what_is_exported_can_be_fitted(ledger: Path, tmp_path: Path) -> None:
     [row] = read_outcomes(data, weak="small", strong="large")
     assert (row.prompt, row.weak, row.strong) == (ASKED, 0.0, 1.0)
     assert json.loads(result.stdout)["scores"] == {"small": 0.0, "large": 1.0}
-    assert result.stderr == "wrote 1 prompts\n"
+    assert result.stderr == "wrote 1 prompt\n"
 
 
 def test_an_export_says_what_it_left_out_and_why(ledger: Path, tmp_path: Path) -> None:

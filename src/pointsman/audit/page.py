@@ -11,9 +11,9 @@ from typing import Final
 from pointsman.audit.policies import policy_blocks
 from pointsman.audit.report import AuditReport, changes
 from pointsman.audit.savings import within
-from pointsman.audit.tables import by, cost, counted, dearest, ending, trouble_blocks, what_was_blocks
+from pointsman.audit.tables import by, cost, dearest, ending, trouble_blocks, what_was_blocks
 from pointsman.audit.verdict import Verdict, dollars, shown_by_labels
-from pointsman.printable import Block, html_text, printable
+from pointsman.printable import Block, counted, html_text, printable
 from pointsman.stores.ledger.redact import redact
 
 __all__ = ["page"]

@@ -11,7 +11,6 @@ from pointsman.audit.money import Pricing
 from pointsman.audit.replay import PolicyReplay
 from pointsman.audit.savings import Comparison, Criterion, Run, Saved, compare
 from pointsman.audit.session import Session
-from pointsman.audit.tables import counted
 from pointsman.audit.verdict import (
     Stake,
     amount,
@@ -25,7 +24,7 @@ from pointsman.audit.verdict import (
     tried,
 )
 from pointsman.decision.policy import Policy
-from pointsman.printable import Block
+from pointsman.printable import Block, counted
 from pointsman.remembering import summed
 from pointsman.vocabulary import Tier
 

@@ -21,7 +21,6 @@ from pointsman.audit.tables import (
     DIVISIONS,
     by,
     cost,
-    counted,
     dearest,
     tokens,
     trouble_blocks,
@@ -30,7 +29,7 @@ from pointsman.audit.tables import (
 from pointsman.audit.verdict import Verdict, amount, amounts, period, verdict
 from pointsman.errors import PointsmanError
 from pointsman.jsonl import numbered_lines
-from pointsman.printable import Block
+from pointsman.printable import Block, counted
 from pointsman.remembering import grouped, summed
 
 __all__ = ["AuditReport", "Change", "Label", "changes", "changes_blocks", "labelled", "read_labels"]

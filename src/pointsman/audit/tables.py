@@ -10,7 +10,7 @@ from pointsman.audit.figures import Miss, Part, SessionFigures, Spent
 from pointsman.audit.money import Money, Pricing
 from pointsman.audit.outcomes import STUCK
 from pointsman.audit.session import local
-from pointsman.printable import Block, Column, TextTable
+from pointsman.printable import Block, Column, TextTable, counted
 from pointsman.remembering import grouped, summed
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "Group",
     "by",
     "cost",
-    "counted",
     "dearest",
     "ending",
     "tokens",
@@ -191,11 +190,6 @@ def _where_blocks(sessions: Sequence[SessionFigures]) -> Iterator[Block]:
     yield "What the prompts consisted of (estimated from the lengths of texts):"
     shown = [[name, tokens(count), _share(count, total)] for name, count in parts.most_common() if count]
     yield TextTable(_columns("part", "count", "of the input"), shown)
-
-
-def counted(count: int, noun: str) -> str:
-    """A number and its noun, "1 session", "2 sessions"."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def tokens(count: int) -> str:

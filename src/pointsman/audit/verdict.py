@@ -26,8 +26,7 @@ from pointsman.audit.savings import (
     without,
 )
 from pointsman.audit.session import local
-from pointsman.audit.tables import counted
-from pointsman.printable import Block, Column, TextTable
+from pointsman.printable import Block, Column, TextTable, counted
 from pointsman.remembering import grouped, summed
 from pointsman.text.extract import draw
 

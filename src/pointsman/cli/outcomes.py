@@ -28,7 +28,7 @@ from pointsman.cli.output import (
 from pointsman.config import Config, load
 from pointsman.decoding import why_unreadable
 from pointsman.errors import CallerError, ConfigError, PointsmanError, StoreUnavailable, UpstreamError
-from pointsman.printable import Column, TextTable
+from pointsman.printable import Column, TextTable, counted
 from pointsman.reports.judge import (
     ENOUGH_PAIRS,
     Judgement,
@@ -203,7 +203,7 @@ def import_outcomes(
                 echo(f"{file}:{number}: {why_unreadable(error)}", err=True)
                 continue
         _append(store, ())  # waits for the disk
-    echo(f"added {added:,} outcomes" + (f"; {wrong:,} lines were invalid" if wrong else ""))
+    echo(f"added {counted(added, 'outcome')}" + (f"; {wrong:,} lines were invalid" if wrong else ""))
     if wrong:
         echo('  hint: {"decision": ID, "score": 0.5}, and perhaps label, source, comment, model', err=True)
         raise typer.Exit(FAILED)
@@ -216,7 +216,7 @@ def derive_outcomes(*, ledger: LedgerOption = None, config: ConfigOption = None)
     """
     with opened(ledger, config) as store:
         added = _append(store, derive(store.records()))
-    echo(f"added {added:,} implicit outcomes")
+    echo(f"added {counted(added, 'implicit outcome')}")
 
 
 def export_outcomes(
@@ -242,7 +242,7 @@ def export_outcomes(
                 wordless += 1
     for written, line in enumerate(prompts(found, models), start=1):  # noqa: B007 - counts
         echo(json_line(line))
-    echo(f"wrote {written:,} prompts", err=True)
+    echo(f"wrote {counted(written, 'prompt')}", err=True)
     alone = len({each.prompt for each in found}) - written if models else 0
     left_out = [f"{wordless:,} decisions without stored words ([ledger] text)"] if wordless else []
     left_out += [f"{alone:,} prompts without a score of each of these models"] if alone else []

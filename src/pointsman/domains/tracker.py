@@ -30,6 +30,7 @@ from pointsman.domains.data import (
 from pointsman.domains.enrichment import DISABLED, EnrichmentPlan, Texts
 from pointsman.domains.scoring import ExampleMatcher, Reading, Scorer
 from pointsman.evidence import SignalTable
+from pointsman.printable import counted
 from pointsman.vocabulary import Encoder, Evidence
 
 _log: Final = logging.getLogger("pointsman.domains")
@@ -400,8 +401,8 @@ def lines(
         f"{' + '.join(map(_narrated, parts))} | sig={outcome.effective.signature}"
         f" | momentum={outcome.momentum} | enrichment: {switches}"
     )
-    was = f"{before.pair.signature} ({_counted(before.momentum, 'turn')})"
-    rival = f"{outcome.raw.primary.domain} ({_counted(outcome.raw.primary.confidence, 'signal')}"
+    was = f"{before.pair.signature} ({counted(before.momentum, 'turn')})"
+    rival = f"{outcome.raw.primary.domain} ({counted(outcome.raw.primary.confidence, 'signal')}"
     if outcome.rule in _HELD:
         yield f"Momentum held: {was} resisted {rival})"
     if outcome.rule in _BROKEN:
@@ -415,12 +416,8 @@ def lines(
 
 def _narrated(part: Part) -> str:
     carried = ", carried" if part.carried else ""
-    found = "1 example" if part.source is Source.EXAMPLES else _counted(part.confidence, "signal")
+    found = "1 example" if part.source is Source.EXAMPLES else counted(part.confidence, "signal")
     return f"{part.domain} ({found}{carried})"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _switch(on: bool) -> str:

@@ -9,10 +9,10 @@ from typing import Final
 
 from pointsman.audit.session import Certainty, Request, Session, Usage
 from pointsman.audit.sources.base import Log, Named
-from pointsman.audit.tables import counted
 from pointsman.config import AnyKey, Config, load
 from pointsman.decision.decision import RequestInput
 from pointsman.errors import ConfigError
+from pointsman.printable import counted
 from pointsman.stores.ledger import Attempt, Retention, SqliteLedger
 from pointsman.vocabulary import AgentRole, Purpose
 
