@@ -1087,6 +1087,9 @@ def test_an_answer_of_thousands_of_calls_is_none(caller: WireFormat) -> None:
         answer: Json = {"id": "c", "choices": [{"message": message}], "more": [0] * values}
         with nullcontext() if is_read else pytest.raises(msgspec.ValidationError, match="more than"):
             answered(caller, CHAT, answer)
+    crowded = {"id": "c", "choices": [{"delta": {"content": "hi"}}], "more": [0] * MAX_VALUES}
+    with pytest.raises(msgspec.ValidationError, match="more than"):
+        streamed(caller, CHAT, [sse.event(json.dumps(crowded).encode())])
     begun = {"id": "a", "function": {"name": "f", "arguments": "{}"}}
     for size in (1, MAX_PARTS + 1):  # calls of an event
         calls = [begun | {"index": at} for at in range(MAX_PARTS + 1)]

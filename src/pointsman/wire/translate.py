@@ -258,8 +258,8 @@ def translate_answer(request: Translated, body: bytes) -> TranslatedAnswer:
         msgspec.MsgspecError, UnicodeError, RecursionError: it is no answer of the upstream's format, or of
             more parts than any.
     """
-    if len(body) > LARGE and count_values(body, MAX_VALUES) > MAX_VALUES:
-        raise msgspec.ValidationError(f"more than {MAX_VALUES} values")
+    if len(body) > LARGE:
+        _check_values(body)
     answer = FORMATS[request.upstream].codec.read_answer(body)
     if len(answer.parts) > MAX_PARTS:
         raise msgspec.ValidationError(f"more than {MAX_PARTS} texts, calls and thoughts")
@@ -270,6 +270,12 @@ def translate_answer(request: Translated, body: bytes) -> TranslatedAnswer:
         told = restored(told, request.tools)
     turn = signed_turn(answer.parts, request.said)
     return TranslatedAnswer(request.writing.write_answer(told), turn, answer.usage or Usage())
+
+
+def _check_values(json: bytes) -> None:
+    """Refuse what has more values than a request may have: a decoder would make each of them an object."""
+    if count_values(json, MAX_VALUES) > MAX_VALUES:
+        raise msgspec.ValidationError(f"more than {MAX_VALUES} values")
 
 
 class _Error(msgspec.Struct, gc=False):
@@ -343,8 +349,11 @@ class StreamTranslation:
         returned.
 
         Raises:
-            msgspec.MsgspecError, UnicodeError, RecursionError: an event cannot be read.
+            msgspec.MsgspecError, UnicodeError, RecursionError: an event cannot be read, or has more
+                values than a request may have.
         """
+        if len(block) > LARGE:
+            _check_values(block)
         return self._write(self._reader.feed(block))
 
     def turn(self) -> SignedTurn | None:
