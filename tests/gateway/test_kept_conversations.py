@@ -120,11 +120,12 @@ def test_one_conversation_takes_a_quarter_at_most() -> None:
     assert whole(kept, [], "r0") is None
 
 
-def test_of_an_answer_of_very_many_items_the_latest_are_kept() -> None:
-    """Ten thousand are forgotten at once, of which each was looked for among those gone before it."""
+def test_of_very_many_items_the_latest_are_kept() -> None:
+    """Those that are forgotten at once are not looked for one by one."""
     kept, asked = ConversationMemory(size=400_000), body()
-    items = [said("x") | {"id": f"i{number}"} for number in range(10_000)]
-    kept.keep_items(request(asked), asked, answer("r1", *items), translated=True)
+    for start in range(0, 10_000, 2_000):
+        items = [said("x") | {"id": f"i{number}"} for number in range(start, start + 2_000)]
+        kept.keep_items(request(asked), asked, answer("r1", *items), translated=True)
     assert 90_000 < kept.held <= 100_000
     known = kept.items_weight(request(asked))
     named = body([{"type": "item_reference", "id": name} for name in ("i0", "i9999")])
@@ -132,10 +133,16 @@ def test_of_an_answer_of_very_many_items_the_latest_are_kept() -> None:
     assert (known > 0, [each["type"] for each in found]) == (True, ["item_reference", "message"])
 
 
-@pytest.mark.parametrize(("values", "is_kept"), [(MAX_VALUES - 100, True), (MAX_VALUES, False)])
-def test_an_answer_of_more_values_than_a_request_has_is_not_kept(values: int, is_kept: bool) -> None:
+@pytest.mark.parametrize(
+    ("items", "values", "is_kept"),
+    [(MAX_PARTS, MAX_VALUES, True), (MAX_PARTS + 1, 0, False), (1, 8 * MAX_VALUES, False)],
+)
+def test_of_an_answer_of_more_items_or_values_than_any_nothing_is_kept(
+    items: int, values: int, is_kept: bool
+) -> None:
     kept, asked = ConversationMemory(), body()
-    whole = json.dumps({"id": "r1", "output": [said("x") | {"id": "i1"}], "more": [0] * values}).encode()
+    output = [said("x") | {"id": f"i{number}"} for number in range(items)]
+    whole = json.dumps({"id": "r1", "output": output, "more": [0] * values}).encode()
     kept.keep_items(request(asked), asked, [whole], translated=True)
     assert bool(kept.held) is is_kept
 

@@ -19,6 +19,7 @@ from pointsman.wire import sse
 from pointsman.wire.body import MAX_VALUES, Body, Edit
 from pointsman.wire.format import Member
 from pointsman.wire.names import count_values
+from pointsman.wire.reasoning import MAX_PARTS
 from pointsman.wire.responses import PASSED, decode_item, read_item, said
 
 __all__ = [
@@ -155,6 +156,8 @@ class _Conversation(msgspec.Struct, gc=False):
     id: str = ""
 
 
+#: Values of an answer: the 20 likeliest words in place of each of 12,000 are as many.
+_MOST_VALUES: Final = 8 * MAX_VALUES
 _decode_stored: Final = msgspec.json.Decoder(_Stored).decode
 _decode_stored_event: Final = msgspec.json.Decoder(_StoredEvent).decode
 _decode_id: Final = msgspec.json.Decoder(_Conversation | str | None).decode
@@ -279,10 +282,10 @@ def _named(member: Member, name: str) -> str:
 def answered(parts: Sequence[bytes]) -> tuple[str, list[bytes]] | None:
     """Return the id and the items of a whole body, or of the last events of a stream; None without such.
 
-    Nor are there any in one of more values than a request may have, which could not send them back.
+    Nor are there any in one of more items or values than any answer has.
     """
     whole = b"".join(parts)
-    if len(whole) > LARGE and count_values(whole, MAX_VALUES) > MAX_VALUES:
+    if len(whole) > LARGE and count_values(whole, _MOST_VALUES) > _MOST_VALUES:
         return None
     streamed = not whole.lstrip().startswith(b"{")
     for payload in reversed([sse.data(event) for event in sse.events(whole)]) if streamed else (whole,):
@@ -290,5 +293,5 @@ def answered(parts: Sequence[bytes]) -> tuple[str, list[bytes]] | None:
             found = _decode_stored_event(payload).response if streamed else _decode_stored(payload)
         except UNREADABLE:
             continue  # a comment, or half an event
-        return found.id, [bytes(item) for item in found.output]
+        return (found.id, [bytes(item) for item in found.output]) if len(found.output) <= MAX_PARTS else None
     return None
