@@ -387,6 +387,18 @@ def test_labels_of_a_model_that_two_are_compared_with_count_once() -> None:
     assert [len(stake.sample) for stake in found.stakes] == [6, 6]
 
 
+def test_a_small_possible_loss_is_not_called_none() -> None:
+    """Of 300 runs each 240 and 258 solved: the interval begins at -.0002, which was "a loss of 0%"."""
+    made = [
+        Run("p", model, at < solved, 1.0)
+        for model, solved in ((DEAR, 240), (CHEAP, 258))
+        for at in range(300)
+    ]
+    found = compare(made, DEAR, CHEAP)
+    assert (found.verdict, found.interval[0] < 0) == ("unknown", True)
+    assert found.missing == "a loss of less than 1% is possible as well as a gain of 12%"
+
+
 def test_sessions_to_label_are_drawn_by_chance() -> None:
     """The dearest first, a model that solves .2 less was called as good, for dear failures."""
     runs, solved = {}, {}

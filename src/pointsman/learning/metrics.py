@@ -255,7 +255,7 @@ def calibration_interval(
     gaps = np.bincount(places, left)
     strays = [
         float(np.abs(np.bincount(places, weights * left) - gaps).sum() / len(left))
-        for weights in _resamples(len(left), together, seed, resamples)
+        for weights in chain.from_iterable(_blocks(len(left), together, seed, resamples))
     ]
     value, furthest = calibration_error(probabilities, outcomes), float(np.quantile(strays, 0.95))
     return Interval(value, max(value - furthest, 0.0), min(value + furthest, 1.0))
@@ -297,7 +297,7 @@ def bootstrap(
     every = np.arange(count)
     samples = [
         figure(np.repeat(every, weights.astype(np.intp)))
-        for weights in _resamples(count, together, seed, resamples)
+        for weights in chain.from_iterable(_blocks(count, together, seed, resamples))
     ]
     return interval_of(figure(every), samples)
 
@@ -391,13 +391,11 @@ def resampled_sums(
     return np.concatenate([weights @ columns for weights in _blocks(len(columns), together, seed, resamples)])
 
 
-def _resamples(count: int, together: Rows | None, seed: int, resamples: int) -> Iterator[Floats]:
-    """How often each prompt is drawn, resample by resample; the same for every ranking of a seed."""
-    return chain.from_iterable(_blocks(count, together, seed, resamples))
-
-
 def _blocks(count: int, together: Rows | None, seed: int, resamples: int) -> Iterator[Floats]:
-    """The resamples, as many at once as take a few megabytes. Each of shape ``(some, count)``."""
+    """How often each prompt is drawn, the same for every ranking of a seed.
+
+    As many resamples at once as take a few megabytes: each of shape ``(some, count)``.
+    """
     drawn = np.arange(count) if together is None else np.unique(together, return_inverse=True)[1]
     units = int(drawn.max()) + 1
     generator = np.random.default_rng(seed)
