@@ -256,6 +256,14 @@ def test_an_audit_of_two_models_never_in_the_same_project_asks_for_sessions_in_o
     assert "have no project in common" not in shared
     assert "By outcomes: nothing is proven." not in shared
     assert "were not drawn by chance" in shared
+    assert "seems better than it is" not in shared  # all have an outcome
+    silent = [
+        run._replace(solved=None) if run.model == CHEAP and not run.solved and at % 4 else run
+        for at, run in enumerate(runs(0.0, 400))
+    ]
+    shared = " ".join(CliRunner().invoke(app, exported(tmp_path, silent)).output.split())
+    known = sum(run.solved is not None for run in silent if run.model == CHEAP)
+    assert f"400 of 400 sessions of {DEAR} have an outcome, and {known} of 400 of {CHEAP}: a model" in shared
 
 
 def test_the_labels_asked_for_show_ten_points_in_four_of_five_cases() -> None:

@@ -257,6 +257,7 @@ class Comparison(NamedTuple):
     missing: str = ""  # why nothing is claimed
     subscribed: float = 0.0  # share of what the dear model's runs cost that a subscription paid
     margin: float = 0.0  # of success
+    sessions: tuple[int, int] = (0, 0)  # in these projects, with an outcome or without
 
     @property
     def is_good_enough(self) -> bool:
@@ -283,7 +284,8 @@ def compare(runs: Iterable[Run], dear: str, cheap: str, criterion: Criterion = _
     clusters = _judged_clusters(runs, dear, cheap)
     pairs = list(map(_judged, clusters))
     counts = sum(len(used) for used, _ in pairs), sum(len(other) for _, other in pairs)
-    found = Comparison(dear, cheap, counts, len(pairs), margin=criterion.margin)
+    sessions = sum(len(used) for used, _ in clusters), sum(len(other) for _, other in clusters)
+    found = Comparison(dear, cheap, counts, len(pairs), margin=criterion.margin, sessions=sessions)
     if not pairs:
         return found._replace(missing="no project has outcomes of both models")
     strata = [Stratum(sum(used), len(used), sum(other), len(other)) for used, other in pairs]

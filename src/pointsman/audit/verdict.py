@@ -181,11 +181,20 @@ def outcomes_blocks(compared: Sequence[Comparison]) -> Iterator[Block]:
     else:
         yield "By outcomes: nothing, for no project has proven outcomes of two models."
     yield TextTable(_OUTCOMES, [_comparison(each) for each in compared])
-    if any(each.verdict == "saves" for each in compared):
+    saving = [each for each in compared if each.verdict == "saves"]
+    if saving:
         yield (
             "These sessions were not drawn by chance, and people give a cheaper model the easier ones: "
             "confirm a saving with a shadow model."
         )
+    for each in saving:
+        if each.sessions != each.runs:
+            (dear, all_dear), (cheap, all_cheap) = zip(each.runs, each.sessions, strict=True)
+            yield (
+                f"{dear:,} of {all_dear:,} sessions of {each.dear} have an outcome, and {cheap:,} of "
+                f"{all_cheap:,} of {each.cheap}: a model whose failures leave no proof in the log seems "
+                "better than it is."
+            )
 
 
 def stakes_blocks(stakes: Sequence[Stake]) -> Iterator[Block]:
