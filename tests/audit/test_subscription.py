@@ -90,7 +90,7 @@ def test_a_hint_is_not_sold_as_sure(home: Path) -> None:
     assert "a hint when an agent is stuck" in shown
     (line,) = [each for each in shown.splitlines() if "a hint when an agent is stuck" in each]
     assert "(at most $" in line
-    assert 'escalate = ["stop"] the run ends' in line, "what is sure is what a stop would have saved"
+    assert 'escalate = ["stop"] there also ends a run' in line, "what is sure is what a stop would have saved"
     assert "sure" not in line
 
 

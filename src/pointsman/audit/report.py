@@ -38,14 +38,11 @@ _MOST: Final = 3
 #: Dollars below which a change is not worth a line.
 _LEAST: Final = 0.005
 _PLUGINS: Final = "~/.config/opencode/plugin"
-_STOPPED: Final = 'escalate = ["stop"] the run ends where the hint does not help'
+_ON: Final = '[guidance] mode = "on"; escalate = ["stop"] there also ends a run that the hint does not help'
 #: Prints, or installs, what adds a hint to an agent that is stuck, by client.
 _HOOKS: Final = {
     "claude-code": (
-        (
-            "add what this prints to ~/.claude/settings.json; with --config FILE of [guidance] "
-            f'mode = "on" and {_STOPPED}'
-        ),
+        f"add what this prints to ~/.claude/settings.json; with --config FILE it follows {_ON}",
         "pointsman hook claude-code install",
     ),
     "codex": ("add what this prints to ~/.codex/hooks.json", "pointsman hook codex install"),
@@ -115,9 +112,7 @@ def _command(what: str, sessions: Sequence[SessionFigures], gateway: str) -> tup
     """How a change is made, and the command."""
     if what == STUCK_CHANGE:
         client = _most(Counter(of.client for of in sessions if of.stuck))
-        return _HOOKS.get(
-            client, (f'the gateway adds it with [guidance] mode = "on"; with {_STOPPED}', gateway)
-        )
+        return _HOOKS.get(client, (f"the gateway adds it with {_ON}", gateway))
     return _without_tools(sessions, gateway) if what == TOOLS_CHANGE else (_GATEWAY[what], gateway)
 
 
