@@ -352,7 +352,7 @@ class StreamTranslation:
             msgspec.MsgspecError, UnicodeError, RecursionError: an event cannot be read, or has more
                 values than a request may have.
         """
-        if len(block) > LARGE:
+        if block[LARGE:]:  # as the length says, without a call for each event
             _check_values(block)
         return self._write(self._reader.feed(block))
 
@@ -373,12 +373,18 @@ class StreamTranslation:
         if self._restoring:
             events = self._restoring.events(events)
         collect = self._collector.add
-        for at, event in enumerate(events):
+        for event in events:
             collect(event)
             kind = type(event)
             if kind is Stop:
                 self.is_whole = True
-            elif type(event) is Failed:
+            elif kind is Failed:
                 self.has_failed = True
-                events[at] = replace(event, message=masked_text(event.message, self._secrets))
+        if self.has_failed:
+            events = [self._masked(event) for event in events]
         return self._writer.write(events)
+
+    def _masked(self, event: Event) -> Event:
+        if not isinstance(event, Failed):
+            return event
+        return replace(event, message=masked_text(event.message, self._secrets))
