@@ -219,7 +219,7 @@ def read_policy_text(text: str, file: Path, base: Policy, env: Mapping[str, str]
 
     Args:
         text: A configuration, or a profile.
-        file: The file that it was read from.
+        file: The file of that content.
         base: The policy that takes a profile.
         env: Fills references; by default the environment, in which no key is missing.
 

@@ -116,7 +116,7 @@ def test_numbers_that_aider_did_not_write_count_as_none(home: Path, tokens: str,
     history(home, tokens=tokens)
     found = audit("--home", home)
     assert found["total"]["requests"] == requests
-    left_out = [note.endswith("requests whose tokens cannot be read: 1") for note in found["notes"]]
+    left_out = [note.endswith("requests with unreadable tokens: 1") for note in found["notes"]]
     assert sum(left_out) == 2 - requests
     assert found["total"]["input_tokens"] < 10_000
     assert found["total"]["spent"] < 0.1

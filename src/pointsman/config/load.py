@@ -60,7 +60,7 @@ class AnyKey(Mapping[str, str]):
     """The environment, in which no key is missing: for a policy that decides and sends nothing anywhere."""
 
     def __init__(self, env: Mapping[str, str] = os.environ) -> None:
-        """Take the environment: an empty one for a policy that is not the operator's."""
+        """Take the environment: an empty one for a policy that another than the operator wrote."""
         self._env = env
 
     def __getitem__(self, name: str) -> str:

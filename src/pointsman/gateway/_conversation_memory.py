@@ -134,7 +134,7 @@ class _Session:
             self.weight -= _weight(key, value)
 
     def oldest(self, part: dict[Any, Any], size: float) -> Iterator[Any]:
-        """Yield the keys to drop from a part, the oldest first, until the session is no larger."""
+        """Yield keys of a part to be dropped, the oldest first, until the session is no larger."""
         for key in list(part):  # to look for the first one each time would take quadratic time
             if self.weight > size:
                 yield key

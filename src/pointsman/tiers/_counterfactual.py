@@ -118,8 +118,8 @@ def _other_length(
 def _are_alike(scorer: TierScorer, one: Evidence, other: Evidence, domain: str) -> bool:
     """Whether a text has the same tier at these two lengths and at all between them; False: it may not.
 
-    Between two points of its curve a dimension rises or falls, and the deduction from the sum never falls
-    with the length, so the sum of each length is within bounds.
+    Between two points of its curve a dimension rises or falls, and the excess of keywords never falls with
+    the length, so the sum of each length is within bounds.
     """
     ends = scorer.score(one), scorer.score(other)
     if _reached(scorer, one, ends[0].tokens) != _reached(scorer, other, ends[1].tokens):
@@ -141,7 +141,7 @@ def _are_alike(scorer: TierScorer, one: Evidence, other: Evidence, domain: str) 
 
 
 def _reached(scorer: TierScorer, evidence: Evidence, tokens: int) -> list[int]:
-    """The points of curves, steps and overrides up to a length: the tier may jump at each of them."""
+    """Points of curves and conditions of overrides that a length has reached: a difference is a jump."""
     curves = [gauge.dimension for gauge in scorer.gauges if gauge.counts_tokens]
     reached = [
         bisect_right([step.at for step in each.steps] or [at for at, _ in each.curve], tokens)

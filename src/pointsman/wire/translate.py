@@ -273,7 +273,7 @@ def translate_answer(request: Translated, body: bytes) -> TranslatedAnswer:
 
 
 def _check_values(json: bytes) -> None:
-    """Refuse what has more values than a request may have: a decoder would make each of them an object."""
+    """Refuse JSON of more values than a request may have: a decoder would make each of them an object."""
     if count_values(json, MAX_VALUES) > MAX_VALUES:
         raise msgspec.ValidationError(f"more than {MAX_VALUES} values")
 

@@ -237,7 +237,7 @@ class _Chat:
             files=(str(self._file),),
             requests=tuple(self.requests),
             not_logged=("commit messages", "summaries"),
-            notes=(f"left out: {self._id}: requests whose tokens cannot be read: {self.unread}",)
+            notes=(f"left out: {self._id}: requests with unreadable tokens: {self.unread}",)
             * bool(self.unread),
         )
 
