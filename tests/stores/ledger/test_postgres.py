@@ -188,20 +188,22 @@ def test_what_another_gateway_adds_is_found_by_the_time_of_the_decision(postgres
     url = postgres.database()
     with opened(url, text="full") as first:
         first.append(a_decision("old", at=NOW - 9 * DAY))
-        for name in ("early", "late"):
+        for name in ("early", "late", "none"):
             first.append(a_decision(name, at=NOW))
             first.append(PromptText(decision=name, text=name))
     with opened(url, clock=lambda: NOW - HOUR) as behind:  # it remembers none of these decisions
         behind.add_outcome(Outcome(decision="early", score=0.25, at=NOW - HOUR))
         behind.add_outcome(Outcome(decision="late", score=0.75, at=NOW + 3 * DAY))
         behind.add_outcome(Outcome(decision="old", score=1.0, at=NOW))
+        behind.add_outcome(Outcome(decision="none", score=0.5))  # without a time
         behind.flush()
-        read = list(behind.records(newest_first=True, limit=2))
+        read = list(behind.records(newest_first=True, limit=3))
         assert [(each.decision.id, each.text, each.outcomes[0].score) for each in read] == [
+            ("none", "none", 0.5),
             ("late", "late", 0.75),
             ("early", "early", 0.25),
         ]
-        found = behind.records_of(["early", "late"], since=NOW, with_text=True)
+        found = behind.records_of(["early", "late", "none"], since=NOW, with_text=True)
         assert found == {each.decision.id: each for each in read}
         [oldest] = behind.records(limit=1)
         assert [each.score for each in oldest.outcomes] == [1.0]

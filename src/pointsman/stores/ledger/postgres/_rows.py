@@ -94,14 +94,14 @@ class Rows:
                 self._keep("decisions", at, clean(entry.id), session, caller, SHAPE, body)
             case Attempt():
                 step = most(entry.number)
-                self._belongs(entry.decision, entry.started_at, ATTEMPT, step, encode(entry))
+                self._belongs(entry.decision, ATTEMPT, step, encode(entry))
             case Outcome():
-                self._belongs(entry.decision, entry.at, OUTCOME, 0, encode(entry))
+                self._belongs(entry.decision, OUTCOME, 0, encode(entry))
             case ShadowDecision() | ShadowAnswer() | ComparedAnswers():
-                self._belongs(entry.decision, entry.at, SHADOW, 0, encode(entry))
+                self._belongs(entry.decision, SHADOW, 0, encode(entry))
             case PromptText():
                 if (text := kept_text(entry.text, self._mode)) is not None:
-                    self._belongs(entry.decision, self._clock(), TEXT, 0, clean(text).encode())
+                    self._belongs(entry.decision, TEXT, 0, clean(text).encode())
             case _:
                 self._add_apart(entry)
 
@@ -128,12 +128,17 @@ class Rows:
         for row in self.policies:
             connection.execute(_KEEP_POLICY, row)
 
-    def _belongs(self, decision: str, at: float, kind: int, step: int, body: bytes) -> None:
-        """Add an entry of a decision, on the day of the decision: both are removed together."""
+    def _belongs(self, decision: str, kind: int, step: int, body: bytes) -> None:
+        """Add an entry of a decision, on the day of the decision: both are removed together.
+
+        Of a decision that is not known here it is on the present day, whatever its own time is: it is looked
+        for from the day of the decision on.
+        """
         arrived = self._arrivals.get(decision)
         if arrived is None:
             arrived = self._arrival(decision)
-        self._keep("entries", at if arrived is None else arrived, clean(decision), kind, step, body)
+        at = self._clock() if arrived is None else arrived
+        self._keep("entries", at, clean(decision), kind, step, body)
 
     def _keep(self, table: str, at: float, *values: object) -> None:
         at = stored_at(at)
