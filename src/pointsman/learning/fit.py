@@ -14,7 +14,6 @@ from pointsman.encoders import StaticEncoder, load_encoder
 from pointsman.encoders.learned_routers import load_kinds, table_hash
 from pointsman.errors import PointsmanError
 from pointsman.learning.datasets import LEAST_FOR_TIERS, Features, PromptOutcome
-from pointsman.learning.intervals import decided
 from pointsman.learning.kinds_prior import PriorWeights, fitter
 from pointsman.learning.learning import (
     FOLDS,
@@ -286,26 +285,23 @@ class _Given:
 
 
 def _nothing_to_route(given: _Given, names: tuple[str, str]) -> PointsmanError:
-    """State the scores of two models of which the strong one is not better: good news, once it is known.
+    """State the scores of two models of which the strong one is not better.
 
-    Known by the rule of ``pointsman report quality``: labels come one by one, and a fit is tried again with
-    each. The first prompt of each session and of alike ones counts, as there.
+    Whether the cheaper one is good enough is decided by ``report quality`` alone, which knows in what order
+    the labels came, and who gave them.
     """
     corpus = given.corpus
     weak, strong = corpus.weak.mean(), corpus.strong.mean()
     said = f"the strong model is not better on these {len(corpus):,} prompts: "
     said += f"{names[1]} scores {strong:.3f} and {names[0]} {weak:.3f}"
-    swap = "swap --weak and --strong if the names are exchanged, else " if weak > strong else ""
+    swap = "swap --weak and --strong if the names are exchanged; " if weak > strong else ""
     if given.observed is not None:  # estimates, of which no pair is seen
         more = "label the answers of both models to the same prompts: such pairs tell whether they are equal"
         return PointsmanError(
             f"{said}, by estimates from the outcomes of one model a prompt", hint=swap + more
         )
-    first = np.unique(corpus.first)
-    cheap, dear = (name.strip('"') for name in names)
-    found = decided(cheap, dear, (corpus.weak - corpus.strong)[first].tolist())
-    hint = "serve with the cheaper model" if found.answer == "yes" else "label more prompts"
-    return PointsmanError(f"{said}. {found.sentence().removesuffix('.')}", hint=swap + hint)
+    hint = '"pointsman report quality" says whether the cheaper model is good enough, or what it lacks'
+    return PointsmanError(said, hint=swap + hint)
 
 
 def _read(
