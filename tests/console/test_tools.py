@@ -189,6 +189,7 @@ def test_an_entered_policy_reads_no_variable_of_the_environment(
     lines = (f'{key} = "${{PROVIDER_KEY}}"' if line.startswith(key) else line for line in text.split("\n"))
     page = browser.post(f"{path}/again", form | {"policy": "\n".join(lines)})
     assert (page.status, "planted-key" in page.body.decode()) == (200 if key == "base_url" else 400, False)
+    assert (page.status == 400) == ("variables of the environment are not read here" in page.body.decode())
 
 
 def test_a_text_that_came_back_is_posted_again(browser: Browser) -> None:

@@ -81,6 +81,8 @@ def _of_text(error: ConfigError, text: str, place: Path) -> ConfigError:
     where = f"line {line} of the text" if file == str(place) else "the text"
     has_all = all(re.search(rf"^\s*\[+{table}\b", text, re.MULTILINE) for table in _WHOLE)
     hint = error.hint if has_all or is_profile(text) else f"the text must be whole: {', '.join(_WHOLE)}"
+    if "${" in text:
+        hint += f"{'; ' if hint else ''}variables of the environment are not read here: write addresses out"
     return ConfigError(error.message.removeprefix(f"{error.place}: "), place=where, hint=hint)
 
 

@@ -120,6 +120,8 @@ class Change(msgspec.Struct, frozen=True):
         """The answer in one sentence."""
         if not self.before.turns and not self.after.turns:
             return "no request in either period"
+        if not (self.before.requests or self.after.requests or self.before.beside or self.after.beside):
+            return "no request with a known cost in either period: pointsman report savings says why"
         if not round(self.difference, PRICED):
             return f"no difference: {dollars(self.after.cost)} in both"
         sign = 1 if self.difference > 0 else -1

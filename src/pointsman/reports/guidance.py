@@ -91,9 +91,10 @@ class Effect:
             treated.total, treated.counted, control.total, control.counted, _OFTEN
         )
         if low <= 0 <= high:
+            show = "{:+.2f} to {:+.2f}" if self.of_scores else "{:+.0%} to {:+.0%}"
             return (
                 "No difference can be shown yet: a report is read often, so the 99.8 % interval counts, and "
-                f"includes zero ({low:+.2f} to {high:+.2f})."
+                f"includes zero ({show.format(low, high)})."
             )
         more, less = ("better", "worse") if self.of_scores else ("more", "fewer")
         word = more if self.low > 0 else less
@@ -230,8 +231,8 @@ class GuidanceReport:
 
     def blocks(self) -> Iterator[Block]:
         """Lines and tables for a person."""
+        yield _classifier_table(self.rows)
         if self.rows:
-            yield _classifier_table(self.rows)
             yield ""
         yield from _effect_lines(self.effect)
         yield from _ending_lines(self.endings)

@@ -253,7 +253,10 @@ class ScoredAnswers:
         Args:
             moves: By pair of models with prices, the decisions of which pairs count, as of ``compare``.
         """
-        tries = sum(among is None or len(among) > 0 for among in moves.values())
+        tries = sum(
+            among is None or any(self._turns[each].said.keys() >= {*pair} for each in among)
+            for pair, among in moves.items()
+        )
         return {pair: self.compare(*pair, among=among, tries=max(tries, 1)) for pair, among in moves.items()}
 
     def report(self) -> QualityReport:
@@ -284,7 +287,10 @@ _LEGEND: Final = (
     "pairs: one of each session; looked: the first, that decided; missing: more, to the look that decides; "
     "left out: scored by judges or signs; repeated: of the same sessions; level: of error, at one look."
 )
-_NEXT: Final = '[shadow] model, with text = "redacted", keeps a second answer to be scored on the page Label.'
+_NEXT: Final = (
+    '[shadow] model keeps a second answer to be scored on the page Label, with text = "redacted" there and '
+    "under [ledger]; both models need a price."
+)
 
 
 class QualityReport(msgspec.Struct, frozen=True):
@@ -301,6 +307,9 @@ class QualityReport(msgspec.Struct, frozen=True):
         yield from (each.sentence() for each in self.found)
         compared = [msgspec.structs.astuple(each) for each in self.found if each.cheap]
         yield TextTable(_COLUMNS, compared)
+        left_out = sum(each.left_out for each in self.found)
+        if left_out and not compared:
+            yield f"left out: {left_out:,} pairs with a score that only a judge or an implicit sign gave"
         yield _LEGEND if compared else _NEXT
 
 
