@@ -103,6 +103,8 @@ def test_out_of_nothing_all_is_more_requests() -> None:
     found = change(side({}), side(BASE))
     assert amounts(found)["requests"] == pytest.approx(found.difference) == pytest.approx(side(BASE).cost)
     assert change(side({}), side({})).headline() == "no request in either period"
+    unknown = Side(0.0, 3_600.0, {}, 0.0, 60)  # sixty answers without usage
+    assert change(unknown, unknown).headline().startswith("no request with a known cost in either period")
 
 
 uses = st.builds(

@@ -16,7 +16,7 @@ from pointsman.learning.intervals import (
     margin_score,
     paired_interval,
 )
-from pointsman.reports.labels import good_enough, quality_report, queue
+from pointsman.reports.labels import ScoredAnswers, good_enough, quality_report, queue
 from pointsman.reports.outcomes import scores_of
 from pointsman.stores.ledger import Outcome, Record, ShadowAnswer
 from pointsman.testing import a_decision
@@ -205,6 +205,35 @@ def test_a_table_of_several_pairs_of_models_states_the_level_of_each() -> None:
     assert (alone.strong, alone.level) == ("strong", LEVEL)
     assert both[0].low < alone.low
     assert "99.7% interval" in both[0].sentence()
+
+
+def test_models_without_a_pair_take_no_share_of_the_level() -> None:
+    records = []
+    for number in range(40):
+        name, second = (
+            f"d-{number}",
+            "strong" if number < 30 else "",
+        )  # the last ten: two scores of one answer
+        said = (Outcome(decision=name, score=1.0), Outcome(decision=name, score=1.0, model=second))
+        answer = an_answer(name, model="cheap")
+        records.append(Record(a_decision(name, session=f"s-{number}"), (answer,), said, None))
+    third = ModelSpec("third", "main", "third", input_per_million=2.0, output_per_million=2.0)
+    answers = ScoredAnswers({**MODELS, "third": third})
+    assert list(answers.noted(records)) == records
+    moves = {("cheap", "strong"): [f"d-{each}" for each in range(30)], ("cheap", "third"): ["d-30", "d-31"]}
+    assert answers.together(moves)["cheap", "strong"].level == LEVEL
+
+
+def test_a_table_without_a_pair_says_what_was_left_out() -> None:
+    records = []
+    for number in range(3):
+        name = f"d-{number}"
+        said = tuple(
+            Outcome(decision=name, score=0.5, model=model, source="judge:large") for model in ("", "strong")
+        )
+        records.append(Record(a_decision(name, session=name), (an_answer(name, model="cheap"),), said, None))
+    lines = [str(each) for each in quality_report(records, MODELS).blocks()]
+    assert "left out: 3 pairs with a score that only a judge or an implicit sign gave" in lines
 
 
 def test_equal_models_are_rarely_called_worse_and_worse_ones_rarely_good_enough() -> None:
