@@ -368,13 +368,16 @@ def latest_words(message: Message) -> str:
 #: How people open a message that takes the answer before it back. Only the beginning is looked at: further
 #: in, the same words are about the task. A "no" alone answers a question of the agent.
 _TAKES_BACK: Final = r"""\s*
-    (?:(?:no|nope|nein|non)\b[\s,.!:;-]+)?
-    (?: (?:that|this|it)(?:['’]s|\ is|\ was)\ (?:still\ )?
-          (?:wrong|incorrect|the\ wrong|not\ (?:what|how|it|right|correct|the\ (?:one|right)))\b
-      | not\ what\ i\b | i\ (?:said|meant|asked)\b
+    (?:(?:no|nope|nein|non)\b[\s,.!:;-]+){0,3}
+    (?: (?:that|this|it)(?:['’]s|\ (?:still\ )?(?:is|was))(?:\ still)?
+          (?:\ (?:wrong|incorrect|the\ wrong) | (?:\ not|n['’]?t)\ (?:what|it|right(?!\ now)|correct|true|the
+             \ (?:one|right|(?:\w+\ ){1,3}i)))\b
+      | not\ what\ i\b | i\ (?:said\ (?:no|not|don['’]?t)|meant|asked\ (?:for|to|you))\b
       | you(?:\ (?:broke|forgot|missed|misunderstood|are\ wrong|got\ (?:it|that)\ wrong)|['’]re\ wrong)\b
-      | (?:(?:it|this|that)\ )?(?:still\ )?(?:does|is)(?:\ ?n['’o]?t|\ not)\ work
-      | (?:undo|revert)\ (?:that|this|it|your)\b
+      | (?:(?:it|this|that)\ )?(?:still\ )?(?:does(?:\ ?n['’o]?t|\ not)\ works?
+                                            |is(?:\ ?n['’o]?t|\ not)\ working)\b
+      | (?:undo|revert)(?:\s*(?:[,.!;]|$)|\ (?:that|this|it|your|the\ (?:last\ )?changes?)\b)
+      | wrong(?:\ (?:file|one|place))?\s*(?:[,.!:;]|$)
       | nicht\ was\ ich\b | das\ (?:ist|war)\ falsch\b | das\ meinte\ ich\ nicht\b
       | c['’]est\ faux\b | ce\ n['’]est\ pas\ ce\ que\b )"""
 
@@ -382,7 +385,7 @@ _TAKES_BACK: Final = r"""\s*
 def takes_back(text: str) -> bool:
     """Whether a person's message opens by rejecting the answer before it.
 
-    Of the 7,369 later messages of people in the dialogues of SGD 9 do, all of them rejections; 604 begin
+    Of the 7,369 later messages of people in the dialogues of SGD 10 do, all of them rejections; 604 begin
     with "no", "wrong" and the like, 519 of them after a question of the agent.
     """
     return re.match(_TAKES_BACK, text, re.IGNORECASE | re.VERBOSE) is not None
