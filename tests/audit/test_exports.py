@@ -215,13 +215,11 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert "No such file" in str(ran.exception)
 
 
-@pytest.mark.parametrize(("model", "counted"), [("gpt-5", "gpt-5"), ("cheap", "my-own")])
-def test_a_ledger_of_our_own(model: str, counted: str, tmp_path: Path) -> None:
-    """A model has the price that the policy of its decision states, and else that of the catalogue."""
-    file = tmp_path / "ledger.sqlite"
+def a_ledger(file: Path, model: str, prices: str = OWN_PRICES) -> Path:
+    """A ledger of one request without a project, that a model answered."""
     ledger = SqliteLedger(file)
     decision = Pointsman().decide("Hello!")
-    ledger.append(PolicyText(version=decision.policy, text=OWN_PRICES))
+    ledger.append(PolicyText(version=decision.policy, text=prices))
     ledger.append(decision)
     ledger.append(
         Attempt(
@@ -238,10 +236,24 @@ def test_a_ledger_of_our_own(model: str, counted: str, tmp_path: Path) -> None:
         )
     )
     ledger.close()
-    (found,) = audit(file)["sessions"]
+    return file
+
+
+@pytest.mark.parametrize(("model", "counted"), [("gpt-5", "gpt-5"), ("cheap", "my-own")])
+def test_a_ledger_of_our_own(model: str, counted: str, tmp_path: Path) -> None:
+    """A model has the price that the policy of its decision states, and else that of the catalogue."""
+    (found,) = audit(a_ledger(tmp_path / "ledger.sqlite", model))["sessions"]
     assert (found["client"], found["requests"], found["cached_tokens"]) == ("pointsman", 1, 900)
     assert list(found["models"]) == [counted]
     assert found["spent"] == pytest.approx(0.0010 if model == "cheap" else 0.0003375, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["my-own", "gpt-5"])
+def test_a_model_that_costs_nothing_by_the_policy_of_a_ledger(name: str, tmp_path: Path) -> None:
+    """Its cost of 0 counted as unknown: no price, or that of the catalogue."""
+    free = OWN_PRICES.replace("= 0.9", "= 0").replace("= 10", "= 0").replace("my-own", name)
+    total = audit(a_ledger(tmp_path / "ledger.sqlite", "cheap", free))["total"]
+    assert (total["spent"], total["unpriced_requests"]) == (0, 0)
 
 
 def test_answers_of_a_ledger_that_have_no_usage_are_named(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from pointsman.audit.caches import Call, paid
 from pointsman.audit.figures import Part, SessionFigures, Spent, Split
+from pointsman.audit.session import OWN_LEDGER
 from pointsman.catalogue import ANY, CatalogueEntry, installed
 from pointsman.config.draft import PROVIDERS, Found, ModelDraft
 from pointsman.errors import PointsmanError
@@ -157,7 +158,8 @@ class Pricing:
     def _part(self, split: Split, spent: Spent, client: str) -> Money:
         prices = self.prices(split.provider, split.model)
         more = 0.0
-        if spent.with_cost == spent.requests and spent.logged_cost > 0:
+        # Exports of others write 0 where they know no price; our own ledger knows its prices.
+        if spent.with_cost == spent.requests and (spent.logged_cost > 0 or client == OWN_LEDGER):
             cost: float | None = spent.logged_cost
         else:
             cost = None if prices is None else paid(spent, prices)

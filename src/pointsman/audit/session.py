@@ -19,6 +19,7 @@ from pointsman.wire.project import folder_name
 __all__ = [
     "HOUSEKEEPING",
     "KEPT",
+    "OWN_LEDGER",
     "Certainty",
     "Request",
     "Session",
@@ -33,6 +34,8 @@ __all__ = [
 
 #: Characters kept of one text: its beginning and its end, where errors, exit codes and summaries are.
 KEPT: Final = 8_000
+#: The client of sessions of Pointsman's own ledger.
+OWN_LEDGER: Final = "pointsman"
 
 
 def cut(text: str) -> str:

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from pointsman.audit.session import Certainty, Request, Session, Usage
+from pointsman.audit.session import OWN_LEDGER, Certainty, Request, Session, Usage
 from pointsman.audit.sources.base import Log, Named
 from pointsman.config import AnyKey, Config, load
 from pointsman.decision.decision import RequestInput
@@ -25,7 +25,7 @@ _KEEP: Final = Retention(None, None)
 class OwnLedger(Named):
     """Reads a ledger that is named on the command line."""
 
-    name: Final = "pointsman"
+    name: Final = OWN_LEDGER
     versions: Final = ""
 
     def read(self, log: Log) -> Iterator[Session]:
