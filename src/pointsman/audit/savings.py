@@ -294,8 +294,8 @@ def compare(runs: Iterable[Run], dear: str, cheap: str, criterion: Criterion = _
     if not found.is_good_enough:
         if high < 0:
             return found._replace(verdict="harmful", missing=f"{cheap} solves fewer of them")
-        loss = f"{-low:.0%}" if low <= -0.005 else "less than 1%"
-        return found._replace(missing=f"a loss of {loss} is possible as well as a gain of {high:.0%}")
+        loss, gain = (f"{end:.0%}" if end >= 0.005 else "less than 1%" for end in (-low, high))
+        return found._replace(missing=f"a loss of {loss} is possible as well as a gain of {gain}")
     saved = _saved(clusters, criterion)
     if saved[0] <= 0:
         return found._replace(missing=f"{within(found.margin)}, but its runs do not surely cost less")
