@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -215,10 +216,11 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert "No such file" in str(ran.exception)
 
 
-def a_ledger(file: Path, model: str, prices: str = OWN_PRICES) -> Path:
-    """A ledger of one request without a project, that a model answered."""
+def a_ledger(file: Path, model: str, prices: str = OWN_PRICES, **asked: str) -> Path:
+    """A ledger of one request, that a model answered."""
     ledger = SqliteLedger(file)
     decision = Pointsman().decide("Hello!")
+    decision = msgspec.structs.replace(decision, input=msgspec.structs.replace(decision.input, **asked))
     ledger.append(PolicyText(version=decision.policy, text=prices))
     ledger.append(decision)
     ledger.append(
@@ -254,6 +256,22 @@ def test_a_model_that_costs_nothing_by_the_policy_of_a_ledger(name: str, tmp_pat
     free = OWN_PRICES.replace("= 0.9", "= 0").replace("= 10", "= 0").replace("my-own", name)
     total = audit(a_ledger(tmp_path / "ledger.sqlite", "cheap", free))["total"]
     assert (total["spent"], total["unpriced_requests"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ({"project": "h-1", "project_name": "shop", "client": "aider"}, "shop"),
+        ({"project": "c-1", "client": "aider"}, "aider"),  # no folder: the program, no hash
+        ({"project": "c-1"}, "c-1"),
+        ({"client": "aider"}, "(none)"),
+    ],
+)
+def test_a_project_of_a_ledger_has_the_name_that_other_reports_give_it(
+    asked: dict[str, str], name: str, tmp_path: Path
+) -> None:
+    (found,) = audit(a_ledger(tmp_path / "ledger.sqlite", "cheap", **asked))["sessions"]
+    assert found["project_name"] == name
 
 
 def test_answers_of_a_ledger_that_have_no_usage_are_named(tmp_path: Path) -> None:

@@ -166,6 +166,15 @@ def test_show_tells_the_role_within_the_agent(tmp_path: Path, role: AgentRole | 
     assert ", project shop (p-1); policy" in told
 
 
+def test_show_names_the_program_where_no_folder_is_known(tmp_path: Path) -> None:
+    decision = a_decision("d1", at=1.0, session="s1")
+    asked = msgspec.structs.replace(decision.input, project="c-1", project_name="", client="aider")
+    ledger = SqliteLedger(tmp_path / "l.sqlite", retention=Retention(None, None))
+    ledger.append(msgspec.structs.replace(decision, input=asked))
+    ledger.close()
+    assert ", project aider (c-1); policy" in run(tmp_path / "l.sqlite", "show", "d1").output
+
+
 def test_show_of_an_unknown_decision(path: Path) -> None:
     result = run(path, "show", "d9")
     assert isinstance(result.exception, PointsmanError)

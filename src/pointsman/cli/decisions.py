@@ -225,7 +225,8 @@ def _explained(found: Record, models: Mapping[str, ModelSpec]) -> Iterator[str]:
     given = decision.input
     role = f", role {given.role}" if given.role else ""
     role += f" ({given.purpose})" if given.purpose else ""
-    named = f"{given.project_name} ({given.project})" if given.project_name else given.project
+    name = given.project_name or given.client
+    named = f"{name} ({given.project})" if name and given.project else given.project
     role += f", project {named}" if named else ""
     caller = f", caller {decision.input.caller}" if decision.input.caller else ""
     asked = f"requested {decision.input.model_asked}, format {decision.input.format}{role}{caller}"

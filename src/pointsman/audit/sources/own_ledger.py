@@ -44,8 +44,9 @@ class OwnLedger(Named):
                 asked, version = record.decision.input, record.decision.policy
                 if version not in policies:
                     policies[version] = _policy(ledger.policy(version))
+                name = asked.project_name or asked.client  # where no folder is named, as elsewhere
                 projects.setdefault(
-                    asked.session, "/".join(filter(None, (asked.project, asked.project_name)))
+                    asked.session, "/".join(filter(None, (asked.project, asked.project and name)))
                 )
                 unknown += sum(each.output_tokens is None and not each.error for each in record.attempts)
                 sessions.setdefault(asked.session, []).extend(
