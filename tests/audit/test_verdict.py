@@ -413,6 +413,17 @@ def test_a_small_possible_loss_or_gain_is_not_called_none(dear: int, cheap: int,
     assert (found.verdict, found.missing) == ("unknown", said)
 
 
+@pytest.mark.parametrize("tries", [1, 28, 50_000])
+def test_skewed_costs_never_raise_the_lower_end_of_a_saving(tries: int) -> None:
+    """One run of six cost most: far out, where many models are compared, Hall's end was the higher one."""
+    made = [Run("p", DEAR, solved=True, cost=100.0) for _ in range(6)]
+    made += [Run("p", CHEAP, solved=True, cost=9.0 if at == 0 else 1.0) for at in range(6)]
+    low, high = compare(made, DEAR, CHEAP, Criterion(tries, margin=2.0)).saved
+    mean = 600 - 14
+    assert 0 < low < mean < high
+    assert mean - low >= high - mean
+
+
 def test_sessions_to_label_are_drawn_by_chance() -> None:
     """The dearest first, a model that solves .2 less was called as good, for dear failures."""
     runs, solved = {}, {}

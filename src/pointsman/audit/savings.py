@@ -361,7 +361,7 @@ def _saved(clusters: Iterable[_Both], criterion: Criterion) -> tuple[float, floa
     if freedom < (_LEAST_FREEDOM if criterion.tries == 1 else _LEAST_FREEDOM_SHARED):
         return 0.0, 0.0
     end, skew = _student(criterion.certainty, freedom), min(third / spread**1.5, 0.0)
-    return saved - sqrt(spread) * _with_skew(end, skew), saved + sqrt(spread) * end
+    return saved - sqrt(spread) * max(end, _with_skew(end, skew)), saved + sqrt(spread) * end
 
 
 def _with_skew(end: float, skew: float) -> float:
