@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from pointsman.audit import Request, Session, Usage, figures
+from pointsman.audit import Request, Session, ToolUse, Usage, figures
 from pointsman.audit.money import Pricing
+from pointsman.audit.report import changes
 from pointsman.audit.savings import Run, compare
 from pointsman.audit.verdict import amount, amounts, verdict
 from pointsman.cli import app
@@ -92,6 +93,26 @@ def test_a_hint_is_not_sold_as_sure(home: Path) -> None:
     assert "(at most $" in line
     assert 'escalate = ["stop"] there also ends a run' in line, "what is sure is what a stop would have saved"
     assert "sure" not in line
+
+
+@pytest.mark.parametrize("client", ["claude-code", "codex"])
+def test_the_hook_of_an_agent_is_named_with_what_ends_a_run(client: str) -> None:
+    usage = Usage(input_tokens=20_000, output_tokens=500, output_at_most=500)
+    requests = tuple(
+        Request(
+            id=f"r{at}",
+            at=1_795_000_000.0 + at,
+            model=DEAR,
+            provider="anthropic",
+            usage=usage,
+            calls=(ToolUse(f"c{at}", "Bash", '{"command": "make"}', "no such file", is_error=True),),
+        )
+        for at in range(12)
+    )
+    found = [figures(Session(id="s", client=client, project="/p", requests=requests))]
+    (hint,) = (each for each in changes(verdict(found, Pricing()), found) if "hint" in each.what)
+    assert hint.command == f"pointsman hook {client} install"
+    assert 'escalate = ["stop"] there also ends a run' in hint.what
 
 
 @pytest.mark.parametrize(

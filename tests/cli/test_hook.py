@@ -105,6 +105,16 @@ def test_a_configured_stop_ends_the_agents_run(tmp_path: Path) -> None:
     assert last == {"continue": False, "stopReason": "Pointsman: still stuck (6 consecutive errors)"}
 
 
+def test_a_configured_stop_ends_the_run_of_codex(tmp_path: Path) -> None:
+    state, guide = (
+        HookState(tmp_path / "state.sqlite"),
+        Guide(GuidancePolicy(mode=Mode.ON, escalate=("stop",))),
+    )
+    events = (success(number, "cat: no such file or directory") for number in range(6))
+    said = [answer_event(read_event(json.dumps(each).encode(), CodexEvent), state, guide) for each in events]
+    assert said[-1] == {"continue": False, "stopReason": "Pointsman: still stuck (6 consecutive errors)"}
+
+
 @pytest.mark.parametrize("data", ["", "not json", "[]", '{"hook_event_name": "Stop"}', "[" * 50_000])
 def test_what_is_no_event_is_said_and_never_blocks_the_agent(tmp_path: Path, data: str) -> None:
     result = hook(tmp_path, data=data)

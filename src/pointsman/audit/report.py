@@ -39,13 +39,11 @@ _MOST: Final = 3
 _LEAST: Final = 0.005
 _PLUGINS: Final = "~/.config/opencode/plugin"
 _ON: Final = '[guidance] mode = "on"; escalate = ["stop"] there also ends a run that the hint does not help'
+_PRINTED: Final = f"add what this prints to {{}}; with --config FILE it follows {_ON}"
 #: Prints, or installs, what adds a hint to an agent that is stuck, by client.
 _HOOKS: Final = {
-    "claude-code": (
-        f"add what this prints to ~/.claude/settings.json; with --config FILE it follows {_ON}",
-        "pointsman hook claude-code install",
-    ),
-    "codex": ("add what this prints to ~/.codex/hooks.json", "pointsman hook codex install"),
+    "claude-code": (_PRINTED.format("~/.claude/settings.json"), "pointsman hook claude-code install"),
+    "codex": (_PRINTED.format("~/.codex/hooks.json"), "pointsman hook codex install"),
     "opencode": (
         "a plugin adds it",
         f"mkdir -p {_PLUGINS} && pointsman hook opencode install > {_PLUGINS}/pointsman.js",
