@@ -250,6 +250,15 @@ def test_a_ledger_of_our_own(model: str, counted: str, tmp_path: Path) -> None:
     assert found["spent"] == pytest.approx(0.0010 if model == "cheap" else 0.0003375, abs=1e-6)
 
 
+def test_what_only_the_policy_of_a_ledger_prices_is_not_called_unpriced(tmp_path: Path) -> None:
+    """Replays and what is at stake ask the catalogue; "the logged model has no price" was false."""
+    (tmp_path / "policy.toml").write_text(OWN_PRICES)
+    files = (a_ledger(tmp_path / "ledger.sqlite", "cheap"), "--policy", tmp_path / "policy.toml")
+    ran = CliRunner().invoke(app, ["audit", *map(str, files)])
+    assert "nothing can be compared, for no work was done by a model that is cheaper by the cat" in ran.stdout
+    assert "Not compared, for the catalogue has no price of the logged model: my-own (1 req" in ran.stdout
+
+
 @pytest.mark.parametrize("name", ["my-own", "gpt-5"])
 def test_a_model_that_costs_nothing_by_the_policy_of_a_ledger(name: str, tmp_path: Path) -> None:
     """Its cost of 0 counted as unknown: no price, or that of the catalogue."""

@@ -217,7 +217,8 @@ class _Judged:
     def _left_out(self) -> Iterator[str]:
         sums = self._replay.sums
         if sums.unpriced:
-            yield f"Not compared, for the logged model has no price: {_counted(sums.unpriced)}."
+            names = _counted(sums.unpriced)
+            yield f"Not compared, for the catalogue has no price of the logged model: {names}."
         if sums.undecided:
             yield f"Not decided, for the log holds nobody's words: {counted(sums.undecided, 'request')}."
         if sums.refused:

@@ -221,7 +221,9 @@ def stakes_blocks(stakes: Sequence[Stake]) -> Iterator[Block]:
     )
 
 
-_NO_STAKES: Final = "nothing can be compared, for no work was done by a cheaper model."
+_NO_STAKES: Final = (
+    "nothing can be compared, for no work was done by a model that is cheaper by the catalogue."
+)
 _OUTCOMES: Final = (
     Column("instead of"),
     Column("model"),
