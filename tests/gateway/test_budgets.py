@@ -470,6 +470,23 @@ def test_a_translated_stream_under_a_limit_shows_its_usage_to_who_asks(
     assert b"stream_options" not in trial.provider.asked[0].body
 
 
+def test_an_answer_of_too_many_parts_pays_what_it_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The upstream has written and charged it, though it is not translated."""
+    other = limited._BASE.replace("retries = 1\n", 'retries = 0\nformats = ["messages"]\n')
+    monkeypatch.setattr(limited, "_BASE", other)
+    trial = Trial(ALICE + money(99))
+    calls = [{"type": "tool_use", "id": f"t{n}", "name": "look", "input": {}} for n in range(2_001)]
+    used = {"input_tokens": 10, "output_tokens": 20_000}
+    body = {"id": "1", "type": "message", "role": "assistant", "model": "b", "content": calls,
+            "stop_reason": "tool_use", "usage": used}  # fmt: skip
+    trial.provider.answers = [lambda: Reply(200, [json.dumps(body).encode()])]
+    answer = run(trial.chat(model="backup"))
+    assert (answer.status, trial.used("money/key/alice/day")) == (502, 20 * UNIT)
+    assert b"not one of the format messages that can be translated" in answer.body
+    [attempt] = trial.ledger.attempts(answer.headers["x-pointsman-decision-id"])
+    assert (attempt.input_tokens, attempt.output_tokens, attempt.error) == (10, 20_000, "malformed")
+
+
 def test_a_stream_without_a_report_pays_what_was_reserved_or_sent() -> None:
     for pieces, spent in ((3, 0.05), (70, 0.07)):
         trial = Trial(ALICE + money(1))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -48,8 +49,7 @@ from pointsman.wire import Fault, Usage, sse
 from pointsman.wire.reasoning import SignedTurn
 from pointsman.wire.translate import Translated, TranslatedAnswer, translate_answer
 
-__all__ = ["RunningAttempt", "UpstreamResponse", "ask_once", "first_answer", "hold_event",
-           "is_stream"]  # fmt: skip
+__all__ = ["RunningAttempt", "UpstreamResponse", "ask_once", "first_answer", "hold_event", "is_stream"]
 
 #: Attempts of one request over all its models: three tiers with the default retries would make nine.
 _MAX_ATTEMPTS: Final = 6
@@ -116,9 +116,9 @@ class RunningAttempt:
             )
         )
 
-    def failed(self, failure: Failure, status: int = 0) -> Failure:
+    def failed(self, failure: Failure, status: int = 0, usage: Usage | None = None) -> Failure:
         """Write the attempt down as one that failed, and return why."""
-        self.finish(status, failure.kind)
+        self.finish(status, failure.kind, usage)
         return failure
 
 
@@ -342,8 +342,10 @@ async def _read(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse
         else:
             body, turn, usage = await _translated(attempt, attempt.translated, body)
     except UNREADABLE:
-        wire = attempt.wire if attempt.translated else None
-        return attempt.failed(unreadable_answer(upstream, wire), status)
+        wire, usage = attempt.wire if attempt.translated else None, Usage()
+        with suppress(*UNREADABLE):  # an answer of too many parts tells its usage
+            usage = attempt.wire.usage(body)
+        return attempt.failed(unreadable_answer(upstream, wire), status, usage)
     return UpstreamResponse(attempt, exchange, is_stream=False, first=body, usage=usage, turn=turn)
 
 

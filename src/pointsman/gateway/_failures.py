@@ -188,7 +188,7 @@ def connection_failure(upstream: Upstream, error: UpstreamError) -> Failure:
 
 def unreadable_answer(upstream: Upstream, wire: Format | None) -> Failure:
     """The upstream answered with something else than a format that is translated; without one, than JSON."""
-    what = f"an answer of the format {wire.format}" if wire else "JSON"
+    what = f"one of the format {wire.format} that can be translated" if wire else "JSON"
     message = f'the upstream\'s answer is not {what} (upstream "{upstream.spec.name}")'
     return Failure(Fault(502, message, "upstream_malformed"), "malformed", upstream)
 
