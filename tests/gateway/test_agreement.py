@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from pointsman.agreement import AgreementPolicy, AgreementSessions, Compared, Result
+from pointsman.gateway._answer_budget import AnswerBudget
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway.app import Gateway
 from pointsman.stores.ledger import Attempt, ComparedAnswers, MemoryLedger
@@ -133,6 +134,37 @@ def test_the_first_cheap_model_serves_where_both_agree(start: Start, wire: WireF
     assert {each.output_tokens for each in tries.values()} == {5}
     assert trial.metric('pointsman_agreements_total{result="agreed",rule="tools"}') == 1
     assert trial.metric('pointsman_switches_total{reason="fallback"}') == 0
+
+
+@pytest.mark.parametrize("lengths", [True, False], ids=["with lengths", "in chunks"])
+def test_large_answers_are_counted_each_until_they_are_not_needed(
+    start: Start, lengths: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies = [FORMATS[WireFormat.CHAT].answer(call(path=name * 1_000_000)) for name in "abc"]
+    size = max(map(len, bodies))
+
+    def large(body: bytes) -> Answering:
+        async def speak(_: Asked, send: Any) -> None:
+            more = [("content-length", str(len(body)))] if lengths else []
+            await reply(send, 200, body, ("content-type", "application/json"), *more)
+
+        return speak
+
+    trial = start(*map(large, bodies))
+    answers = trial.gateway.bodies.answers = AnswerBudget(2 * size)  # none is left for a third
+    held: list[int] = []
+    give = answers.give
+
+    def noted(count: int) -> None:
+        held.append(answers.held)
+        give(count)
+
+    monkeypatch.setattr(answers, "give", noted)
+    got = trial.post()
+    assert (got.status_code, got.content == bodies[2]) == (200, True)
+    assert trial.found().result is Result.DIFFERENT
+    until(lambda: trial.gateway.active == 0)
+    assert (max(held), answers.held) == (2 * size, 0)
 
 
 @pytest.mark.parametrize(("wire", "stream"), BOTH)

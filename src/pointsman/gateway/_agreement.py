@@ -110,7 +110,7 @@ class _Whole:
         attempt, usage = self.response.attempt, self.response.usage
         if self.response.is_stream:
             usage = attempt.wire.end([self.raw]).usage
-        attempt.finish(self.response.exchange.status, error, usage)
+        attempt.drop(self.response.exchange.status, error, usage)
 
 
 class _Beside(NamedTuple):

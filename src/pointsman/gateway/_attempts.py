@@ -67,6 +67,7 @@ class RunningAttempt:
     """One attempt while it is in progress; becomes a row of the ledger when it is over."""
 
     first_byte: float | None = None  # seconds
+    room = 0  # bytes of its large answer that are counted
     known: Usage | None = None  # of a large answer that is being translated
 
     def __init__(
@@ -118,8 +119,15 @@ class RunningAttempt:
 
     def failed(self, failure: Failure, status: int = 0, usage: Usage | None = None) -> Failure:
         """Write the attempt down as one that failed, and return why."""
-        self.finish(status, failure.kind, usage)
+        self.drop(status, failure.kind, usage)
         return failure
+
+    def drop(self, status: int, error: str, usage: Usage | None = None) -> None:
+        """Write the attempt down as one whose answer is not sent; another may have the room of it."""
+        self.finish(status, error, usage)
+        if self.room and (reservation := self.request.inbound.reservation) is not None:
+            reservation.give_answer(self.room)
+            self.room = 0
 
 
 class UpstreamResponse(msgspec.Struct, frozen=True):
@@ -311,12 +319,8 @@ async def _try(
         result = await _read(attempt, exchange)
     except UpstreamError as error:
         result = attempt.failed(connection_failure(target.upstream, error), exchange.status)
-    except Overloaded:
-        attempt.finish(exchange.status, "busy")
-        exchange.close()
-        raise
-    except BaseException:
-        attempt.finish(exchange.status, "disconnect", attempt.known)
+    except BaseException as error:
+        attempt.drop(exchange.status, "busy" if type(error) is Overloaded else "disconnect", attempt.known)
         exchange.close()
         raise
     if isinstance(result, Failure) or not result.is_stream:
@@ -372,20 +376,18 @@ async def _counted(attempt: RunningAttempt, exchange: Exchange, framing: Mapping
     if b"transfer-encoding" not in framing:
         declared = framing.get(b"content-length", b"")
         if declared.isdigit() and LARGE < (size := int(declared)) <= limit:
-            reservation.give_answer()  # of the attempt before, for which this one would wait
             await reservation.take_answer(size)
+            attempt.room = size
         return await exchange.read()
-    parts, size, taken = [], 0, 0
+    parts, size = [], 0
     while part := await exchange.next():
         parts.append(part)
         size += len(part)
         if size > limit:
             raise UpstreamTooLarge(f"the upstream answered with more than {limit} bytes")
         if size > LARGE:
-            if not taken:
-                reservation.give_answer()
-            reservation.take_of_answer(size - taken)
-            taken = size
+            reservation.take_of_answer(size - attempt.room)
+            attempt.room = size
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -415,6 +417,7 @@ async def hold_event(attempt: RunningAttempt, splitter: sse.Splitter) -> None:
     reservation, size = attempt.request.inbound.reservation, len(splitter.pending)
     if reservation is not None and size > LARGE:
         await reservation.take_event(size)
+        attempt.room = size
 
 
 async def _first_event(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse | Failure:
@@ -440,11 +443,8 @@ async def _first_event(attempt: RunningAttempt, exchange: Exchange) -> UpstreamR
     block = b"".join(held) if len(held) > 1 else block
     status, upstream = attempt.wire.refusal(block), attempt.target.upstream
     is_refused = status is not None and refuses_our_key(upstream, status)
-    if status is None or (status < 500 and not is_retryable(status) and not is_refused):
-        # no refusal, or the caller's own doing
+    if status is None or (status < 500 and not is_retryable(status) and not is_refused):  # the caller's doing
         return UpstreamResponse(attempt, exchange, is_stream=True, first=block, splitter=splitter)
-    attempt.finish(exchange.status, "status")
-    if is_refused:
-        return Failure(refused_key(upstream, status), "status", upstream, status, retry=False)
     message = f'upstream "{upstream.spec.name}" began its answer with an error'
-    return Failure(Fault(502, message, "upstream_error"), "status", upstream, status)
+    fault = refused_key(upstream, status) if is_refused else Fault(502, message, "upstream_error")
+    return attempt.failed(Failure(fault, "status", upstream, status, retry=not is_refused), exchange.status)

@@ -373,10 +373,11 @@ class BodyReservation:
         if self._answer:
             self.give_answer()
 
-    def give_answer(self) -> None:
-        """A large answer, or a large event, is held no longer."""
-        self._budget.answers.give(self._answer)
-        self._answer = 0
+    def give_answer(self, size: int | None = None) -> None:
+        """A large answer, or a large event, is held no longer; ``size``: of several answers, of this one."""
+        size = self._answer if size is None else min(size, self._answer)
+        self._budget.answers.give(size)
+        self._answer -= size
 
 
 class DisconnectWatch:
