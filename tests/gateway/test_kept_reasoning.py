@@ -1,5 +1,8 @@
 """What the gateway keeps of reasoning: by session and upstream, for a day, in few bytes."""
 
+from collections.abc import Iterator
+from typing import Any
+
 from pointsman.gateway._conversation_memory import ConversationMemory
 from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.conversation import Conversation, Message, Part, Result, Text, Thinking
@@ -77,6 +80,30 @@ def test_the_authors_of_a_long_session_are_bounded() -> None:
     kept = ConversationMemory(size=40_000)
     kept.keep_turn("s", "a", SignedTurn("c1", (), tuple(map(str, range(1_000)))), NOW)
     assert 9_000 < kept.held <= 10_000
+
+
+def test_a_full_session_is_not_read_to_its_end_for_each_block() -> None:
+    read: list[object] = []
+
+    class Read(dict[bytes, str]):
+        def __iter__(self) -> Iterator[bytes]:
+            for each in super().__iter__():
+                read.append(each)
+                yield each
+
+        def items(self) -> Any:
+            return ((each, self[each]) for each in self)
+
+    kept = ConversationMemory(size=4_000_000)
+    kept.keep_turn("s", "a", SignedTurn("c1", (), tuple(map(str, range(10_000)))), NOW)
+    session = kept._take("s", NOW)
+    session.authors = Read(session.authors)
+    read.clear()
+    kept._put_back("s", session)
+    for number in range(10):
+        kept.keep_turn("s", "a", SignedTurn("c1", (), (f"more {number}",)), NOW)
+    assert 990_000 < kept.held <= 1_000_000
+    assert 10 <= len(read) <= 100
 
 
 def restored(

@@ -7,7 +7,7 @@ default (docs/decisions/0124, docs/notebook/0071, docs/notebook/0128).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -133,11 +133,15 @@ class _Session:
         if (value := part.pop(key, None)) is not None:
             self.weight -= _weight(key, value)
 
-    def oldest(self, part: dict[Any, Any], size: float) -> Iterator[Any]:
-        """Yield keys of a part to be dropped, the oldest first, until the session is no larger."""
-        for key in list(part):  # to look for the first one each time would take quadratic time
-            if self.weight > size:
-                yield key
+    def oldest(self, part: dict[Any, Any], size: float) -> list[Any]:
+        """Return the keys to drop from a part, the oldest first, until the session is no larger."""
+        keys, over = [], self.weight - size
+        for key, value in part.items():  # to look for the first one each time would take quadratic time
+            if over <= 0:
+                break
+            keys.append(key)
+            over -= _weight(key, value)
+        return keys
 
     def sign(self, upstream: str, marks: Iterable[str]) -> None:
         """Note an upstream as the author of marked parts."""
@@ -332,11 +336,7 @@ class ConversationMemory:
     ) -> None:
         """Store the items of an answer, unless the caller asked for it not to be stored.
 
-        Args:
-            request: The request that was answered.
-            body: Its body.
-            answer: The whole answer, or the last events of a stream.
-            translated: No provider stores it.
+        The arguments are those of ``keep_response``; ``translated``: no provider stores the answer.
         """
         compacted = translated and any(b'"compaction"' in part for part in answer)
         if (found := answered(answer) if compacted or is_stored(body.member) else None) is None:
