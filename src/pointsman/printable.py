@@ -31,6 +31,8 @@ _INSTEAD: Final = "\ufffd"
 _FORMULA: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 #: Where the path of an address ends.
 _BEHIND_PATH: Final = re.compile(r"[?#]")
+#: A host with or without a port.
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]*\]?|[^:]*)(:[0-9]{0,5})?")
 #: What ``str.isprintable`` may refuse in JSON: all that is not ASCII, and DEL.
 _SUSPECT: Final = re.compile(r"[^\n\r\t -~]")
 
@@ -54,11 +56,17 @@ def printable(text: str, *, keep: str = "", instead: str = _INSTEAD) -> str:
 
 
 def without_credentials(address: str) -> str:
-    """Return an address without user, password, query and fragment, whatever else is wrong with it."""
+    """Return an address without user, password, query and fragment, whatever else is wrong with it.
+
+    What may be a password in the wrong place is left out, too.
+    """
     scheme, separator, rest = address.partition("://")
-    if not scheme.isalnum():
-        scheme, separator, rest = "", "", address
-    return scheme + separator + _BEHIND_PATH.split(rest.rpartition("@")[2])[0]
+    if not separator or not scheme.isalnum():
+        return "…"
+    host, slash, path = _BEHIND_PATH.split(rest.rpartition("@")[2])[0].partition("/")
+    if not _HOST.fullmatch(host):
+        host = host.partition(":")[0] + ":…"
+    return scheme + separator + host + slash + path
 
 
 def table_cell(value: object) -> object:

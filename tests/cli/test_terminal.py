@@ -167,8 +167,9 @@ def test_open_opens_a_page(pages: list[str], arguments: list[str], page: str) ->
     ("url", "message"),
     [
         ("http://127.0.0.1:1", "no gateway listens at http://127.0.0.1:1: Connection refused"),
-        ("127.0.0.1:4747", '"127.0.0.1:4747" is no address of a gateway'),
-        ("http://127.0.0.1:port", '"http://127.0.0.1:port" is no address of a gateway'),
+        ("http://user:canary@127.0.0.1:1", "no gateway listens at http://127.0.0.1:1: Connection refused"),
+        ("127.0.0.1:4747", '"…" is no address of a gateway'),
+        ("http://127.0.0.1:port", '"http://127.0.0.1:…" is no address of a gateway'),
     ],
 )
 def test_open_says_that_nobody_listens(pages: list[str], url: str, message: str) -> None:

@@ -193,7 +193,7 @@ small = { upstream = "main", id = "s" }
         ("[tiers]\nboundaries = [nan, 0.1, 0.2]", "2: boundaries must not fall from one tier to the next"),
         ("[sessions]\nstore = 'valkey'\nurl = 'http://host:6379'", '3: "http://host:6379" is no address of Valkey'),
         ("[sessions]\nstore = 'valkey'\nurl = 'host://u:sk-canary@host'", '3: "host://host" is no address of Valkey'),
-        ("[upstreams.a]\nbase_url = 'u:sk-canary@host/v1'", '2: "host/v1" is not an http'),
+        ("[upstreams.a]\nbase_url = 'u:sk-canary@host/v1'", '2: "…" is not an http'),
         ("[upstreams.a]\nbase_url = 'http://u:sk-canary?@h:99999/v1?sk-canary'", '2: "http://h:99999/v1" is not an http'),
         ("[server]\nhost = ''", '2: "" can be reached by others, and [server] has no keys'),
         (
@@ -229,7 +229,7 @@ small = { upstream = "main", id = "s" }
         ("[upstreams.a]\napi_key = '${MAIN_APIKEY}'\nbase_url = 'http://a'", '2: environment variable MAIN_APIKEY is not set; did you mean "MAIN_API_KEY"?'),
         ("[upstreams.a]\nbase_url = '${NO_SUCH}/v1'", "2: environment variable NO_SUCH is not set"),
         ("[upstreams.a]\napi_key = 'sk-canary'\nbase_url = 'http://a'", "2: a key must be a reference to an environment variable, never the key itself"),
-        ("[upstreams.a]\nbase_url = 'llm.example.com'", '2: "llm.example.com" is not an http or https address'),
+        ("[upstreams.a]\nbase_url = 'llm.example.com'", '2: "…" is not an http or https address'),
         ("[upstreams.a]\nbase_url = 'http://h:99999/v1'", '2: "http://h:99999/v1" is not an http'),
         ("[upstreams.a]\nbase_url = 'http://[::1/v1'", '2: "http://[::1/v1" is not an http'),
         ("[upstreams.a]\nbase_url = 'http://a..b/v1'", '2: "http://a..b/v1" is not an http'),
@@ -279,6 +279,12 @@ small = { upstream = "main", id = "s" }
         ("[ledger]\nurl = 'postgresql://u:pw@h/d'", "2: the address must not carry a password"),
         ("[ledger]\nurl = 'postgresql://h/d?password=pw'", "2: the address must not carry a password"),
         ("[ledger]\nurl = 'mysql://h/d'", "2: this is not a PostgreSQL URL"),
+        ("[ledger]\nurl = 'postgresql://u:canary/x@h/d'", "2: this is not a PostgreSQL URL"),
+        ("[ledger]\nurl = 'postgresql://u@h:canary/d'", "2: this is not a PostgreSQL URL"),
+        ("[sessions]\nstore = 'valkey'\nurl = 'redis://u:canary/@h'", '3: "redis://h" is no address of Valkey'),
+        ("[sessions]\nstore = 'valkey'\nurl = 'u:canary'", '3: "…" is no address of Valkey'),
+        ("[upstreams.a]\nbase_url = 'http://h:canary/v1'", '2: "http://h:…/v1" is not an http or https address'),
+        ("[upstreams.a]\nbase_url = 'sk-canary'", '2: "…" is not an http or https address'),
         ("[ledger]\nurl = 'http://[::1'", "2: this is not a PostgreSQL URL"),
         ("[sessions]\nstore = 'valkey'\nurl = 'redis://[::1'", "3: "),
         ('[shadow]\npolicy = "\\u0000"', "2: cannot read "),
@@ -301,6 +307,12 @@ def test_every_mistake_names_its_line_and_the_nearest_right_thing(
     assert str(refused.value).startswith(f"{file}:")
     assert message in str(refused.value)
     assert "canary" not in str(refused.value) + refused.value.hint
+
+
+@pytest.mark.parametrize("hosts", ["h", "h:5432", "h1:5432,h2:5433", "[::1]:5432", "u@h1,h2", ""])
+def test_a_ledger_may_have_several_hosts(tmp_path: Path, hosts: str) -> None:
+    text = f"[ledger]\nurl = 'postgresql://{hosts}/d'"
+    assert load(write(tmp_path, text), ENV).ledger.url == f"postgresql://{hosts}/d"
 
 
 def test_a_proxys_credentials_are_read_and_never_shown(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_without_the_package_each_name_has_its_line(tmp_path: Path, site: Path) 
     checked = pointsman(tmp_path, "config", "check", "--config", str(tmp_path / "pointsman.toml"))
     assert checked.returncode == 1
     for said in (
-        '"acme:eu" is not an http or https address',
+        '"…" is not an http or https address',
         'unknown session store "acme"',
         'unknown encoder "acme"',
         '"always" is not an entry point, nor the name of an installed provider or detector',

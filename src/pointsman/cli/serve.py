@@ -222,13 +222,13 @@ def _check_listens(url: str) -> None:
         port = parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError:
         parts, port = urlsplit(""), 0
+    shown = without_credentials(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        shown = without_credentials(url)
         raise PointsmanError(f'"{shown}" is no address of a gateway', hint="--url http://127.0.0.1:4747")
     try:
         socket.create_connection((parts.hostname, port), timeout=_PATIENCE).close()
     except OSError as error:
         raise PointsmanError(
-            f"no gateway listens at {url}: {error.strerror or error}",
+            f"no gateway listens at {shown}: {error.strerror or error}",
             hint="pointsman serve starts one; --url names another address",
         ) from None

@@ -310,11 +310,13 @@ def _server(file: Config) -> Iterator[Problem]:
 
 
 def _parts(url: str) -> SplitResult:
-    """The parts of an address; all empty if it is none."""
+    """The parts of an address; all empty if it is none. PostgreSQL's may name several hosts."""
     try:
-        return urlsplit(url)
-    except ValueError:
+        parts = urlsplit(url)
+        ports = [urlsplit(f"//{host}").port for host in parts.netloc.rpartition("@")[2].split(",")]
+    except ValueError:  # a port that is no number may be half of a password
         return urlsplit("")
+    return urlsplit("") if 0 in ports else parts
 
 
 def _ledger(file: Config) -> Iterator[Problem]:
