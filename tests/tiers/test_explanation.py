@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pointsman.tiers import Change, TierProfile, TierScorer, _counterfactual, builtin_profile, explain
+from pointsman.tiers.decision import TierDecision
 from pointsman.tiers.profile import Dimension, Measure, Saturation, Step
-from pointsman.vocabulary import Tier
+from pointsman.vocabulary import Evidence, Tier
 from support.examples import share
 from support.tier_profiles import Bench, bench
 
@@ -56,6 +57,23 @@ def test_a_word_in_two_lists_goes_from_both() -> None:
 def test_two_keywords_where_one_is_not_enough() -> None:
     changes = changes_of("seed", "prove it formally with a proof")
     assert len(changes["without"].without) == 2
+
+
+def test_of_very_many_keywords_fewer_sets_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = bench("default")
+    lists = [words for each in judge.scorer.profile.dimensions for words in each.keywords.values()]
+    words = [word for each in lists for word in each]
+    found = judge.scan(" ".join(words[:600]))
+    tried: list[Evidence] = []
+    by_rules = TierScorer.by_rules
+
+    def counted(scorer: TierScorer, evidence: Evidence, domain: str = "") -> TierDecision:
+        tried.append(evidence)
+        return by_rules(scorer, evidence, domain)
+
+    monkeypatch.setattr(TierScorer, "by_rules", counted)
+    explain(judge.scorer, found)
+    assert len({evidence.hits for evidence in tried}) < 400
 
 
 def test_lengths() -> None:

@@ -99,7 +99,7 @@ class DecisionEndpoint:
             spending = None if grant is None else state.access.begin(grant).beside()
         if path.endswith(_EXPLAIN):
             explain = partial(_explained, state, request)
-            page = await offload(size, explain, aside=True)  # some times the work of a decision, or hundreds
+            page = await offload(size, explain, aside=True)  # up to a thousand times the work of a decision
             await send_body(send, 200, [AS_JSON], page)
             return 200
         decision = await self._decide(state, request, spending, dry_run=dry_run)
