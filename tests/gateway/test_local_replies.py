@@ -77,7 +77,7 @@ def test_router_commands_are_answered_without_a_model(file: Path) -> None:
     ("key", "status", "answer", "model"),
     [
         ("adam", 200, 'classifier is now "large"', "large"),
-        ("carl", 200, "this key does not change the configuration", "small"),
+        ("carl", 200, "this key may not change the configuration", "small"),
         ("vera", 403, "is for the console", "small"),
     ],
 )
@@ -96,6 +96,23 @@ def test_only_an_admin_changes_the_configuration_by_a_message(
     builder.close()
     assert (got.status_code, answer in got.text.replace('\\"', '"')) == (status, True), got.text
     assert load(file).tiers.verify.model == model  # type: ignore[union-attr]
+
+
+def test_a_key_of_the_server_is_told_how_it_may_change_the_configuration(file: Path) -> None:
+    text = file.read_text().replace("[server]\n", '[server]\nkeys = ["${ONE}", "${TWO}"]\n')
+    file.write_text(text)
+    builder = Builder(lambda: load(file, {"ONE": "key-one", "TWO": "key-two"}), file)
+    with gateway(builder()) as served:
+        path, headers = f"{served.url}/v1/chat/completions", {"x-api-key": "key-two"}
+        asked = [
+            httpx.post(
+                path, json={"model": "auto", "messages": user(f"/router {each}")}, headers=headers
+            ).text
+            for each in ("classifier large", "classifiers")
+        ]
+    builder.close()
+    assert "[console] callers" in asked[0]
+    assert "may not change" not in asked[1]
 
 
 def test_a_router_command_is_a_message_unless_enabled(file: Path) -> None:

@@ -231,8 +231,9 @@ def _answer_command(config: Config, file: Path | None, text: str, caller: str) -
     """Answer ``/router`` in words, also if its arguments are wrong, or the caller may not change the file."""
     from pointsman.console import console_role  # its pages are loaded when somebody asks for them
 
-    if text.startswith("classifier") and console_role(config, caller) != "admin":
-        return 'this key does not change the configuration; role = "admin" in [keys.NAME] lets a key do that'
+    if text.split()[:1] == ["classifier"] and console_role(config, caller) != "admin":
+        named = 'role = "admin" in [keys.NAME], or [console] callers,'
+        return f"this key may not change the configuration; {named} lets a key do that"
     try:
         return answer_in_band(text, config, file)
     except ConfigError as error:
