@@ -441,6 +441,13 @@ def test_a_stream_without_such_a_limit_stays_as_it_is(key: str) -> None:
     assert _USAGE_EVENT in answer.body
 
 
+@pytest.mark.parametrize("no_stream", [False, None, 0])
+def test_what_is_no_stream_stays_as_it_is(no_stream: object) -> None:
+    trial = Trial(f"report_usage = true\n{ALICE}")
+    assert run(trial.chat(stream=no_stream)).status == 200
+    assert b"stream_options" not in trial.provider.asked[0].body
+
+
 @pytest.mark.parametrize("key", ["[keys.alice]\n", ALICE + money(1)])
 @pytest.mark.parametrize("options", [{}, {"stream_options": {"include_usage": True}}])
 def test_every_stream_reports_its_usage_where_the_server_asks_for_it(

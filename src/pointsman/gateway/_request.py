@@ -179,7 +179,7 @@ class DecidedRequest:
         if self.hides_usage or self.wire.format != "chat":
             return self.hides_usage
         body, stream = self.body, self.body.member("stream")
-        if stream is None or bytes(stream) in {b"false", b"null"}:  # other values than true stream at some
+        if stream is None or bytes(stream) in {b"false", b"null", b"0"}:  # others than true stream at some
             return False
         option = body.member("stream_options")
         try:
