@@ -200,7 +200,8 @@ def test_init_writes_no_address_that_cannot_be_one(
     before = file.read_text() if file.exists() else None
     error = str(run("init", "--force").exception)
     assert error.startswith(
-        f"{name}_BASE_URL is no http address without a query; as in {name}_BASE_URL=https"
+        f"{name}_BASE_URL must be an http or https address without query and fragment; "
+        f"as in {name}_BASE_URL=https"
     )
     assert "canary-word" not in error
     assert (file.read_text() if file.exists() else None) == before

@@ -155,7 +155,9 @@ def at_address(found: Found, env: Mapping[str, str]) -> Found:
     url = http_address(base_url)
     if url is None or url.query or url.fragment:  # not shown: it may hold a password
         hint = f"as in {found.address_variable}={found.base_url}"
-        raise ConfigError(f"{found.address_variable} is no http address without a query", hint=hint)
+        raise ConfigError(
+            f"{found.address_variable} must be an http or https address without query and fragment", hint=hint
+        )
     secret, _, netloc = url.netloc.rpartition("@")
     base_url = url._replace(netloc=netloc).geturl()
     if _is_own(base_url):

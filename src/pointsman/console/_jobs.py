@@ -270,7 +270,7 @@ class Fits(_Jobs[FitJob]):
             named = (f"--data={data}", f"--weak={job.models[0]}", f"--strong={job.models[1]}")
             self._command(job, "tiers", *named, "--out", str(job.router))
             if not load_learned_router(job.router).claim.improves:
-                raise _Refused("no improvement over all rivals below is shown: nothing to use")
+                raise _Refused("the router is not better than every rival below: nothing to use")
             out = job.file.with_name(f".{job.file.stem}.fit-{job.id}.toml")  # paths in it are relative to it
             try:
                 cut = ("--learned-router", str(job.router), "--config", str(job.file))
