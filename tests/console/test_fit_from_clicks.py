@@ -66,7 +66,7 @@ def test_too_few_labels_and_labels_by_chance_are_refused_in_words(gateway: Label
     page = gateway.fit()
     found = gateway.http.get(f"{page}.json").json()
     assert (found["state"], found["is_usable"]) == ("refused", False), found
-    assert "no improvement" in found["error"]
+    assert "not better than every rival below" in found["error"]
     assert any("no improvement shown" in line for line in found["lines"])
     assert gateway.file.read_text() == CONFIG
     assert not list(gateway.file.parent.glob("*learned-router*"))
