@@ -256,7 +256,7 @@ def test_what_is_entered_is_decided(browser: Browser, entered: str, shown: str) 
     ("entered", "message"),
     [
         ("{not json", "not JSON"),
-        ('{"messages":' + "[" * 5_000, "nested too deep"),
+        ('{"messages":' + "[" * 50_000, "nested too deep"),
         ('{"model": "auto"}', "a whole request has"),
         ('{"messages": 3}', "messages"),
         ('{"model": "nothing", "messages": []}', "nothing"),
