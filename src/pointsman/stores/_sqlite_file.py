@@ -6,6 +6,7 @@ import logging
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
@@ -277,6 +278,8 @@ class MemoryFile(SqliteFile):
         """Return the one connection, with its tables made."""
         if self._connection is None:
             connection = _connect(":memory:")
+            # In a cycle ``__del__`` may come after the finalizer of the connection, which then warns.
+            weakref.finalize(self, connection.close).atexit = False
             self._prepare(connection)
             self._connection = connection
         return self._connection

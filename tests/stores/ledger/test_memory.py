@@ -1,8 +1,14 @@
 """The ledger in memory keeps the newest decisions, whatever else is appended, and writes when it is read."""
 
+import gc
+import sqlite3
 import threading
 
+import pytest
+
+from pointsman.stores._sqlite_file import SqliteFile
 from pointsman.stores.ledger import DecisionFilter, MemoryLedger, Outcome, PromptText
+from pointsman.stores.ledger._schema import ledger_in_memory
 from pointsman.testing import a_decision, an_attempt
 
 
@@ -75,3 +81,14 @@ def test_several_threads_append_and_read() -> None:
         thread.join()
     assert (ledger.count(), ledger.lost) == (800, 0)
     assert len(ledger.attempts("0-199")) == 1
+
+
+def test_its_database_is_closed_before_the_connection_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a cycle the connection may be finalized first: from Python 3.13 on sqlite3 warns, an error here."""
+    monkeypatch.delattr(SqliteFile, "__del__")
+    file = ledger_in_memory()
+    connection = file.writer()
+    del file
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")
