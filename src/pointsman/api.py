@@ -215,7 +215,7 @@ class Pointsman:
         session: str = "",
         project: str = "",
     ) -> Explained:
-        """Explain in a thread, because it takes up to 150 milliseconds. As ``explain``."""
+        """Explain in a thread, because it takes up to some 200 milliseconds. As ``explain``."""
         from asyncio import to_thread
 
         return await to_thread(self.explain, request, format=format, session=session, project=project)

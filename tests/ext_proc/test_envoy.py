@@ -233,11 +233,8 @@ def test_envoy_routes_by_the_decided_model(
         assert usage == ((None, None) if response_body == "NONE" else (90, 7))
 
 
-BODIES = [
-    ("FULL_DUPLEX_STREAMED", 2_500_000),
-    ("BUFFERED", 900_000),
-    ("BUFFERED", 2_500_000),
-]  # Envoy itself holds a megabyte
+#: Below and above the megabyte that Envoy buffers unless its listener says otherwise.
+BODIES = [("FULL_DUPLEX_STREAMED", 2_500_000), ("BUFFERED", 900_000), ("BUFFERED", 2_500_000)]
 
 
 @pytest.mark.parametrize(("mode", "size"), BODIES)

@@ -66,13 +66,7 @@ def explain_text(
     """
     prompt = _said() if text == "-" else text
     loaded = _configuration(profile, config)
-    engine = build_engine(
-        build_policy(loaded)
-        if loaded
-        else Policy(
-            profile=read_profile(profile or "default"), domains=DomainPolicy(domains=default_domains())
-        )
-    )
+    engine = build_engine(build_policy(loaded) if loaded else _policy(profile))
     request = msgspec.structs.replace(request_from_text(prompt, session=session), model=model)
     memory = _memory(loaded, session) if session else Memory()
     explained = explain_request(engine, request, memory, loaded)
@@ -90,6 +84,10 @@ def _configuration(profile: str | None, file: Path | None) -> Config | None:
     check_profile(profile, file)
     file = file or (find() if profile is None else None)
     return load(file, AnyKey()) if file else None
+
+
+def _policy(profile: str | None) -> Policy:
+    return Policy(profile=read_profile(profile or "default"), domains=DomainPolicy(domains=default_domains()))
 
 
 def _memory(config: Config | None, session: str) -> Memory:

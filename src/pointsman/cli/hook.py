@@ -182,16 +182,17 @@ def _answer(kind: type[HookEvent], state: Path, config: Path | None, **options: 
     given = {name: value for name, value in options.items() if value is not None}
     try:
         event, kept = read_event(standard_input().read(), kind), HookState(state)
-        answer = (  # without a configuration neither a file nor the engine is loaded
-            answer_event(event, kept, Guide(msgspec.structs.replace(policy_of(None), **given)))
-            if config is None
-            else _decided(event, kept, given, config)
-        )
+        answer = _guided(event, kept, given) if config is None else _decided(event, kept, given, config)
     except PointsmanError as error:
         echo(f"pointsman: {error}", err=True)
         raise typer.Exit(FAILED) from None  # not 2, with which a hook blocks the agent
     if answer is not None:
         echo(json_line(answer))
+
+
+def _guided(event: HookEvent, state: HookState, given: dict[str, Any]) -> dict[str, object] | None:
+    """Guidance alone, under the built-in policy: neither a file nor the engine is loaded."""
+    return answer_event(event, state, Guide(msgspec.structs.replace(policy_of(None), **given)))
 
 
 def _decided(

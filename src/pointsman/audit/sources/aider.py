@@ -238,7 +238,8 @@ class _Chat:
             requests=tuple(self.requests),
             not_logged=("commit messages", "summaries"),
             notes=(f"left out: {self._id}: requests with unreadable tokens: {self.unread}",)
-            * bool(self.unread),
+            if self.unread
+            else (),
         )
 
 

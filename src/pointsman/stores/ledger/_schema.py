@@ -212,9 +212,7 @@ class Dialect(NamedTuple):
     number: str  # column: counts rows in order of insertion
     step: str  # column: number of a step of a run
     one_of: str  # that an id is one of several, which are one value
-    since: (
-        str  # condition that leaves out partitions before a time, which is the value; empty: there are none
-    )
+    since: str  # condition that leaves out partitions before a time; empty: there are none
     entries: str  # kind, decision and body of what belongs to several decisions, of kinds that follow
     outcomes: str  # those that are outcomes, of the decision that follows
     owners: tuple[
