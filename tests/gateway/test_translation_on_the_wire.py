@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.integration
 PAIRS = [(caller, upstream) for caller in SAMPLES for upstream in SAMPLES if caller is not upstream]
 USED = (TOKENS[0] + TOKENS[1], TOKENS[2])
 SSE = ("content-type", "text/event-stream")
+JSON = {"content-type": "application/json"}
 WORDS = "What is the weather?"
 
 
@@ -301,6 +303,32 @@ def test_what_cannot_be_translated_is_refused_by_name(running: Translating, upst
     error = response.json()["error"]
     assert (response.status_code, error["code"], error["param"]) == (400, "untranslatable", "logit_bias")
     assert f"a model that speaks {upstream}" in error["message"]
+    assert running.upstream.asked == []
+
+
+@pytest.mark.parametrize("upstream", [MESSAGES])
+@pytest.mark.parametrize(
+    ("member", "says"),
+    [
+        (
+            b'"input":"hi","tools":[{"type":"function","name":"a","parameters":{},"x":"\xed\xa0\x80"}]',
+            "not UTF-8",
+        ),
+        (b'"input":[{"role":"user","content":"hi","x":"\xed\xa0\x80"}]', "not UTF-8"),
+        (
+            b'"input":"hi","tools":[{"type":"custom","name":"a","format":{"type":{}}}]',
+            r"Expected `str`, got `object` - at `\$.format.type`",
+        ),
+    ],
+    ids=["tool", "item", "grammar"],
+)
+def test_a_member_that_only_a_translation_reads_is_the_callers_error(
+    running: Translating, upstream: WireFormat, member: bytes, says: str
+) -> None:
+    body = b'{"model":"auto",' + member + b"}"
+    response = httpx.post(running.url + SAMPLES[RESPONSES].path, content=body, headers=JSON, timeout=60)
+    assert response.status_code == 400
+    assert re.search(says, response.json()["error"]["message"])
     assert running.upstream.asked == []
 
 

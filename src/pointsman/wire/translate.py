@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import LARGE, WireFormat
 from pointsman.wire import FORMATS
 from pointsman.wire._restored import RestoringStream, restored
@@ -227,7 +228,10 @@ def translate_request(
     report = Report(caller, upstream, strict=strict)
     if conversation.compacts:
         report.meet("compaction_trigger")
-    written = FORMATS[upstream].codec.write_request(conversation, report)
+    try:
+        written = FORMATS[upstream].codec.write_request(conversation, report)
+    except UNREADABLE as error:  # of a tool or a setting that the caller's format does not look into
+        raise MalformedRequest(f"the request body cannot be read: {why_unreadable(error)}") from error
     return Translated(
         written,
         caller,

@@ -82,9 +82,12 @@ _NONE: Final = msgspec.Raw(b"[]")
 def read_request(body: bytes) -> Conversation:
     """Read a request. Raises ``MalformedRequest`` with the member at fault."""
     try:
-        members: _Members = decode_members(body)
+        return _read(decode_members(body))
     except UNREADABLE as error:
         raise MalformedRequest(f"the request body cannot be read: {why_unreadable(error)}") from None
+
+
+def _read(members: _Members) -> Conversation:
     found = {name: raw for name, raw in members.items() if bytes(raw) != b"null"}
     unknown: _Members = {}
     system, messages, settings = _conversation(found, unknown)
