@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
+from pointsman.decision.decision import Injection, StandingInjection
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.vocabulary import WireFormat
 from support.strict_upstreams import CALLERS, CHAT, MESSAGES, RESPONSES, Caller, StrictUpstream
@@ -76,6 +78,20 @@ def test_what_is_left_out_is_reported() -> None:
         assert running.providers[1].thought == [False]
         got = running.ask(agent, 0, stream=False)
         assert "x-pointsman-translated" not in got.headers, "its own turns alone"
+
+
+def test_a_text_of_an_answer_that_the_caller_began_leaves_the_request_whole() -> None:
+    """Such a message takes no text, and another edit takes its reasoning out."""
+    agent = CALLERS[MESSAGES]()
+    with switching(MESSAGES, MESSAGES) as running:
+        running.ask(agent, 0, stream=False)
+        running.decider.standing = (StandingInjection(1, (Injection("domains", "Run the tests."),)),)
+        running.ask(agent, 1, stream=False)
+        arrived = json.loads(running.providers[1].server.asked[-1].body)["messages"]
+    sent = json.loads(running.sent)["messages"]
+    assert {block["type"] for block in sent[1]["content"]} & {"thinking", "redacted_thinking"}
+    left = [each for each in sent[1]["content"] if each["type"] not in {"thinking", "redacted_thinking"}]
+    assert arrived == [sent[0], {**sent[1], "content": left}, *sent[2:]]
 
 
 @pytest.mark.parametrize("provider", [MESSAGES, RESPONSES])

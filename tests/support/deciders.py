@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from pointsman.decision.decision import Decision, Injection, RequestInput
+from pointsman.decision.decision import Decision, Injection, RequestInput, StandingInjection
 from pointsman.runtime import Payer
 from pointsman.stores.ledger import Ledger, MemoryLedger
 from pointsman.tiers import TierDecision
@@ -25,6 +25,7 @@ class ScriptedDecider:
     ) -> None:
         self.chain = chain
         self.injections = injections
+        self.standing: tuple[StandingInjection, ...] = ()
         self.ledger: Ledger = ledger or MemoryLedger()
         self.turns: list[AgentRequest] = []
         self.failures = 0
@@ -43,6 +44,7 @@ class ScriptedDecider:
                 model_asked=request.model,
                 arrived_at=request.arrived_at,
                 caller=request.caller,
+                messages=len(request.history),
             ),
             policy="scripted",
             tier=TierDecision(
@@ -56,6 +58,7 @@ class ScriptedDecider:
             ),
             chain=self.chain,
             injections=self.injections,
+            standing=self.standing,
         )
         self.ledger.append(decision)
         return decision
