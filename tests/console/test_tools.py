@@ -159,10 +159,21 @@ def _finished(browser: Browser, place: str) -> dict[str, Any]:
     ("form", "message"),
     [
         ({"last": "1h", "policy": ""}, "no decision in this period"),
-        ({"last": "1h", "policy": '[tiers]\nprofile = "nothing.toml"'}, "may name only files"),
-        ({"last": "1h", "policy": '[capabilities]\napplication = "app.py"'}, "may name only files"),
-        ({"last": "1h", "policy": '[[guidance.providers]]\nclass = "os:system"'}, "may name only files"),
-        ({"last": "1h", "policy": '[tiers]\nprofile = "a\\u0000b"'}, "may name only files"),
+        ({"last": "1h", "policy": '[tiers]\nprofile = "nothing.toml"'}, "may name only files and classes"),
+        (
+            {"last": "1h", "policy": '[capabilities]\napplication = "app.py"'},
+            "may name only files and classes",
+        ),
+        ({"last": "1h", "policy": '[tiers]\nkinds = "/etc/hostname"'}, "may name only files and classes"),
+        (
+            {"last": "1h", "policy": '[[guidance.providers]]\nentry_point = "os:PathLike"'},
+            "may name only files and classes",
+        ),
+        (
+            {"last": "1h", "policy": "[[guidance.providers]]\nclassifier = {any = [{entry_point = 'a:B'}]}"},
+            "may name only files and classes",
+        ),
+        ({"last": "1h", "policy": '[tiers]\nprofile = "a\\u0000b"'}, "may name only files and classes"),
         ({"last": "1h", "policy": "[tiers]\nsimpel = 1"}, "line 2 of the text: unknown key &#34;simpel&#34;"),
         ({"last": "1h", "policy": '[tiers]\nsimple = "large"'}, "must be whole: upstreams, models, tiers"),
         ({"last": "1y", "policy": ""}, "&#34;last&#34; must be one of"),
@@ -190,6 +201,29 @@ def test_an_entered_policy_reads_no_variable_of_the_environment(
     page = browser.post(f"{path}/again", form | {"policy": "\n".join(lines)})
     assert (page.status, "planted-key" in page.body.decode()) == (200 if key == "base_url" else 400, False)
     assert (page.status == 400) == ("variables of the environment are not read here" in page.body.decode())
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [
+        'entry_point = "planted:Said"',
+        'text = "Stop."\nclassifier = { not = { entry_point = "planted:Said" } }',
+    ],
+)
+def test_an_entered_policy_runs_no_code(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, provider: str
+) -> None:
+    """Once, a viewer's text had any module imported: the key that names one had been renamed."""
+    code = f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\nclass Said: version = '1'\n"
+    (tmp_path / "planted.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    text = '[upstreams.m]\nbase_url = "demo:"\n[models]\ns = { upstream = "m", id = "s" }\n'
+    text += '[tiers]\nsimple = "s"\n'
+    path = f"/console/decisions/{browser.chat('Hello!')}"
+    form = {"token": browser.token(path), "policy": f"{text}[[guidance.providers]]\n{provider}\n"}
+    page = browser.post(f"{path}/again", form)
+    assert "may name only files and classes that the configuration names" in page.body.decode()
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_text_that_came_back_is_posted_again(browser: Browser) -> None:
@@ -234,7 +268,7 @@ def test_the_policy_in_force_decides_again_where_it_names_a_file_beside_its_own(
             assert page.status == 200, page.body.decode()
         changed = text.replace("caps.json", "other.json")
         other = browser.post(f"{path}/again", {"token": token, "policy": changed})
-        assert (other.status, b"may name only files" in other.body) == (400, True)
+        assert (other.status, b"may name only files and classes" in other.body) == (400, True)
 
 
 @pytest.mark.parametrize(

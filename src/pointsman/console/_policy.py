@@ -34,8 +34,10 @@ _WHOLE: Final = ("upstreams", "models", "tiers")
 
 #: Keys that name a file, or Python that would be run.
 _NAMING: Final = frozenset(
-    {"file", "profiles", "application", "calibration", "ca_file", "class", "policy", "path"}
+    {"file", "profiles", "application", "calibration", "ca_file", "entry_point", "policy", "path"}
 )
+#: Keys with the name of something shipped, or of a file.
+_SHIPPED: Final = {"tiers.profile": BUILTIN_PROFILES, "tiers.kinds": ("default", "off")}
 
 
 def engine_of(view: GatewayView, text: str, version: str = "") -> Engine:
@@ -101,7 +103,8 @@ def _check_files(text: str, place: Path) -> None:
     for key, value in _named(entered):
         if (key, _placed(value, folder)) not in known:
             raise Unusable(
-                f'{key} = "{value}": a policy entered here may name only files that the configuration names',
+                f'{key} = "{value}": '
+                "a policy entered here may name only files and classes that the configuration names",
                 hint="pointsman replay --policy FILE takes any file",
             )
 
@@ -125,8 +128,8 @@ def _named(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]
                 if isinstance(each, dict):
                     yield from _named(each, place)
         elif isinstance(value, str):
-            is_profile = place == "tiers.profile" and value not in BUILTIN_PROFILES
-            if is_profile or (key in _NAMING and place not in {"ledger.path", "sessions.path"}):
+            is_file = key in _NAMING and place not in {"ledger.path", "sessions.path"}
+            if is_file or value not in _SHIPPED.get(place, (value,)):
                 yield place, value
 
 
