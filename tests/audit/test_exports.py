@@ -250,6 +250,17 @@ def test_a_ledger_of_our_own(model: str, counted: str, tmp_path: Path) -> None:
     assert found["spent"] == pytest.approx(0.0010 if model == "cheap" else 0.0003375, abs=1e-6)
 
 
+def test_the_policy_of_a_ledger_runs_no_code(tmp_path: Path) -> None:
+    """The ledger may be another's: the application that its policy named was run, a class imported."""
+    (tmp_path / "theirs.py").write_text(
+        f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n"
+    )
+    named = f'{OWN_PRICES}[capabilities]\napplication = "{tmp_path}/theirs.py"\n'
+    (found,) = audit(a_ledger(tmp_path / "ledger.sqlite", "cheap", named))["sessions"]
+    assert found["spent"] == pytest.approx(0.0010, abs=1e-6), "at the prices of that policy"
+    assert not (tmp_path / "ran").exists()
+
+
 def test_what_only_the_policy_of_a_ledger_prices_is_not_called_unpriced(tmp_path: Path) -> None:
     """Replays and what is at stake ask the catalogue; "the logged model has no price" was false."""
     (tmp_path / "policy.toml").write_text(OWN_PRICES)

@@ -258,10 +258,15 @@ def test_a_ledger_alone_is_counted_at_the_prices_of_its_latest_policy(
     monkeypatch.delenv("POINTSMAN_CONFIG", raising=False)
     monkeypatch.chdir(tmp_path)
     text, decided = policy_toml(demo_config()), a_decision("d-1")
-    for name, entries in (("none", ()), ("policy", (PolicyText(version=decided.policy, text=text),))):
+    code = '[capabilities]\napplication = "theirs.py"\n'
+    Path("theirs.py").write_text("raise AssertionError('it was run')", encoding="utf-8")
+    for name, texts in (("none", ()), ("policy", (text,)), ("code", (text + code,))):
         with closing(SqliteLedger(tmp_path / name, retention=Retention(None, None))) as ledger:
-            for entry in (*entries, decided):
-                ledger.append(entry)
-    alone = [CliRunner().invoke(app, ["report", "savings", "--ledger", name]) for name in ("none", "policy")]
+            for each in texts:
+                ledger.append(PolicyText(version=decided.policy, text=each))
+            ledger.append(decided)
+    names = ("none", "policy", "code")
+    alone = [CliRunner().invoke(app, ["report", "savings", "--ledger", name]) for name in names]
     assert isinstance(alone[0].exception, ConfigError), "neither a configuration nor a policy is there"
     assert 'against always "demo-large"' in alone[1].stdout
+    assert "names Python code, which a report does not run" in str(alone[2].exception)

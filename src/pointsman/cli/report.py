@@ -34,6 +34,7 @@ from pointsman.cli.output import (
     print_report,
 )
 from pointsman.config import AnyKey, Config, find, load
+from pointsman.config.files import names_code
 from pointsman.config.shapes import demo_config
 from pointsman.encoders.learned_routers import load_learned_router
 from pointsman.errors import ConfigError, PointsmanError, StoreUnavailable
@@ -99,7 +100,12 @@ class _Source:
         text = self.store.policy(max(uses, key=lambda use: use.last).version) if uses else None
         if text is None:
             config_file(None)  # raises: there is neither
-        return load(Path("pointsman.toml"), AnyKey(), text=text or "")
+        if names_code(text or ""):  # the ledger may be another's
+            raise ConfigError(
+                "the latest policy of the ledger names Python code, which a report does not run",
+                hint="--config names the configuration with the prices",
+            )
+        return load(Path("pointsman.toml"), AnyKey({}), text=text or "")
 
 
 report: Final = typer.Typer(

@@ -24,6 +24,7 @@ __all__ = [
     "check_trust",
     "effects",
     "is_trusted",
+    "names_code",
     "of_project",
     "read",
     "record_of",
@@ -257,7 +258,7 @@ def _in(text: str, folder: Path) -> Iterator[_Effect]:
     """Yield the effects of a text in this folder; none if it is no TOML."""
     tables = _parsed(text)
     for path, value in _leaves(tables, ()):
-        if path == ("capabilities", "application") or path[-1] == "entry_point":
+        if _is_code(path):
             yield _Effect(path, f"{_RUN}{value}")
         elif path == ("shadow", "policy") and isinstance(value, str) and not _is_read(_named(folder, value)):
             yield _Effect(path, f"read {value}")
@@ -269,6 +270,15 @@ def _in(text: str, folder: Path) -> Iterator[_Effect]:
             yield _Effect(path, f"write {value}")
         for name in REFERENCE.findall(value) if isinstance(value, str) else ():
             yield _Effect(path, f"use {name} of the environment")
+
+
+def names_code(text: str) -> bool:
+    """Whether a configuration names Python that is run when it is loaded."""
+    return any(_is_code(path) for path, _ in _leaves(_parsed(text), ()))
+
+
+def _is_code(path: KeyPath) -> bool:
+    return path == ("capabilities", "application") or path[-1] == "entry_point"
 
 
 def _named(folder: Path, named: str) -> Path:

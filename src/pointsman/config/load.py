@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
@@ -106,20 +106,38 @@ def users_file(env: Mapping[str, str] = os.environ) -> Path:
     return Path(env.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pointsman" / FILE_NAME
 
 
-def load(file: Path, env: Mapping[str, str] = os.environ, *, text: str | None = None) -> Config:
+def load(
+    file: Path,
+    env: Mapping[str, str] = os.environ,
+    *,
+    text: str | None = None,
+    only: Collection[str] | None = None,
+) -> Config:
     """Return the configuration in a file, or in ``text`` in its place.
+
+    Args:
+        file: The file.
+        env: Fills references.
+        text: Stands in its place.
+        only: Tables that are read, of a text that another than the operator may have written; default: all.
 
     Raises:
         ConfigError: the first mistake, with file, line and the nearest valid key.
     """
-    loaded = examine(file, env, text=text)
+    loaded = examine(file, env, text=text, only=only)
     if loaded.config is None:
         raise loaded.errors[0]
     return loaded.config
 
 
-def examine(file: Path, env: Mapping[str, str] = os.environ, *, text: str | None = None) -> Loaded:
-    """Read a file, or ``text`` in its place, and return every mistake in it.
+def examine(
+    file: Path,
+    env: Mapping[str, str] = os.environ,
+    *,
+    text: str | None = None,
+    only: Collection[str] | None = None,
+) -> Loaded:
+    """Read a file, or ``text`` in its place, and return every mistake in it; arguments as of ``load``.
 
     Of a file that was only found, nothing is run or filled in before it is trusted.
     """
@@ -132,6 +150,8 @@ def examine(file: Path, env: Mapping[str, str] = os.environ, *, text: str | None
         return Loaded(None, [error])
     except tomllib.TOMLDecodeError as error:
         return Loaded(None, [_syntax_error(file, text or "", error)])
+    if only is not None:
+        raw = {name: table for name, table in raw.items() if name in only}
     directory = Path(file).resolve().parent  # of a plain path: files that it names are no found ones
     converter = Converter(env, directory)
     faulty: list[_Faulty] = []

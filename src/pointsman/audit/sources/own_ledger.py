@@ -20,6 +20,8 @@ __all__ = ["OwnLedger"]
 
 #: Reading deletes nothing.
 _KEEP: Final = Retention(None, None)
+#: Tables of a policy's text that are read: the ledger may be another's, and others name code and files.
+_PRICED: Final = ("upstreams", "models")
 
 
 class OwnLedger(Named):
@@ -73,7 +75,7 @@ class OwnLedger(Named):
 def _policy(text: str | None) -> Config:
     """The configuration that decided; an empty one where the ledger lacks it, or this version refuses it."""
     try:
-        return load(Path("pointsman.toml"), AnyKey(), text=text) if text else Config()
+        return load(Path("pointsman.toml"), AnyKey({}), text=text, only=_PRICED) if text else Config()
     except ConfigError:
         return Config()
 
