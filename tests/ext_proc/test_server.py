@@ -13,6 +13,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from pointsman import ConfigError
+from pointsman.agreement import AgreementPolicy
 from pointsman.config import Config, GuidanceSpec
 from pointsman.config.serving import ExtProcSpec
 from pointsman.config.shapes import demo_config
@@ -22,7 +23,7 @@ from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.stores.ledger.port import Attempt
 from pointsman.upstreams.port import Limits, ServerSpec, hash_key
-from support.envoy import DUPLEX, NONE, STREAMED, Processed, ScriptedEnvoy
+from support.envoy import BUFFERED, DUPLEX, NONE, STREAMED, Processed, ScriptedEnvoy
 from support.in_process import ask
 
 KEY = "pm-very-secret"
@@ -63,10 +64,18 @@ class Behind:
         return line in self.gateway.metrics.page().decode()
 
 
-def configured(folder: Path, spec: ExtProcSpec, server: ServerSpec) -> Config:
+def configured(
+    folder: Path, spec: ExtProcSpec, server: ServerSpec, answer_bytes: int = 1 << 20, **more: Any
+) -> Config:
     found = demo_config()
+    upstreams = {
+        name: msgspec.structs.replace(each, answer_bytes=answer_bytes)
+        for name, each in found.upstreams.items()
+    }
     return msgspec.structs.replace(
         found,
+        upstreams=upstreams,
+        **more,
         ledger=msgspec.structs.replace(found.ledger, path=folder / "demo.sqlite"),
         ext_proc=spec,
         server=server,
@@ -76,10 +85,15 @@ def configured(folder: Path, spec: ExtProcSpec, server: ServerSpec) -> Config:
 
 @asynccontextmanager
 async def behind(
-    folder: Path, spec: ExtProcSpec | None = None, server: ServerSpec | None = None
+    folder: Path,
+    spec: ExtProcSpec | None = None,
+    server: ServerSpec | None = None,
+    answer_bytes: int = 1 << 20,
+    **more: Any,
 ) -> AsyncIterator[Behind]:
     spec = spec or ExtProcSpec(port=0)
-    builder = Builder(lambda: configured(folder, spec, server or ServerSpec(drain=60.0)))
+    server = server or ServerSpec(drain=60.0)
+    builder = Builder(lambda: configured(folder, spec, server, answer_bytes, **more))
     gateway = gateway_for(builder(), spec)
     served = ExtProcServer(gateway, spec)
     await served.start()
@@ -130,6 +144,36 @@ def test_a_request_is_decided_and_its_usage_written_down(tmp_path: Path, modes: 
             assert here.counted("decided")
             if modes.get("response_mode") == DUPLEX:
                 assert found.response_body == ANSWER
+
+    run(test)
+
+
+def test_no_model_is_asked_past_envoy(tmp_path: Path) -> None:
+    """Once, [agreement] sent prompts to its cheap models itself, and answered with what they agreed on."""
+    table = AgreementPolicy(cheap=("demo-small", "demo-large"), incomparable="first", loops=True)
+
+    async def test() -> None:
+        async with behind(tmp_path, agreement={"all": table}) as here:
+            found = await here.envoy.process(chat(), response=OK)
+            assert found.immediate is None
+            (attempt,) = await here.attempts(found.request_headers["x-pointsman-decision-id"])
+            assert (attempt.model, attempt.output_tokens) == ("demo-large", 7)
+
+    run(test)
+
+
+@pytest.mark.parametrize("mode", [BUFFERED, STREAMED, DUPLEX])
+@pytest.mark.parametrize(("size", "error"), [(1_000, ""), (999, "too_large")])
+def test_a_long_answer_is_not_held(tmp_path: Path, mode: int, size: int, error: str) -> None:
+    """Once, an endless one was held until the memory was gone."""
+    parts = [ANSWER, b" " * (1_000 - len(ANSWER))]
+    parts = [b"".join(parts)] if mode == BUFFERED else parts
+
+    async def test() -> None:
+        async with behind(tmp_path, answer_bytes=size) as here:
+            found = await here.envoy.process(chat(), response=(200, {}, parts), response_mode=mode)
+            (attempt,) = await here.attempts(found.request_headers["x-pointsman-decision-id"])
+            assert (attempt.error, attempt.output_tokens) == (error, None if error else 7)
 
     run(test)
 

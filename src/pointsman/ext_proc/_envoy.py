@@ -20,9 +20,10 @@ from pointsman.errors import (
     StoreUnavailable,
     TooLarge,
     UpstreamError,
+    UpstreamTooLarge,
 )
 from pointsman.ext_proc import messages as proto
-from pointsman.gateway.parts import CapturedAnswer, LiveState, Scope, authorise, send_refusal
+from pointsman.gateway.parts import CapturedAnswer, LiveState, Scope, authorise, relaying, send_refusal
 from pointsman.gateway.request_log import ServedRequest, current_request
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.upstreams.port import Call, Exchange, Headers
@@ -45,6 +46,8 @@ class EnvoyExchange:
         self.served: ServedRequest | None = None  # the request as it is told of
         self.status = 0
         self.headers: Headers = []
+        self.longest = 0  # bytes of it that wait to be read at most
+        self._held = 0
         self._parts: deque[bytes] = deque()
         self._changed = asyncio.Event()
         self._is_encoded = self._is_closed = False
@@ -64,6 +67,9 @@ class EnvoyExchange:
         self.has_body = True
         if part and not self._is_encoded and not self._is_closed:
             self._parts.append(part)
+            self._held += len(part)
+            if self._held > self.longest:
+                self.close()
             self._changed.set()
 
     def finish(self) -> None:
@@ -75,6 +81,7 @@ class EnvoyExchange:
         """Wait for the head and for the first part, or the end, of the body."""
         while not self._parts and not self.has_ended:
             await self._wait()
+        self._check()
         if not self.has_begun:
             raise UpstreamError("Envoy ended the request without a response")
         if not self._parts:  # nothing is shown of the body
@@ -86,6 +93,7 @@ class EnvoyExchange:
         """Return the whole body."""
         while not self.has_ended:
             await self._wait()
+        self._check()
         parts = b"".join(self._parts)
         self._parts.clear()
         return parts
@@ -96,14 +104,21 @@ class EnvoyExchange:
             if self.has_ended:
                 return b""
             await self._wait()
-        return self._parts.popleft()
+        part = self._parts.popleft()
+        self._held -= len(part)
+        return part
 
     def close(self) -> None:
         """No more parts are awaited."""
         self._is_closed = True
         self._parts.clear()
 
+    def _check(self) -> None:
+        if self._held > self.longest:
+            raise UpstreamTooLarge(f"the upstream answered with more than {self.longest} bytes")
+
     async def _wait(self) -> None:
+        self._check()
         self._changed.clear()
         await self._changed.wait()
 
@@ -115,11 +130,15 @@ current: Final[ContextVar[EnvoyExchange]] = ContextVar("envoy_exchange")
 class _Client:
     """Gives a request to Envoy instead of sending it (``upstreams.port.UpstreamClient``)."""
 
+    def __init__(self, longest: int) -> None:
+        """Read answers of so many bytes at most."""
+        self._longest: Final = longest
+
     async def send(self, call: Call) -> Exchange:
         exchange = current.get()
         if exchange.call.done():
             raise UpstreamError("Envoy sends a request once")
-        exchange.served = current_request()
+        exchange.served, exchange.longest = current_request(), self._longest
         exchange.call.set_result(call)
         return await exchange.answered()
 
@@ -149,9 +168,11 @@ def behind_envoy(state: LiveState, value: ModelValue) -> LiveState:
         state: As built from the configuration.
         value: Name of a model for Envoy.
     """
-    client = _Client()
     upstreams = {
-        name: _EnvoyUpstream(msgspec.structs.replace(upstream.spec, retries=0, forward_auth=False), client)
+        name: _EnvoyUpstream(
+            msgspec.structs.replace(upstream.spec, retries=0, forward_auth=False),
+            _Client(upstream.spec.answer_bytes),
+        )
         for name, upstream in state.upstreams.items()
     }
 
@@ -172,6 +193,8 @@ def behind_envoy(state: LiveState, value: ModelValue) -> LiveState:
         upstreams=upstreams,
         candidates=candidates,
         shadow_model=None,
+        agreement=None,
+        relay=relaying(state.server),
     )
 
 

@@ -21,7 +21,7 @@ from pointsman.decision.decision import Decision
 from pointsman.errors import MalformedRequest
 from pointsman.gateway._attempts import first_answer
 from pointsman.gateway._inbound import InboundRequest, Send, named_keys
-from pointsman.gateway._relay import Relay, relay
+from pointsman.gateway._relay import Ask, Relay, relay
 from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway._shadow_model import ShadowModel, ShadowUsage
 from pointsman.gateway.upstream import Target, Upstream, connected, targets
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pointsman.gateway._agreement import AskByAgreement
 
 __all__ = ["AskedModel", "Decider", "Family", "LiveState", "Peers", "Published", "RouterCommand",
-           "build_live_state", "open_circuits"]  # fmt: skip
+           "build_live_state", "open_circuits", "relaying"]  # fmt: skip
 
 #: Answers the text after "/router" of a caller without calling a model.
 RouterCommand = Callable[[str, str], str]
@@ -194,7 +194,6 @@ def build_live_state(
     found = targets(models, reached)
     server = server or ServerSpec()
     by_agreement = _by_agreement(agreement or {}, found, previous)
-    answering = partial(relay, by_agreement or first_answer, server.keep_alive)
     for upstream in reached.values():
         upstream.has_several_callers = server.has_several_callers
     return LiveState(
@@ -211,7 +210,7 @@ def build_live_state(
         server.limits.total,
         reached,
         Ownership(runtime.ledger),
-        partial(_reporting, answering) if server.report_usage else answering,
+        relaying(server, by_agreement or first_answer),
         len({target.upstream for target in found.values()}) > 1,
         server.has_several_callers,
         config,
@@ -220,6 +219,12 @@ def build_live_state(
         asked_model,
         by_agreement,
     )
+
+
+def relaying(server: ServerSpec, ask: Ask = first_answer) -> Relay:
+    """Return what answers decided requests; ``ask`` gets each answer."""
+    answering = partial(relay, ask, server.keep_alive)
+    return partial(_reporting, answering) if server.report_usage else answering
 
 
 def _reporting(

@@ -9,7 +9,7 @@ from pointsman.gateway._inbound import (
     Send,
     authorise,
 )
-from pointsman.gateway._live_state import LiveState
+from pointsman.gateway._live_state import LiveState, relaying
 from pointsman.gateway._local_replies import CapturedAnswer, send_refusal, whole_body
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._response_headers import response_headers
@@ -25,6 +25,7 @@ __all__ = [
     "Send",
     "authorise",
     "caller_credentials",
+    "relaying",
     "response_headers",
     "send_refusal",
     "whole_body",
