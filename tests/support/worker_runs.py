@@ -41,6 +41,15 @@ def serves(worker: Worker, link: WorkerLink, listening: socket.socket, folder: P
     link.ended(worker.number)
 
 
+def begins_late(worker: Worker, link: WorkerLink, listening: socket.socket, folder: Path) -> None:
+    """Serve once the file ``go`` is there; until then a signal ends it."""
+    heard = begun(worker, folder)
+    while not (folder / "go").exists():
+        time.sleep(0.01)
+    heard.unlink()
+    serves(worker, link, listening, folder)
+
+
 def stays(worker: Worker, link: WorkerLink, listening: socket.socket, folder: Path) -> None:
     """Serve, and do not end."""
     link.begin()

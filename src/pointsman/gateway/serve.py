@@ -131,10 +131,11 @@ class Server(uvicorn.Server):
                 close_unread(connections, lambda: gateway.state.server.limits.unread_seconds)
             ),
         ]
-        if self._worker is not None:
-            beside.append(asyncio.create_task(self._worker.publish_for_ever()))
         if self._reloader is not None:
             beside.append(self._reloader.start())
+        if self._worker is not None:
+            beside.append(asyncio.create_task(self._worker.publish_for_ever()))
+            self._worker.serving()  # it takes SIGHUP by now
         try:
             await super().main_loop()
             await self._announce()
@@ -167,7 +168,6 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if self._worker is not None:
             await self._listen_to_workers(self._worker)
-            self._worker.serving()
 
     async def _listen_to_workers(self, worker: WorkerApp) -> None:
         def create_protocol() -> asyncio.Protocol:

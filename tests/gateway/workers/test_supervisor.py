@@ -82,6 +82,31 @@ def test_signals_reach_all_and_sums_come_back(tmp_path: Path) -> None:
     assert [signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == before
 
 
+def test_a_reload_waits_for_a_worker_that_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended the worker, and with it the gateway."""
+    passed_on = Supervisor._pass_on
+
+    def then_go(supervisor: Supervisor, number: int) -> None:
+        passed_on(supervisor, number)
+        (tmp_path / "go").touch()
+
+    def reload() -> None:
+        until(lambda: run.begun() == ["1", "2"])
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    def then(run: Run) -> None:
+        until(lambda: [file.read_text() for file in tmp_path.glob("[0-9]*-*")] == ["reloaded"] * 2)
+        end()
+
+    monkeypatch.setattr(Supervisor, "_pass_on", then_go)
+    run = Run(worker_runs.begins_late, tmp_path)
+    early = threading.Thread(target=reload)
+    early.start()
+    run.serve(then)
+    early.join()
+    assert sorted(run.totals) == [1, 2]
+
+
 def test_a_worker_that_is_killed_is_replaced_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,7 @@ class _Process:
         self.worker: Final = worker
         self.started_at: Final = time.monotonic()
         self.is_serving = False
+        self._is_outdated = False  # it got no SIGHUP, which ends a process that takes none yet
         self.error: tuple[str, str] | None = None
         self.link, beyond = _SPAWN.Pipe()
         self.process: Final[SpawnProcess] = _SPAWN.Process(
@@ -102,9 +103,17 @@ class _Process:
                 told.append(self.link.recv())
         return told
 
+    def serves(self) -> None:
+        """It takes every signal from now on."""
+        self.is_serving = True
+        if self._is_outdated:
+            self.signal(signal.SIGHUP)
+
     def signal(self, number: int) -> None:
-        """Pass a signal on."""
-        if self.process.exitcode is None and self.process.pid is not None:
+        """Pass a signal on; SIGHUP when it serves."""
+        if number == getattr(signal, "SIGHUP", None) and not self.is_serving:
+            self._is_outdated = True
+        elif self.process.exitcode is None and self.process.pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, number)
 
@@ -219,7 +228,7 @@ class Supervisor:
         for what, value in process.read():
             match what:
                 case "serving":
-                    process.is_serving = True
+                    process.serves()
                 case "closing":
                     self._close_socket(process.worker.number)
                 case "failed":
