@@ -18,7 +18,9 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
+from pointsman import Pointsman
 from pointsman.integrations.langchain import guidance_middleware, routing_middleware
+from pointsman.vocabulary import Tier
 from support.hosts import HARD, PATIENCE, FailingPoints, SlowPoints, not_there, two_models
 
 
@@ -93,3 +95,22 @@ def test_the_agent_goes_on_with_its_own_model(points: Any, caplog: pytest.LogCap
     with closing(routing.host), caplog.at_level(logging.WARNING, "pointsman.integrations"):
         assert [said(agent, HARD) for _ in range(2)] == ["own", "own"]
     assert sum("goes on with its own choice" in each.getMessage() for each in caplog.records) == 1
+
+
+def test_tiers_are_found_as_they_are_printed_and_names_nobody_has_are_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    models = {Tier.SIMPLE: Named(name="small"), "MEDIUM": Named(name="small"), "complx": Named(name="large")}
+    routing = routing_middleware(models, Pointsman, timeout=PATIENCE)
+    agent = create_agent(Named(name="own"), [], middleware=[routing])
+    with closing(routing.host):
+        assert [said(agent, text) for text in ("Hello!", "Hello!", HARD)] == ["small", "small", "own"]
+    [told] = [each.getMessage() for each in caplog.records if each.name == "pointsman.integrations"]
+    assert told.startswith('LangChain never asks the models named "complx": neither a tier (simple, medium,')
+
+
+def test_a_model_is_named_as_create_agent_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("langchain.chat_models.init_chat_model", lambda name: Named(name=name))
+    routing = routing_middleware({"simple": "maker:small"}, Pointsman, timeout=PATIENCE)
+    with closing(routing.host):
+        assert said(create_agent(Named(name="own"), [], middleware=[routing]), "Hello!") == "maker:small"

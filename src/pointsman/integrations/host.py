@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
 from threading import Lock
 from typing import Any, Final, TypeVar
@@ -22,7 +22,7 @@ from pointsman.decision.decision import Decision
 from pointsman.model_calls import AskingThread, ask_nobody
 from pointsman.model_choice.chains import FALLBACK_CHAIN
 from pointsman.remembering import grouped
-from pointsman.vocabulary import WireFormat
+from pointsman.vocabulary import Tier, WireFormat
 from pointsman.wire import FORMATS
 from pointsman.wire.items import mark, with_texts
 
@@ -45,6 +45,9 @@ _MOST_KINDS: Final = 100
 _SHOWN: Final = 300
 _LONGEST_NAME: Final = 200
 
+#: Tiers as programs write them: as the documentation does, and as ``Tier`` and the console do.
+_TIER_NAMES: Final = frozenset(spelled for tier in Tier for spelled in (tier.lower(), tier.value))
+
 log = logging.getLogger("pointsman.integrations")
 
 
@@ -61,6 +64,7 @@ class Host:
         *,
         timeout: float = TIMEOUT,
         texts: bool = False,
+        models: Collection[str] = (),
     ) -> None:
         """Make ready; nothing is read before the first decision.
 
@@ -69,12 +73,14 @@ class Host:
             points: What decides, or what makes it; by default ``Pointsman.from_config()``.
             timeout: Seconds after which the host continues without a decision.
             texts: Whether the adapter adds the texts of a decision; without it none is recorded as given.
+            models: Names by which ``chosen_model`` finds models. The log names those that no decision can.
         """
         self.failures: Counter[str] = Counter()
         self._name = name
         self._timeout = timeout
         self._loading = max(_LOADING, timeout)
         self._texts = texts
+        self._names: Final = models
         self._points: Pointsman | None = None
         self._is_own = not isinstance(points, Pointsman)
         self._given: Final = points or Pointsman.from_config
@@ -162,6 +168,14 @@ class Host:
                 made = points.without_changes(texts=self._texts)
                 made.decide("", dry_run=True)  # imports what the first decision needs, outside of its time
                 self._points = made
+                known = {*_TIER_NAMES, *made.runtime.engine.policy.models}
+                if unknown := ", ".join(f'"{each}"' for each in self._names if each not in known):
+                    log.warning(
+                        "%s never asks the models named %s: neither a tier (%s) nor of [models]",
+                        self._name,
+                        unknown,
+                        ", ".join(map(str.lower, Tier)),
+                    )
             return self._points
 
     def failed(self, error: Exception) -> None:
@@ -187,13 +201,14 @@ def chosen_model(decision: Decision | None, models: Mapping[str, Model]) -> Mode
 
     Args:
         decision: None: there is none.
-        models: The host's, by configured name or by tier in lower case. In this order: the first of the
-            decision's chain, the tier, the others of the chain, and the next tiers.
+        models: The host's, by configured name or by tier. In this order: the first of the decision's chain,
+            the tier, the others of the chain, and the next tiers.
     """
     if decision is None:
         return None
-    tiers = [step.lower() for step in FALLBACK_CHAIN[decision.tier.tier]] if decision.tier else []
-    names = (*decision.chain[:1], *tiers[:1], *decision.chain[1:], *tiers[1:])
+    tiers = FALLBACK_CHAIN[decision.tier.tier] if decision.tier else ()
+    spelled = [name for step in tiers for name in (step.lower(), step.value)]
+    names = (*decision.chain[:1], *spelled[:2], *decision.chain[1:], *spelled[2:])
     return next((models[name] for name in names if name in models), None)
 
 

@@ -64,7 +64,7 @@ class ChatFilter:
         """Make ready; nothing is read before the first message.
 
         Args:
-            models: Ids of Open WebUI's models, by configured name or by tier in lower case.
+            models: Ids of Open WebUI's models, by configured name or by tier.
             points: What decides, or what makes it; by default ``Pointsman.from_config()``.
             ratings: Returns a user's thumbs; None: they become no outcomes.
             hints: Whether texts of the decision are added.

@@ -63,14 +63,14 @@ class RoutingProvider(ModelProvider):
         """Make ready; nothing is read before the first call.
 
         Args:
-            models: By configured name or by tier in lower case; those that are names come from ``base``.
+            models: By configured name or by tier; those that are names come from ``base``.
             points: What decides, or what makes it; by default ``Pointsman.from_config()``.
             default: Serves calls without a decision, or whose tier has no model; by default that of ``base``.
             base: Gives models by their names; by default the SDK's own provider.
             hints: Whether texts of the decision are added.
             timeout: Seconds after which a call continues without a decision.
         """
-        self.host = Host(_HOST, points, timeout=timeout, texts=hints)
+        self.host = Host(_HOST, points, timeout=timeout, texts=hints, models=models)
         self._base: Final = base or MultiProvider()
         self._models: Final = models
         self._default: Final = default
@@ -106,7 +106,7 @@ class RoutingModel(Model):
     def __init__(
         self, models: Mapping[str, Model], default: Model, host: Host, *, hints: bool = True
     ) -> None:
-        """Choose among models, by configured name or by tier in lower case, as ``RoutingProvider`` does."""
+        """Choose among models, by configured name or by tier, as ``RoutingProvider`` does."""
         self._models: Final = models
         self._default: Final = default
         self._host: Final = host

@@ -57,14 +57,14 @@ class Routing(AbstractCapability[Any]):
         """Make ready; nothing is read before the first step.
 
         Args:
-            models: By configured name or by tier in lower case. A step of a tier without one is served by the
+            models: By configured name or by tier. A step of a tier without one is served by the
                 agent's own model.
             points: What decides, or what makes it; by default ``Pointsman.from_config()``.
             hints: Whether texts of the decision are added. They speak where the policy lets them
                 (``[guidance] mode = "on"``).
             timeout: Seconds after which a step continues without a decision.
         """
-        self.host = Host("Pydantic AI", points, timeout=timeout, texts=hints)
+        self.host = Host("Pydantic AI", points, timeout=timeout, texts=hints, models=models)
         self._models: Final = {name: infer_model(model) for name, model in models.items()}
         self._hints: Final = hints
 

@@ -49,7 +49,7 @@ def guidance_middleware(
 
 
 def routing_middleware(
-    models: Mapping[str, BaseChatModel],
+    models: Mapping[str, BaseChatModel | str],
     points: Pointsman | Callable[[], Pointsman] | None = None,
     *,
     timeout: float = _TIMEOUT,
@@ -59,8 +59,8 @@ def routing_middleware(
     Texts of a decision are not added: ``guidance_middleware`` adds hints.
 
     Args:
-        models: By configured name or by tier in lower case. A call of a tier without one is served by the
-            agent's own model.
+        models: By configured name or by tier; a name, as ``create_agent`` takes it, stands for its model. A
+            call of a tier without one is served by the agent's own model.
         points: What decides, or what makes it; by default ``Pointsman.from_config()``.
         timeout: Seconds after which a call continues without a decision.
 
@@ -68,8 +68,13 @@ def routing_middleware(
         MissingExtra: LangChain is not installed.
     """
     try:
+        from langchain.chat_models import init_chat_model
+
         from pointsman.integrations.host import Host
         from pointsman.integrations.langchain.middleware import RoutingMiddleware
     except ImportError as error:
         raise MissingExtra("langchain", needed_for="the LangChain middleware") from error
-    return RoutingMiddleware(models, Host("LangChain", points, timeout=timeout))
+    made = {
+        name: init_chat_model(model) if isinstance(model, str) else model for name, model in models.items()
+    }
+    return RoutingMiddleware(made, Host("LangChain", points, timeout=timeout, models=models))

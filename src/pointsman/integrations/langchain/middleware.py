@@ -193,7 +193,7 @@ class RoutingMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     """Replaces the model of a call. The session is the thread, else how the conversation begins."""
 
     def __init__(self, models: Mapping[str, BaseChatModel], host: Host) -> None:
-        """Choose among models, by configured name or by tier in lower case."""
+        """Choose among models, by configured name or by tier."""
         super().__init__()
         self.host: Final = host
         self._models: Final = models
