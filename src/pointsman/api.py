@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
 from pointsman.vocabulary import AgentRequest, ModelQuery, ModelReply, WireFormat
@@ -66,6 +67,8 @@ class Pointsman:
         from pointsman.stores.ledger import MemoryLedger
         from pointsman.stores.sessions import MemorySessions
 
+        if isinstance(policy, (str, PathLike)):
+            raise TypeError(f"a policy is no file: Pointsman.from_config({str(policy)!r}) reads one")
         policy = policy or default_policy()
         self.runtime = Runtime(
             build_engine(policy),
@@ -159,7 +162,8 @@ class Pointsman:
         """Decide one request in this thread.
 
         Args:
-            request: The person's text, the messages of a conversation, or a request body as a mapping.
+            request: The person's text, the messages of a conversation, or a request body as a mapping. The
+                OpenAI and Anthropic SDKs' objects may be among them.
             format: The wire format of messages or body: ``chat``, ``responses`` or ``messages``.
             session: Names the conversation; empty: nothing is remembered. None: by how the conversation
                 begins, as the gateway names one that no client does.
@@ -341,6 +345,7 @@ def _request(
 ) -> AgentRequest:
     from msgspec.structs import replace
 
+    from pointsman.errors import MalformedRequest
     from pointsman.wire import FORMATS
     from pointsman.wire.project import named_project
     from pointsman.wire.request import of_caller, read_request, request_from_text, session_fingerprint
@@ -354,11 +359,21 @@ def _request(
     if isinstance(request, str):
         read = request_from_text(request, arrived_at=now)
     elif isinstance(request, Sequence):
+        if wrong := next((type(each).__name__ for each in request if not _is_message(each, wire)), ""):
+            holds = f"{type(request).__name__} of {wrong}"
+            raise MalformedRequest(
+                f"a request is a text, a body or messages, which have roles, not a {holds}"
+            )
         body = FORMATS[wire].body(list(request), "")
         read = read_request(wire, body, arrived_at=now, caller=caller)
     else:
         read = read_request(wire, request, arrived_at=now, caller=caller)
-    if session is None:
-        session = session_fingerprint(read)
+    session = session_fingerprint(read) if session is None else str(session)
     more = {"session": session and of_caller(caller, session), "caller": caller}
     return replace(read, **more, **({"project": named_project(project)} if project else {}))
+
+
+def _is_message(given: object, wire: WireFormat) -> bool:
+    """Whether a request may hold it: a mapping, or the object of a provider's SDK for one."""
+    is_item = wire is WireFormat.RESPONSES and hasattr(given, "type")
+    return isinstance(given, Mapping) or hasattr(given, "role") or is_item

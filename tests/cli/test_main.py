@@ -33,7 +33,11 @@ def left(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
         ),
         ("explain", "Missing argument 'text'", "pointsman explain --help"),
         ("decisions list -n none", "Invalid value for '--limit'", "pointsman decisions list --help"),
-        ("config show --config none.toml", "cannot read none.toml: No such file", "pointsman config init"),
+        (
+            "config show --config none.toml",
+            "cannot read none.toml: No such file",
+            "pointsman config init writes one",
+        ),
     ],
 )
 def test_a_mistake_is_a_line_and_a_hint(

@@ -509,7 +509,7 @@ def test_a_body_may_be_nested(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot read") as refused:
         load(tmp_path / "absent.toml", ENV)
-    assert refused.value.hint == "pointsman config init"
+    assert refused.value.hint == "pointsman config init writes one"
     (tmp_path / "latin.toml").write_bytes(b"# caf\xe9")
     with pytest.raises(ConfigError, match="not UTF-8"):
         load(tmp_path / "latin.toml", ENV)

@@ -3,12 +3,15 @@
 import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from pointsman import Pointsman
 from pointsman.decision.policy import Policy
+from pointsman.errors import MalformedRequest
 from pointsman.guidance import GuidancePolicy
 from pointsman.tiers import builtin_profile
 from pointsman.vocabulary import Mode, ModelQuery, ModelReply
@@ -97,3 +100,60 @@ def test_asynchronous_guidance_shares_the_session() -> None:
 
 def test_guidance_that_is_off_says_nothing() -> None:
     assert library(Mode.OFF).guide(run(3)) is None
+
+
+FAILED_CALL = SimpleNamespace(
+    role="assistant",
+    model_dump=lambda **_: {
+        "role": "assistant",
+        "tool_calls": [{"id": "c1", "function": {"name": "bash", "arguments": "pytset"}}],
+    },
+)
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["messages", "body"])
+def test_an_object_of_an_sdk_is_the_message_it_stands_for(whole: bool) -> None:
+    messages: list[Any] = [{"role": "user", "content": "run the tests"}, FAILED_CALL]
+    messages.append({"role": "tool", "tool_call_id": "c1", "content": FAILED})
+    decided = Pointsman().decide({"model": "auto", "messages": messages} if whole else messages)
+    assert [step.tool_name for step in decided.input.steps] == ["bash"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "kind"),
+    [
+        (b'{"model": "auto", "messages": []}', "bytes of int"),
+        (["Hello!"], "list of str"),
+        (
+            [{"role": "user", "content": "hi"}, SimpleNamespace(type="human", content="hi")],
+            "list of SimpleNamespace",
+        ),
+    ],
+)
+def test_what_holds_no_messages_is_refused(request_: Any, kind: str) -> None:
+    with pytest.raises(MalformedRequest, match=f"which have roles, not a {kind}"):
+        Pointsman().decide(request_)
+
+
+def test_a_session_may_be_named_by_any_id(caplog: pytest.LogCaptureFixture) -> None:
+    session: Any = UUID(int=7)
+    decided = Pointsman().decide("Hello!", session=session)
+    assert decided.input.session == str(session)
+    assert not caplog.records
+
+
+def test_a_file_in_place_of_a_policy_is_named_the_door_for_it() -> None:
+    file: Any = "pointsman.toml"
+    with pytest.raises(TypeError, match=r"Pointsman\.from_config\('pointsman\.toml'\) reads one"):
+        Pointsman(file)
+
+
+def test_an_outcome_of_another_type_is_named_by_its_field() -> None:
+    points = Pointsman()
+    decision: Any = points.decide("Hello!")
+    good: Any = "good"
+    with pytest.raises(ValueError, match=r"got `Decision` - at `\$\.decision`"):
+        points.record_outcome(decision, 1.0)
+    with pytest.raises(ValueError, match=r"got `str` - at `\$\.score`"):
+        points.record_outcome(decision.id, good)
+    points.record_outcome(decision.id, 1)

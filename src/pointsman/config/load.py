@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 FILE_NAME: Final = "pointsman.toml"
-_INIT: Final = "pointsman config init"
+_INIT: Final = "pointsman config init writes one"
 #: Stands for a variable that is not set: an address, since `base_url` may be one too.
 _UNUSED: Final = "http://unused"
 

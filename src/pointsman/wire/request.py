@@ -79,7 +79,7 @@ def read_request(
             or more than ``MAX_TOOLS`` tools.
     """
     if not isinstance(body, Body):
-        data = body if isinstance(body, bytes) else msgspec.json.encode(body, enc_hook=str)
+        data = body if isinstance(body, bytes) else msgspec.json.encode(body, enc_hook=_plain)
         body = Body(FORMATS[wire], data, trusted=True)
     try:
         items, model = body.conversation()
@@ -199,6 +199,11 @@ def request_from_text(
     body = {"messages": [{"role": "user", "content": whole}]}
     request = read_request(WireFormat.CHAT, body, session=session, arrived_at=arrived_at)
     return msgspec.structs.replace(request, system=system, is_text=True)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has for the object of a provider's SDK (Pydantic); of others their text."""
+    return value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else str(value)
 
 
 def _misshapen(error: msgspec.ValidationError) -> MalformedRequest:

@@ -74,7 +74,18 @@ def report(decision: str, *, score: float | None, label: str, comment: str, mode
     Raises:
         ValueError: it is out of bounds; the message names the field.
     """
-    return _checked(Outcome(decision=decision, score=score, label=label, comment=comment, model=model, at=at))
+    said = {
+        "decision": decision,
+        "score": score,
+        "label": label,
+        "comment": comment,
+        "model": model,
+        "at": at,
+    }
+    try:
+        return _checked(msgspec.convert(said, Outcome))
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
 
 
 def read_line(line: bytes, *, at: float) -> Outcome:
