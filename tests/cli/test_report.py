@@ -17,8 +17,9 @@ from pointsman.factory import policy_toml
 from pointsman.guidance import Arm, Firing, FollowUp, GuidanceDecision, Mode, Rung
 from pointsman.integrations.hooks import HookState
 from pointsman.reports.guidance import followed_in
-from pointsman.stores.ledger import Entry, Outcome, PolicyText, Retention, SqliteLedger
+from pointsman.stores.ledger import Entry, Outcome, PolicyText, Retention, ShadowAnswer, SqliteLedger
 from pointsman.testing import a_decision
+from pointsman.testing.ledger_summaries import an_answer
 from pointsman.vocabulary import WireFormat
 
 
@@ -241,6 +242,24 @@ def test_quality_without_pairs_says_how_to_get_them(tmp_path: Path) -> None:
     answer, following = told.stdout.splitlines()
     assert answer.startswith("Not known yet")
     assert following.startswith("[shadow] model")
+
+
+def test_quality_names_the_page_where_kept_answers_wait_for_labels(tmp_path: Path) -> None:
+    path, config = tmp_path / "ledger.sqlite", tmp_path / "pointsman.toml"
+    config.write_text("")
+    with closing(SqliteLedger(path)) as ledger:
+        for name in ("d-1", "d-2"):
+            ledger.append(a_decision(name))
+            ledger.append(an_answer(name, model="large"))
+            ledger.append(
+                ShadowAnswer(decision=name, at=0.0, model="small", upstream="u", text="a", beside_text="b")
+            )
+        ledger.add_outcome(Outcome(decision="d-1", score=1.0))
+        ledger.add_outcome(Outcome(decision="d-1", score=1.0, model="small"))
+    told = CliRunner().invoke(app, ["report", "quality", "--ledger", str(path), "--config", str(config)])
+    answer, following = told.stdout.splitlines()
+    assert answer.startswith("Not known yet")  # neither model has a price
+    assert following.startswith("1 request with answers of two models: give both a score on the page Label")
 
 
 def test_a_report_without_tables_refuses_csv(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pointsman.decision.decision import Decision
 from pointsman.decision.diff import verdict
 from pointsman.learning.datasets import LEAST_FOR_POLICY, LEAST_FOR_TIERS
 from pointsman.learning.intervals import LEVEL, MARGIN, GoodEnough, decided
-from pointsman.printable import Block, Column, TextTable
+from pointsman.printable import Block, Column, TextTable, counted
 from pointsman.remembering import grouped
 from pointsman.reports.outcomes import IMPLICIT, Fittable, by_people, kept_answers, prompts, scored, scores_of
 from pointsman.reports.usage import answer_costs, answered, kept_words, root_session
@@ -203,6 +203,7 @@ class ScoredAnswers:
         self._margin: Final = margin
         self._costs: Final = answer_costs(models)
         self._turns: Final[dict[str, _Turn]] = {}  # by decision
+        self._waiting = 0  # requests with kept answers of two models, of which a label is missing
 
     def __contains__(self, decision: str) -> bool:
         """Whether a decision has outcomes enough for a pair."""
@@ -215,6 +216,7 @@ class ScoredAnswers:
     def noted(self, records: Iterable[Record]) -> Iterator[Record]:
         """Pass records on; pairs scored at the same time count in their order."""
         for record in records:
+            self._waiting += not all(answer.is_labelled for answer in kept_answers(record))
             if len(record.outcomes) > 1:
                 self._turns[record.decision.id] = _Turn.of(record, self._costs)
             yield record
@@ -262,7 +264,7 @@ class ScoredAnswers:
     def report(self) -> QualityReport:
         """Compare every pair of models that can be compared; without one, report that."""
         found = tuple(self.together(dict.fromkeys(self.pairs())).values())
-        return QualityReport(found or (self.most_frequent(),))
+        return QualityReport(found or (self.most_frequent(),), self._waiting)
 
     def most_frequent(self) -> GoodEnough:
         """Compare the two models that most requests have scored answers of, and no others."""
@@ -297,6 +299,7 @@ class QualityReport(msgspec.Struct, frozen=True):
     """Whether cheap models are good enough, each compared with a stronger one."""
 
     found: tuple[GoodEnough, ...]  # that with the most pairs first; never empty
+    waiting: int = 0  # requests with kept answers of two models, of which a label is missing
 
     def to_json(self) -> object:
         """Plain values, with the answer in words."""
@@ -310,7 +313,13 @@ class QualityReport(msgspec.Struct, frozen=True):
         left_out = sum(each.left_out for each in self.found)
         if left_out and not compared:
             yield f"left out: {left_out:,} pairs with a score that only a judge or an implicit sign gave"
-        yield _LEGEND if compared else _NEXT
+        if compared:
+            yield _LEGEND
+        if self.waiting:
+            kept = counted(self.waiting, "request")
+            yield f"{kept} with answers of two models: give both a score on the page Label (pointsman open)."
+        elif not compared:
+            yield _NEXT
 
 
 def good_enough(records: Iterable[Record], models: Mapping[str, ModelSpec]) -> GoodEnough:
