@@ -69,7 +69,8 @@ def projects(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="JSON lines: id, project, model, score, and at, kind, role, by_chance; default: the ledger."
+            help="JSON lines: id, project, model, score, and at, kind, role, by_chance, session; "
+            "default: the ledger."
         ),
     ] = None,
     by_chance: Annotated[

@@ -3,15 +3,16 @@
 Of every project, kind of prompt, role and model the success is a Beta posterior. Its prior is that of the
 level above with ``PRIOR`` pseudo-outcomes: a cell with few outcomes has the project's estimate, a project
 with few has the model's over all projects of its caller, and a model without any ``START``. Outcomes count
-less the older they are. A tier is named only where its own outcomes alone, from a uniform prior, reach the
-target with the certainty as well: what is borrowed may speak against a tier, and is no reason to save.
+less the older they are, and those of one session as far as they differ. A tier is named only where its own
+outcomes alone, from a uniform prior, reach the target with the certainty as well: what is borrowed may
+speak against a tier, and is no reason to save.
 Source of the shrinkage by pseudo-counts: Gelman et al., "Bayesian Data Analysis", third edition, section 5.3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
+from operator import attrgetter, mul
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,7 @@ from scipy.stats import beta
 
 from pointsman.errors import PointsmanError
 from pointsman.jsonl import decoded, numbered_lines
-from pointsman.learning.metrics import Floats
+from pointsman.learning.metrics import Floats, independent_count
 from pointsman.tiers.projects import ANY, PRIOR, SEPARATOR, Cell, Projects, cell_name, named_cell
 from pointsman.vocabulary import DAY
 from pointsman.wire.project import named_project
@@ -50,6 +51,7 @@ class ProjectOutcome(msgspec.Struct, frozen=True, kw_only=True):
     role: str = ANY
     caller: str = ""  # name of the key it came with; empty: none was asked for
     by_chance: bool = False  # whether chance decided that this model answers: exploration, shadow
+    session: str = ""  # its outcomes are alike; empty: this one stands for itself
 
 
 class Beta(msgspec.Struct, frozen=True):
@@ -111,20 +113,30 @@ def posteriors(
         half_life: Age in days at which an outcome counts half, seen from the latest one.
     """
     latest = max((each.at for each in outcomes), default=0.0)
-    sums: dict[tuple[str, str], list[float]] = {}
+    said: dict[tuple[str, str], list[tuple[float, float, str]]] = {}  # weight, score, session
     widest: dict[str, str] = {}  # by project
-    for each in outcomes:
+    for number, each in enumerate(outcomes):
         above = widest.setdefault(each.project, cell_name(ANY) + (f"|{each.caller}" if each.caller else ""))
         weight = 0.5 ** (max(latest - each.at, 0.0) / DAY / half_life)
         for name in dict.fromkeys((above, *_cells(each))):
-            total = sums.setdefault((name, each.model), [0.0, 0.0])
-            total[0] += weight * each.score
-            total[1] += weight
+            own = said.setdefault((name, each.model), [])
+            own.append((weight, each.score, each.session or f"#{number}"))
+    sums = {key: _sums(own) for key, own in said.items()}
     found: dict[str, dict[str, Beta]] = {}
     models = sorted({model for _, model in sums})
     for name in sorted({name for name, _ in sums}, key=lambda name: (-name.count(ANY), name)):
         found[name] = {model: _shrunk(name, model, sums, found, widest) for model in models}
     return found
+
+
+def _sums(outcomes: Sequence[tuple[float, float, str]]) -> tuple[float, float]:
+    """Successes and outcomes: so many as tell the mean as well as these, of which one session's are alike."""
+    weights, scores, sessions = zip(*outcomes, strict=True)
+    successes, count = sum(map(mul, weights, scores)), sum(weights)
+    if len(set(sessions)) == len(sessions):
+        return successes, count
+    worth = independent_count(np.array(scores), np.unique(sessions, return_inverse=True)[1]) / len(scores)
+    return worth * successes, worth * count
 
 
 def _cells(each: ProjectOutcome) -> tuple[str, ...]:

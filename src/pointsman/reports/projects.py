@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from pointsman.model_choice.chains import chances_of
 from pointsman.printable import Block, Column, TextTable
 from pointsman.remembering import grouped
 from pointsman.reports.outcomes import scores_of
-from pointsman.reports.usage import answered
+from pointsman.reports.usage import answered, root_session
 from pointsman.stores.ledger import Record
 from pointsman.tiers.projects import ANY, PRIOR, Cell, Projects, name_of, named_cell
 
@@ -40,7 +43,8 @@ def outcomes_of(records: Iterable[Record]) -> Iterator[ProjectOutcome]:
     """Yield the mean outcome of each user message and model of records, which come oldest first."""
     from pointsman.learning.projects import ProjectOutcome  # needs the extra ``fit``
 
-    said: dict[tuple[str, ...], list[tuple[float, float, str, str]]] = {}
+    first: dict[tuple[str, ...], ProjectOutcome] = {}
+    said: dict[tuple[str, ...], list[float]] = {}
     chosen: set[tuple[str, ...]] = set()  # those whose model a rule or a policy chose
     for record in records:
         asked = record.decision.input
@@ -51,20 +55,24 @@ def outcomes_of(records: Iterable[Record]) -> Iterator[ProjectOutcome]:
         turn = f"{asked.session}#{asked.user_message}" if asked.user_message else record.decision.id
         for model, score in scores_of(record, judged=False):
             key = (asked.project, role, model, turn)
-            said.setdefault(key, []).append((score, asked.arrived_at, record.decision.id, asked.caller))
+            said.setdefault(key, []).append(score)
+            first.setdefault(
+                key,
+                ProjectOutcome(
+                    id=record.decision.id,
+                    project=asked.project,
+                    model=model,
+                    score=score,
+                    at=asked.arrived_at,
+                    role=role,
+                    caller=asked.caller,
+                    session=root_session(asked.session, asked.role),
+                ),
+            )
             if not _by_chance(record, model):
                 chosen.add(key)
-    for (project, role, model, turn), scores in said.items():
-        yield ProjectOutcome(
-            id=scores[0][2],
-            project=project,
-            model=model,
-            score=sum(score for score, *_ in scores) / len(scores),
-            at=scores[0][1],
-            role=role,
-            caller=scores[0][3],
-            by_chance=(project, role, model, turn) not in chosen,
-        )
+    for turn_of, each in first.items():
+        yield msgspec.structs.replace(each, score=fmean(said[turn_of]), by_chance=turn_of not in chosen)
 
 
 def _by_chance(record: Record, model: str) -> bool:
