@@ -185,7 +185,7 @@ def test_one_tier_alone_is_nothing_to_choose_from(files: Path) -> None:
 def test_a_judge_needs_pairs_that_people_judged(files: Path) -> None:
     ledger = ("--ledger", str(files / "ledger.sqlite"))
     done = run(files, "outcomes", "judge", *ledger, "--judge", "small")
-    assert "0 pairs have outcomes of people" in str(done.exception)
+    assert "0 sessions have outcomes of people" in str(done.exception)
     done = run(files, "outcomes", "judge", *ledger, "--judge", "smal")
     assert 'no model "smal"' in str(done.exception)
     assert run(files, "report", "judge", *ledger).output.startswith("no model has judged")

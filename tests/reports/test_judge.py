@@ -1,6 +1,7 @@
 """A judge of two answers: planted verdicts, position bias, and agreement that must be shown."""
 
 import asyncio
+import random
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -194,8 +195,10 @@ def test_a_pair_that_cannot_be_judged_is_left_out() -> None:
     assert asyncio.run(judge_all(Planted(fails), SPEC, pairs(2))) == []
 
 
-def record(*outcomes: Outcome, text: str | None = "the task", answer: str | None = "good") -> Record:
-    asked = RequestInput(format=WireFormat.CHAT, model_asked="auto", session="s", arrived_at=0.0)
+def record(
+    *outcomes: Outcome, text: str | None = "the task", answer: str | None = "good", session: str = "s"
+) -> Record:
+    asked = RequestInput(format=WireFormat.CHAT, model_asked="auto", session=session, arrived_at=0.0)
     attempt = Attempt(
         decision="d", number=1, model="large", upstream="u", status=200, started_at=0.0, total_ms=1.0
     )
@@ -245,9 +248,9 @@ class Store:
     fault = ""
     lost = 0
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, sessions: int) -> None:
         said = (Outcome(decision="d", score=1.0), Outcome(decision="d", score=0.0, model="small"))
-        self.kept = [record(*said) for _ in range(count)]
+        self.kept = [record(*said, session=f"s{n % sessions}") for n in range(count)]
         self.added: list[Outcome] = []
 
     def records(self) -> list[Record]:
@@ -260,17 +263,46 @@ class Store:
         """Nothing waits."""
 
 
+def patched(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    monkeypatch.setattr(outcomes_judge, "opened", lambda *_: nullcontext(store))
+    monkeypatch.setattr(outcomes_judge, "load", lambda *_: Config(models={"judge": SPEC}))
+    monkeypatch.setattr(chat_model, "chat_models", lambda *_: {"judge": Planted(honest)})
+
+
 def test_the_command_keeps_the_cost_of_a_refused_judge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Store(ENOUGH_PAIRS)
-    config = Config(models={"judge": SPEC})
-    monkeypatch.setattr(outcomes_judge, "opened", lambda *_: nullcontext(store))
-    monkeypatch.setattr(outcomes_judge, "load", lambda *_: config)
-    monkeypatch.setattr(chat_model, "chat_models", lambda *_: {"judge": Planted(honest)})
+    store = Store(ENOUGH_PAIRS, ENOUGH_PAIRS)
+    patched(monkeypatch, store)
     with pytest.raises(PointsmanError, match="not better than always the same side; no label was written"):
         outcomes_judge.judge_outcomes(judge="judge", config=tmp_path / "pointsman.toml")
     assert {(each.label, each.score, each.source) for each in store.added} == {
         ("refused", None, "judge:judge")
     }
     assert sum(each.cost for each in store.added) == pytest.approx(ENOUGH_PAIRS * 2 * 1_001 / 1e6)
+
+
+def test_pairs_of_one_session_are_one_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of one are alike: a judge without merit passed in up to 19 % with ten sessions of many pairs."""
+    patched(monkeypatch, Store(10 * ENOUGH_PAIRS, ENOUGH_PAIRS - 1))
+    with pytest.raises(PointsmanError, match="29 sessions have outcomes of people"):
+        outcomes_judge.judge_outcomes(judge="judge", config=tmp_path / "pointsman.toml")
+
+    draw, passed = random.Random(3), 0
+    for _ in range(200):
+        said = []
+        for session in range(30):
+            theirs, own = (draw.choice((-1, 1)) for _ in range(2))
+            pair = pairs(1)[0]._replace(preference=float(theirs), session=f"s{session}")
+            said += 10 * [(pair, Judgement(own, by_position=False))]
+        found = summarise(said)
+        assert (found.pairs, found.compared) == (300, 30)
+        passed += found.counts
+    assert passed <= 5
+
+
+def test_the_judge_of_a_ledger_is_compared_once_a_session() -> None:
+    verdict = labels(pairs(1)[0]._replace(decision="d"), Judgement(-1, by_position=False), "judge", at=1.0)
+    people = (Outcome(decision="d", score=1.0), Outcome(decision="d", score=0.0, model="small"))
+    kept = [record(*verdict, *people, session=name) for name in "aab"]
+    assert (judged_in(kept)["judge"].pairs, judged_in(kept)["judge"].compared) == (3, 2)

@@ -29,6 +29,7 @@ from pointsman.config import Config, load
 from pointsman.decoding import why_unreadable
 from pointsman.errors import CallerError, ConfigError, PointsmanError, StoreUnavailable, UpstreamError
 from pointsman.printable import Column, TextTable, counted
+from pointsman.remembering import grouped
 from pointsman.reports.judge import (
     ENOUGH_PAIRS,
     Judgement,
@@ -103,8 +104,9 @@ def judge_outcomes(
 ) -> None:
     """Let a model judge pairs of an answer and a shadow's answer, blind and in both orders.
 
-    Pairs that people judged come first. No label is written unless the judge agrees with them more often than
-    one that always prefers the same side. A refused try is recorded with its cost; the next one needs more.
+    Pairs that people judged come first, one of each session. No label is written unless the judge agrees with
+    them more often than one that always prefers the same side. A refused try is recorded with its cost; the
+    next one needs more.
     """
     from asyncio import run  # most commands do without
 
@@ -112,14 +114,16 @@ def judge_outcomes(
     require_model(loaded, judge)
     with opened(ledger, config) as store:
         found = list(pairs_in(store.records(), judge))
-        known = [pair for pair in found if pair.preference]
+        sessions = grouped((pair.session, pair) for pair in found if pair.preference)
+        known = [first for first, *_ in sessions.values()]
         if len(known) < ENOUGH_PAIRS:
             raise PointsmanError(
-                f"{len(known)} pairs have outcomes of people for both answers that differ, and the "
+                f"{len(known)} sessions have outcomes of people for both answers that differ, and the "
                 f"agreement of a judge needs {ENOUGH_PAIRS}",
                 hint='give one for each answer: "model" names the shadow; [shadow] text stores both',
             )
-        rest = [pair for pair in found if not pair.preference]
+        chosen = frozenset(known)
+        rest = [pair for pair in found if pair not in chosen]
         refused = tries_in(store.records())
         asked = [*known, *rest][: max(limit, ENOUGH_PAIRS)]
         said = run(_judge(judge, loaded, asked, len(known), refused))
@@ -130,7 +134,7 @@ def judge_outcomes(
             _append(store, (refusal(*each, judge, at=now) for each in said))
             low, high = summary.interval
             raise PointsmanError(
-                f'"{judge}" agrees with people in {summary.agreement:.0%} of {summary.compared} pairs '
+                f'"{judge}" agrees with people in {summary.agreement:.0%} of {summary.compared} sessions '
                 f"({low:.0%} to {high:.0%}): not better than always the same side; no label was written",
                 hint="--judge names another model",
             )

@@ -18,17 +18,17 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from pointsman.errors import PointsmanError
 from pointsman.learning.intervals import wilson
 from pointsman.prices import dollars
-from pointsman.remembering import summed
+from pointsman.remembering import grouped, summed
 from pointsman.reports.outcomes import JUDGE, by_people, scores_of
-from pointsman.reports.usage import answered, kept_words
+from pointsman.reports.usage import answered, kept_words, session_of
 from pointsman.stores.ledger import Outcome, Record, ShadowAnswer
 from pointsman.vocabulary import Prompt
 
 __all__ = ["ENOUGH_PAIRS", "Judged", "Judgement", "Pair", "Word", "combine", "judged_in", "labels",
            "pairs_in", "question", "refusal", "summarise", "tries_in"]  # fmt: skip
 
-#: Pairs with a preference of people that an agreement is stated from. With 30, 21 agreements (70 %) are the
-#: first whose interval leaves chance behind.
+#: Pairs of different sessions with a preference of people that an agreement is stated from. With 30, 21
+#: agreements (70 %) are the first whose interval leaves chance behind.
 ENOUGH_PAIRS: Final = 30
 #: Label of what a judge said that was refused: it has a cost and no score.
 _REFUSED: Final = "refused"
@@ -56,6 +56,7 @@ class Pair(NamedTuple):
     model: str  # configured name of the one that answered
     shadow_model: str
     preference: float | None  # of people: above 0 for the shadow's answer; None: they did not say of both
+    session: str = ""  # whose pairs are alike: one of them is compared; empty: this one stands for itself
 
 
 class Judgement(NamedTuple):
@@ -73,7 +74,7 @@ class Judged:
     pairs: int
     ties: int
     by_position: int  # of the ties
-    compared: int  # pairs of which people prefer one answer
+    compared: int  # pairs of which people prefer one answer, one of each session
     agreed: float  # of these; a tie agrees by half
     cost: float
     constant: float = 0.5  # share of these in which people prefer the side that they prefer more often
@@ -124,10 +125,10 @@ class Judged:
         if self.compared < ENOUGH_PAIRS:
             missing = ENOUGH_PAIRS - self.compared
             more = f"{missing} more are needed before labels count"
-            yield f"agreement with people: {self.compared} pairs; {more}"
+            yield f"agreement with people: pairs of {self.compared} sessions; {more}"
             return
         level = f"{100 * (1 - _RISK / self.tries):.3g} % interval"
-        said = f"{self.agreement:.0%} of {self.compared} pairs, {level} {low:.0%} to {high:.0%}"
+        said = f"{self.agreement:.0%} of {self.compared} sessions, {level} {low:.0%} to {high:.0%}"
         yield f"agreement with people: {said}; always the same side {self.constant:.0%}; " + (
             "better: its labels count" if self.counts else "not shown to be better: its labels do not count"
         )
@@ -166,6 +167,7 @@ def pairs_in(records: Iterable[Record], judge: str) -> Iterator[Pair]:
                 served.model,
                 shadow.model,
                 _preference(record, shadow.model),
+                session_of(record.decision),
             )
 
 
@@ -227,13 +229,15 @@ def _is_refusal(outcome: Outcome) -> bool:
 
 
 def summarise(pairs: Sequence[tuple[Pair, Judgement]], *, refused: int = 0) -> Judged:
-    """Add up a judge's verdicts.
+    """Add up a judge's verdicts. With people's it is compared in the first pair of each session.
 
     Args:
         pairs: Pairs with verdicts.
         refused: Tries of judges that were refused before.
     """
-    compared = [(pair.preference, said.preference) for pair, said in pairs if pair.preference]
+    apart = ((pair.session or str(at), pair.preference, said) for at, (pair, said) in enumerate(pairs))
+    sessions = grouped((session, (theirs, said.preference)) for session, theirs, said in apart if theirs)
+    compared = [first for first, *_ in sessions.values()]
     return Judged(
         pairs=len(pairs),
         ties=sum(said.preference == 0 for _, said in pairs),
@@ -308,7 +312,8 @@ def _verdicts(record: Record) -> Iterator[tuple[str, Pair, Judgement]]:
         if not outcome.source.startswith(JUDGE) or not outcome.model or outcome.score is None:
             continue
         preference = _preference(record, outcome.model)
-        pair = Pair(record.decision.id, "", "", "", "", outcome.model, preference)
+        session = session_of(record.decision)
+        pair = Pair(record.decision.id, "", "", "", "", outcome.model, preference, session)
         said = Judgement(
             (outcome.score > 0.5) - (outcome.score < 0.5),
             outcome.label == "by-position",

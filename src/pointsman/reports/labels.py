@@ -18,7 +18,7 @@ from pointsman.learning.intervals import LEVEL, MARGIN, GoodEnough, decided
 from pointsman.printable import Block, Column, TextTable, counted
 from pointsman.remembering import grouped
 from pointsman.reports.outcomes import IMPLICIT, Fittable, by_people, kept_answers, prompts, scored, scores_of
-from pointsman.reports.usage import answer_costs, answered, kept_words, root_session
+from pointsman.reports.usage import answer_costs, answered, kept_words, session_of
 from pointsman.stores.ledger import DecisionFilter, Record, Search
 from pointsman.tiers.ngrams import ngram_key
 from pointsman.vocabulary import AgentRole, ModelSpec, Stage
@@ -351,7 +351,7 @@ def _noted_answers(
 class _Turn(NamedTuple):
     """The scores of one turn."""
 
-    session: tuple[str, str]  # caller and session, a sub-agent's parent; without one, the turn for itself
+    session: str  # as of ``session_of``
     said: Mapping[str, float]  # by model with a price, its score by people and programs
     scored: frozenset[str]  # models with a price that have a score of any kind
     at: float  # when the last of the answers had its first score by people and programs
@@ -365,9 +365,8 @@ class _Turn(NamedTuple):
         answer = answered(record.attempts)
         served = answer.model if answer else ""
         times = grouped((each.model or served, each.at) for each in said.outcomes if each.score is not None)
-        asked = record.decision.input
         return cls(
-            (asked.caller, root_session(asked.session, asked.role) or record.decision.id),
+            session_of(record.decision),
             {name: score for name, score in scores.items() if name in priced},
             frozenset(name for name, _ in scores_of(record) if name in priced),
             max(map(min, times.values()), default=0.0),

@@ -13,7 +13,7 @@ from pointsman.model_choice.chains import chances_of
 from pointsman.printable import Block, Column, TextTable
 from pointsman.remembering import grouped
 from pointsman.reports.outcomes import scores_of
-from pointsman.reports.usage import answered, root_session
+from pointsman.reports.usage import answered, session_of
 from pointsman.stores.ledger import Record
 from pointsman.tiers.projects import ANY, PRIOR, Cell, Projects, name_of, named_cell
 
@@ -66,7 +66,7 @@ def outcomes_of(records: Iterable[Record]) -> Iterator[ProjectOutcome]:
                     at=asked.arrived_at,
                     role=role,
                     caller=asked.caller,
-                    session=root_session(asked.session, asked.role),
+                    session=session_of(record.decision),
                 ),
             )
             if not _by_chance(record, model):

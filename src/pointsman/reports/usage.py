@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from pointsman.decision.decision import Decision
 from pointsman.remembering import grouped
 from pointsman.stores.ledger import DecisionFilter, DecisionRow, Search, Totals
 from pointsman.stores.ledger.reading import TurnTotals, totals_of
@@ -28,6 +29,7 @@ __all__ = [
     "now",
     "priced",
     "root_session",
+    "session_of",
     "usage",
     "usage_by_model",
     "writing",
@@ -49,6 +51,13 @@ _HASHED: Final = "sha256:"
 def root_session(session: str, role: str | None) -> str:
     """Return the session that a request belongs to: a sub-agent's is named after the one that began it."""
     return session.partition(OF_SUBAGENT)[0] if role == AgentRole.SUBAGENT else session
+
+
+def session_of(decision: Decision) -> str:
+    """Return what is compared as one: a caller's session with its sub-agents; without one, the decision."""
+    asked = decision.input
+    session = root_session(asked.session, asked.role)
+    return f"{asked.caller}\0{session}" if session else decision.id
 
 
 def kept_words(text: str | None) -> str | None:
