@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 from pointsman.decision.decision import Decision, Injection, RequestInput, StandingInjection
-from pointsman.runtime import Payer
+from pointsman.decision.engine import Engine
+from pointsman.factory import build_engine, default_policy
+from pointsman.runtime import Payer, Runtime
 from pointsman.stores.ledger import Ledger, MemoryLedger
+from pointsman.stores.sessions import MemorySessions
 from pointsman.tiers import TierDecision
 from pointsman.vocabulary import AgentRequest, Stage, Tier
 
 __all__ = ["ScriptedDecider"]
 
 
-class ScriptedDecider:
-    """Decides every request for the same chain of models, and remembers what it was asked.
+@cache
+def _engine() -> Engine:
+    return build_engine(default_policy())
 
-    Has the part of ``Runtime`` that the gateway uses: ``decide``, ``ledger``, ``policy_version``,
-    ``failures`` and ``faults``.
-    """
+
+class ScriptedDecider(Runtime):
+    """Decides every request for the same chain of models, and remembers what it was asked."""
+
+    failures = 0
+    policy_version = "scripted"
+    faults: dict[str, str] = {}  # noqa: RUF012 - of none
 
     def __init__(
         self, *chain: str, injections: tuple[Injection, ...] = (), ledger: Ledger | None = None
     ) -> None:
+        super().__init__(_engine(), sessions=MemorySessions(), ledger=ledger or MemoryLedger())
         self.chain = chain
         self.injections = injections
         self.standing: tuple[StandingInjection, ...] = ()
-        self.ledger: Ledger = ledger or MemoryLedger()
         self.turns: list[AgentRequest] = []
-        self.failures = 0
-        self.policy_version = "scripted"
-        self.faults: dict[str, str] = {}
         self._numbers = itertools.count(1)
 
     async def decide(self, request: AgentRequest, payer: Payer | None = None, /) -> Decision:

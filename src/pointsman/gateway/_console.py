@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from pointsman.gateway._live_state import open_circuits
-from pointsman.runtime import Runtime
 
 if TYPE_CHECKING:
     from pointsman.console import Console, GatewayView
@@ -36,10 +35,8 @@ class ConsoleMount:
         """Whether a path is the console's: it is on, and there is a configuration to show."""
         if not path.startswith(CONSOLE_PATH) or path[len(CONSOLE_PATH) :][:1] not in {b"", b"/"}:
             return False
-        state = self._state()
-        return (
-            state.config is not None and state.config.console.enabled and isinstance(state.runtime, Runtime)
-        )
+        config = self._state().config
+        return config is not None and config.console.enabled
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request."""
@@ -61,7 +58,7 @@ class ConsoleMount:
 
         state = self._state()
         runtime, config = state.runtime, state.config
-        if config is None or not isinstance(runtime, Runtime):
+        if config is None:
             raise TypeError("only a state with a configuration is shown")
         overhead = self._metrics.overhead
         counts, active = list(overhead.counts), self._active()

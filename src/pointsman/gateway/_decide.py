@@ -22,7 +22,6 @@ from pointsman.gateway._request import model_edit
 from pointsman.gateway._response_headers import response_headers
 from pointsman.offload import offload
 from pointsman.printable import printable_json
-from pointsman.runtime import Runtime
 from pointsman.vocabulary import LARGE, AgentRequest, WireFormat
 from pointsman.wire import FORMATS, Body
 from pointsman.wire.request import guess_format
@@ -114,7 +113,7 @@ class DecisionEndpoint:
         self, state: LiveState, request: AgentRequest, spending: Spending | None, *, dry_run: bool
     ) -> Decision:
         if dry_run:
-            preview = partial(_runtime(state).preview, request)
+            preview = partial(state.runtime.preview, request)
             return (await offload(request.size, preview, aside=True)).decision
         decision = await decide_paid(state, request, spending, self._metrics)
         self._metrics.seen(decision)
@@ -164,7 +163,7 @@ def _controls(sent: Body) -> _Controls:
 
 
 def _explained(state: LiveState, request: AgentRequest) -> bytes:
-    runtime = _runtime(state)
+    runtime = state.runtime
     memory = runtime.memories.load(request.session)
     found = explain_request(runtime.engine, runtime.read(request), memory, state.config)
     return _page((found._replace(served=_shown(found.served)) if found.served else found).to_json())
@@ -173,12 +172,6 @@ def _explained(state: LiveState, request: AgentRequest) -> bytes:
 def _page(value: object) -> bytes:
     """Return JSON in which no character acts: it repeats the caller's words."""
     return printable_json(_encode(value).decode()).encode()
-
-
-def _runtime(state: LiveState) -> Runtime:
-    if not isinstance(state.runtime, Runtime):
-        raise TypeError("only a runtime decides without a trace")
-    return state.runtime
 
 
 def _shown(served: Served) -> Served:

@@ -134,7 +134,7 @@ async def decide_paid(
     Raises:
         LimitReached: its rate limit is used up, or its budget, and no model is free.
         Overloaded: the limits cannot be read.
-        CallerError: as of ``Decider.decide``.
+        CallerError: as of ``Runtime.decide``.
     """
     if spending is None:
         return await state.runtime.decide(request)

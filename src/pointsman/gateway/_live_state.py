@@ -17,7 +17,6 @@ from pointsman.access import Access, Ownership
 from pointsman.agreement import AgreementPolicy, AgreementSessions
 from pointsman.config import Config, ShadowSpec
 from pointsman.decision.aliases import ModelNames
-from pointsman.decision.decision import Decision
 from pointsman.errors import MalformedRequest
 from pointsman.gateway._attempts import first_answer
 from pointsman.gateway._inbound import InboundRequest, Send, named_keys
@@ -26,17 +25,16 @@ from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway._shadow_model import ShadowModel, ShadowUsage
 from pointsman.gateway.upstream import Target, Upstream, connected, targets
 from pointsman.model_choice.chains import Pool
-from pointsman.runtime import Payer
+from pointsman.runtime import Runtime
 from pointsman.shadow_policy import ShadowPolicy
-from pointsman.stores.ledger.port import Ledger
 from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import ServerSpec, UpstreamSpec
-from pointsman.vocabulary import AgentRequest, ModelQuery, ModelSpec, Tier
+from pointsman.vocabulary import ModelQuery, ModelSpec, Tier
 
 if TYPE_CHECKING:
     from pointsman.gateway._agreement import AskByAgreement
 
-__all__ = ["AskedModel", "Decider", "Family", "LiveState", "Peers", "Published", "RouterCommand",
+__all__ = ["AskedModel", "Family", "LiveState", "Peers", "Published", "RouterCommand",
            "build_live_state", "open_circuits", "relaying"]  # fmt: skip
 
 #: Answers the text after "/router" of a caller without calling a model.
@@ -54,38 +52,11 @@ _KEPT_CHAINS: Final = 1_024
 AskedModel = Callable[[ModelQuery], ModelSpec | None]
 
 
-class Decider(Protocol):
-    """What decides and writes down: ``runtime.Runtime``, or a double of the tests."""
-
-    @property
-    def ledger(self) -> Ledger:
-        """The store of decisions and attempts."""
-
-    @property
-    def policy_version(self) -> str:
-        """Version of the policy that decides."""
-
-    @property
-    def failures(self) -> int:
-        """Times the memory of a session could not be read, stored or recorded."""
-
-    @property
-    def faults(self) -> Mapping[str, str]:
-        """Current error per failing store."""
-
-    async def decide(self, request: AgentRequest, payer: Payer | None = None, /) -> Decision:
-        """Decide one turn and write it down; ``payer`` pays for the questions to models.
-
-        Raises:
-            CallerError: the request cannot be served as it is; anything else fails open.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class LiveState:
     """One configuration, ready to serve."""
 
-    runtime: Decider
+    runtime: Runtime
     targets: Mapping[str, Target]  # every configured model and its upstream, by the model's name
     server: ServerSpec
     connections: Connections
@@ -162,7 +133,7 @@ class Peers(Protocol):
 
 
 def build_live_state(
-    runtime: Decider,
+    runtime: Runtime,
     models: Mapping[str, ModelSpec],
     upstreams: Mapping[str, UpstreamSpec],
     server: ServerSpec | None = None,

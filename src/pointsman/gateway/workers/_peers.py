@@ -24,7 +24,6 @@ from pointsman.gateway._live_state import LiveState, Published
 from pointsman.gateway.workers._figures import publish, read
 from pointsman.gateway.workers._forward import FORWARDED, Head, WorkerGone, ask, forward
 from pointsman.gateway.workers._supervisor import WorkerLink
-from pointsman.runtime import Runtime
 from pointsman.stores.sessions import MemorySessions
 from pointsman.stores.workers import Worker
 
@@ -227,7 +226,6 @@ def memories_of(state: LiveState, session: bytes) -> bytes:
 
 def _stores(state: LiveState) -> Iterator[MemorySessions]:
     """Yield the stores of sessions that are in this process."""
-    own = state.runtime.sessions if isinstance(state.runtime, Runtime) else None
-    for store in (own, state.shadow_policy.sessions if state.shadow_policy else None):
+    for store in (state.runtime.sessions, state.shadow_policy.sessions if state.shadow_policy else None):
         if isinstance(store, MemorySessions):
             yield store
