@@ -126,14 +126,7 @@ def gateway_of(config: Config) -> Gateway:
     engine = build_engine(build_policy(config))
     runtime = Runtime(engine, sessions=MemorySessions(), ledger=MemoryLedger(size=100))
     state = build_live_state(
-        runtime,
-        config.models,
-        config.upstreams,
-        config.server,
-        names=engine.names,
-        pools=config.tiers.pools,
-        config=config,
-        access=build_access(config, open_budgets(config)),
+        runtime, config, names=engine.names, access=build_access(config, open_budgets(config))
     )
     for upstream in state.upstreams.values():
         upstream.client = Upstream()

@@ -23,6 +23,7 @@ from typing import Any
 
 from agreement import DATA, INSTRUCTIONS, PAIRS
 from pointsman.agreement import AgreementPolicy
+from pointsman.config import Config
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway.app import Gateway
 from pointsman.jsonl import numbered_lines
@@ -128,9 +129,13 @@ async def measure(
     policy = AgreementPolicy(cheap=("first", "second"), loops=True, share=0.0, disagreements=len(rows) + 1)
     state = build_live_state(
         ScriptedDecider("strong", ledger=ledger),
-        {name: ModelSpec(name, name, name, input_per_million=1, output_per_million=1) for name in names},
-        {name: UpstreamSpec(name, f"http://127.0.0.1:9/{name}") for name in names},
-        agreement={"all": policy},
+        Config(
+            models={
+                name: ModelSpec(name, name, name, input_per_million=1, output_per_million=1) for name in names
+            },
+            upstreams={name: UpstreamSpec(name, f"http://127.0.0.1:9/{name}") for name in names},
+            agreement={"all": policy},
+        ),
     )
     for name, model in names.items():
         state.targets[name].upstream.client = Recorded(model, rows)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from starlette.routing import Route
 
+from pointsman.config import Config
 from pointsman.errors import CallerError, Overloaded
 from pointsman.gateway._decide import DECISION_PATHS
 from pointsman.gateway._failures import _KINDS
@@ -24,7 +25,7 @@ GATEWAY = ROOT / "src" / "pointsman" / "gateway"
 
 
 def test_every_route() -> None:
-    served = Gateway(build_live_state(ScriptedDecider(), {}, {}))
+    served = Gateway(build_live_state(ScriptedDecider(), Config()))
     routes = [route for route in served.routes.router.routes if isinstance(route, Route)]
     assert len(routes) == len(served.routes.router.routes)
     paths = {route.path.replace(":path", "") for route in routes}
@@ -50,7 +51,7 @@ def test_every_error_code() -> None:
 
 
 def test_every_metric() -> None:
-    shown = Gateway(build_live_state(ScriptedDecider(), {}, {})).metrics.page().decode()
+    shown = Gateway(build_live_state(ScriptedDecider(), Config())).metrics.page().decode()
     names = set(re.findall(r"^# TYPE (pointsman_\w+)", shown, re.MULTILINE))
     section = PAGE.partition("## Metrics\n")[2]
     assert set(re.findall(r"^\| `(pointsman_\w+)`", section, re.MULTILINE)) == names

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from pointsman.agreement import AgreementPolicy, AgreementSessions, Compared, Result
@@ -371,14 +372,12 @@ def test_a_reload_carries_the_disagreements_over_and_a_model_asked_by_name_serve
     before, config = trial.gateway.state, trial.config
 
     async def work() -> None:
-        runtime, models, server = before.runtime, config.models, config.server
-        after = build_live_state(
-            runtime, models, config.upstreams, server, agreement=config.agreement, previous=before
-        )
+        after = build_live_state(before.runtime, config, previous=before)
         assert before.agreement is not None
         assert after.agreement is not None
         assert after.agreement.sessions is before.agreement.sessions
-        assert build_live_state(runtime, models, config.upstreams, server, previous=after).agreement is None
+        without = msgspec.structs.replace(config, agreement={})
+        assert build_live_state(before.runtime, without, previous=after).agreement is None
         after.close()
         await trial.chat(model="large")
         assert len(trial.provider.asked) == 1

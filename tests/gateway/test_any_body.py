@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pointsman.config import Config
 from pointsman.decision.policy import DomainPolicy, Policy
 from pointsman.factory import build_engine, default_policy
 from pointsman.gateway._live_state import build_live_state
@@ -78,9 +79,11 @@ def client() -> Iterator[httpx.Client]:
         tools=1,
     )
     runtime = Runtime(build_engine(policy), sessions=MemorySessions(), ledger=MemoryLedger())
-    upstreams = {"demo": UpstreamSpec("demo", DEMO_URL)}
+    config = Config(
+        models=models, upstreams={"demo": UpstreamSpec("demo", DEMO_URL)}, server=ServerSpec(port=0)
+    )
     with (
-        gateway(build_live_state(runtime, models, upstreams, ServerSpec(port=0))) as running,
+        gateway(build_live_state(runtime, config)) as running,
         httpx.Client(base_url=running.url, trust_env=False) as client,
     ):
         yield client

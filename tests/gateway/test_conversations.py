@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from pointsman.config import Config
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine, default_policy
 from pointsman.gateway._conversation_memory import ConversationMemory
@@ -90,7 +91,8 @@ def served(
     )
     ledger = MemoryLedger()
     runtime = Runtime(build_engine(policy), sessions=MemorySessions(), ledger=ledger)
-    with gateway(build_live_state(runtime, placed, upstreams, ServerSpec(port=0))) as running:
+    config = Config(models=placed, upstreams=upstreams, server=ServerSpec(port=0))
+    with gateway(build_live_state(runtime, config)) as running:
         yield running, ledger
 
 

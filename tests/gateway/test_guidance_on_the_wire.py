@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from pointsman.config import Config
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine
 from pointsman.gateway._live_state import LiveState, build_live_state
@@ -75,7 +76,9 @@ def state(url: str, guidance: GuidancePolicy, escalation: EscalationPolicy | Non
         escalation=escalation,
     )
     runtime = Runtime(build_engine(policy), sessions=MemorySessions(), ledger=MemoryLedger())
-    return build_live_state(runtime, models, {"up": upstream}, ServerSpec(port=0))
+    return build_live_state(
+        runtime, Config(models=models, upstreams={"up": upstream}, server=ServerSpec(port=0))
+    )
 
 
 async def answer(asked: Asked, send: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from pointsman.config import Config
 from pointsman.gateway._live_state import build_live_state
 from pointsman.gateway.app import Gateway
 from pointsman.testing import MemoryLedger
@@ -65,9 +66,11 @@ def relayed(path: str, body: Any, **spec: Any) -> tuple[set[str], Received]:
     client = Answering()
     state = build_live_state(
         ScriptedDecider("m0", ledger=MemoryLedger()),
-        {"m0": ModelSpec("m0", "up0", "model-0", formats=frozenset(WireFormat))},
-        {"up0": upstream},
-        ServerSpec(passthrough="up0"),
+        Config(
+            models={"m0": ModelSpec("m0", "up0", "model-0", formats=frozenset(WireFormat))},
+            upstreams={"up0": upstream},
+            server=ServerSpec(passthrough="up0"),
+        ),
         connections=Connections({upstream: client}),
     )
     got = uvloop.run(ask(Gateway(state), path, body, SENT))
@@ -84,9 +87,11 @@ def test_equal_idempotency_keys_of_two_callers_are_two_to_the_upstream(path: str
     upstream, client = UpstreamSpec("up0", "http://x/v1", **spec), Answering()
     state = build_live_state(
         ScriptedDecider("m0", ledger=MemoryLedger()),
-        {"m0": ModelSpec("m0", "up0", "model-0", formats=frozenset(WireFormat))},
-        {"up0": upstream},
-        ServerSpec(passthrough="up0", keys=(hash_key("alice"), hash_key("bob"))),
+        Config(
+            models={"m0": ModelSpec("m0", "up0", "model-0", formats=frozenset(WireFormat))},
+            upstreams={"up0": upstream},
+            server=ServerSpec(passthrough="up0", keys=(hash_key("alice"), hash_key("bob"))),
+        ),
         connections=Connections({upstream: client}),
     )
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from pointsman.config import Config
 from pointsman.gateway import _idempotency as idempotency
 from pointsman.gateway._idempotency import IdempotentAnswers
 from pointsman.gateway._inbound import InboundRequest
@@ -75,9 +76,11 @@ def served(upstream: Waiting, *keys: str, **spec: Any) -> Gateway:
     return Gateway(
         build_live_state(
             ScriptedDecider("m0", ledger=MemoryLedger()),
-            {"m0": ModelSpec("m0", "up0", "model-0", formats=frozenset(WireFormat))},
-            {"up0": up},
-            ServerSpec(keys=tuple(map(hash_key, keys))),
+            Config(
+                models={"m0": ModelSpec("m0", "up0", "model-0", formats=frozenset(WireFormat))},
+                upstreams={"up0": up},
+                server=ServerSpec(keys=tuple(map(hash_key, keys))),
+            ),
             connections=Connections({up: upstream}),
         )
     )

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from pointsman.config import ShadowSpec
+from pointsman.config import Config, ShadowSpec
 from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.gateway.app import Gateway
 from pointsman.upstreams.port import DEMO_URL, Call, Exchange, UpstreamSpec
@@ -32,10 +32,16 @@ class Client:
         self.closed = True
 
 
-def built(monkeypatch: Any, upstreams: dict[str, UpstreamSpec], **given: Any) -> LiveState:
+def built(
+    monkeypatch: Any,
+    upstreams: dict[str, UpstreamSpec],
+    shadow: ShadowSpec | None = None,
+    previous: LiveState | None = None,
+) -> LiveState:
     monkeypatch.setattr("pointsman.upstreams.connections._client", Client)
     monkeypatch.setattr("pointsman.upstreams.connections.DEMO_URL", "none")
-    return build_live_state(DECIDER, MODELS, upstreams, **given)
+    config = Config(models=MODELS, upstreams=upstreams, shadow=shadow or ShadowSpec())
+    return build_live_state(DECIDER, config, previous=previous)
 
 
 def clients(state: LiveState) -> dict[str, Any]:
@@ -70,7 +76,7 @@ def test_what_the_successor_has_not_taken_over_is_closed(monkeypatch: Any) -> No
 
 
 def test_a_state_that_is_never_put_in_force_touches_nothing(monkeypatch: Any) -> None:
-    first = built(monkeypatch, UPSTREAMS, shadow_model=SHADOW)
+    first = built(monkeypatch, UPSTREAMS, shadow=SHADOW)
     kept = clients(first), first.candidates(("one",))
     built(monkeypatch, CHANGED, previous=first)
     assert (clients(first), first.candidates(("one",))) == kept
@@ -79,10 +85,10 @@ def test_a_state_that_is_never_put_in_force_touches_nothing(monkeypatch: Any) ->
 
 
 def test_the_shadow_model_goes_on_with_what_it_has_spent(monkeypatch: Any) -> None:
-    first = built(monkeypatch, UPSTREAMS, shadow_model=SHADOW)
+    first = built(monkeypatch, UPSTREAMS, shadow=SHADOW)
     assert first.shadow_model is not None
     first.shadow_model.usage.spent = 3.0
-    second = built(monkeypatch, CHANGED, shadow_model=SHADOW, previous=first)
+    second = built(monkeypatch, CHANGED, shadow=SHADOW, previous=first)
     assert second.shadow_model is not None
     assert second.shadow_model.usage is first.shadow_model.usage
     first.retire(second)
@@ -94,7 +100,8 @@ def test_the_shadow_model_goes_on_with_what_it_has_spent(monkeypatch: Any) -> No
 def test_an_upstream_without_a_model_keeps_its_connections_too() -> None:
     """It may serve other paths."""
     spec = UpstreamSpec("up", "http://127.0.0.1:1/v1")
-    first = build_live_state(ScriptedDecider(), {}, {"up": spec})
-    second = build_live_state(ScriptedDecider(), {}, {"up": spec}, previous=first)
+    config = Config(upstreams={"up": spec})
+    first = build_live_state(ScriptedDecider(), config)
+    second = build_live_state(ScriptedDecider(), config, previous=first)
     assert second.upstreams["up"] is first.upstreams["up"]
     second.close()

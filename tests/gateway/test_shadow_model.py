@@ -11,7 +11,7 @@ import httpx
 import msgspec
 import pytest
 
-from pointsman.config import ShadowSpec
+from pointsman.config import Config, ShadowSpec
 from pointsman.decision.decision import Decision, Injection, RequestInput
 from pointsman.gateway import _shadow_model as shadow_model
 from pointsman.gateway._live_state import build_live_state
@@ -251,9 +251,8 @@ def test_the_money_is_bounded(start: Start) -> None:
     models["m1"] = msgspec.structs.replace(models["m1"], input_per_million=0.0, output_per_million=2_000.0)
     upstreams = {target.upstream.spec.name: target.upstream.spec for target in state.targets.values()}
     spec = ShadowSpec(model="m1", share=1.0, money_per_day=0.01)
-    priced = build_live_state(
-        state.runtime, models, upstreams, state.server, shadow_model=spec, previous=state
-    )
+    config = Config(models=models, upstreams=upstreams, server=state.server, shadow=spec)
+    priced = build_live_state(state.runtime, config, previous=state)
     trial.gateway.replace(priced)
     for number in (1, 2, 3):  # 4 tokens each: 0.008
         trial.post()

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pointsman.config import Config
 from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
 from pointsman.decision.policy import DomainPolicy, Policy
@@ -204,7 +205,9 @@ def test_a_body_written_otherwise_gets_its_texts_at_the_same_places(
 def a_state(url: str, mode: Mode) -> LiveState:
     upstream = UpstreamSpec(name="up", base_url=url, formats=frozenset(WireFormat), retries=0)
     runtime = Runtime(build_engine(policy(mode)), sessions=MemorySessions(), ledger=MemoryLedger())
-    return build_live_state(runtime, MODELS, {"up": upstream}, ServerSpec(port=0))
+    return build_live_state(
+        runtime, Config(models=MODELS, upstreams={"up": upstream}, server=ServerSpec(port=0))
+    )
 
 
 class CachingUpstream:

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from pointsman.config import Config
 from pointsman.gateway._live_state import build_live_state
 from pointsman.upstreams.port import Secret, ServerSpec, UpstreamSpec
 from pointsman.vocabulary import ModelSpec, WireFormat
@@ -58,7 +59,9 @@ def served(
             models[f"m{n}"] = ModelSpec(
                 f"m{n}", f"up{n}", f"model-{n}", formats=spoken, translated=translated
             )
-        state = build_live_state(ScriptedDecider("m0"), models, specs, ServerSpec(port=0))
+        state = build_live_state(
+            ScriptedDecider("m0"), Config(models=models, upstreams=specs, server=ServerSpec(port=0))
+        )
         yield stack.enter_context(gateway(state)).url, servers
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from pointsman.config import Config
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine
 from pointsman.gateway._live_state import build_live_state
@@ -61,7 +62,8 @@ def run(*bodies: dict[str, Any]) -> list[Any]:
     with upstream.running() as url:
         spec = UpstreamSpec(name="up", base_url=f"{url}/v1", formats=frozenset(WireFormat), retries=0)
         runtime = Runtime(build_engine(policy), sessions=MemorySessions(), ledger=MemoryLedger())
-        with gateway(build_live_state(runtime, policy.models, {"up": spec}, ServerSpec(port=0))) as served:
+        config = Config(models=dict(policy.models), upstreams={"up": spec}, server=ServerSpec(port=0))
+        with gateway(build_live_state(runtime, config)) as served:
             for body in bodies:
                 httpx.post(
                     f"{served.url}/v1/chat/completions", json=body, headers={"x-session-id": "one"}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from pointsman.config import Config
 from pointsman.gateway import _attempts as attempts
 from pointsman.gateway import _circuit_breaker as circuit_breaker
 from pointsman.gateway import _failures as retry
@@ -74,9 +75,13 @@ def gateway(*clients: Scripted, models: int = 1, **spec: Any) -> Gateway:
     names = {f"m{n}{k}": f"up{n}" for n in range(len(clients)) for k in range(models)}
     state = build_live_state(
         ScriptedDecider(*names, ledger=MemoryLedger()),
-        {name: ModelSpec(name, up, name, formats=frozenset(WireFormat)) for name, up in names.items()},
-        {each.name: each for each in upstreams},
-        ServerSpec(passthrough="up0"),
+        Config(
+            models={
+                name: ModelSpec(name, up, name, formats=frozenset(WireFormat)) for name, up in names.items()
+            },
+            upstreams={each.name: each for each in upstreams},
+            server=ServerSpec(passthrough="up0"),
+        ),
         connections=Connections(dict(zip(upstreams, clients, strict=True))),
     )
     return Gateway(state)

@@ -52,22 +52,12 @@ def console_gateway(config: Config | None = None, ledger: Ledger | None = None) 
 def console_state(config: Config, browser: Browser) -> LiveState:
     """The state that follows a gateway's after its configuration changed."""
     runtime = browser.gateway.state.runtime
-    assert isinstance(runtime, Runtime)
     return _state(config, runtime.with_policy(build_engine(build_policy(config))))
 
 
 def _state(config: Config, runtime: Runtime) -> LiveState:
     keep_policy(runtime, config)
-    return build_live_state(
-        runtime,
-        config.models,
-        config.upstreams,
-        config.server,
-        names=runtime.engine.names,
-        pools=config.tiers.pools,
-        config=config,
-        shadow_model=config.shadow,
-    )
+    return build_live_state(runtime, config, names=runtime.engine.names)
 
 
 class Browser:

@@ -158,17 +158,7 @@ class Trial:
         config = self.config
         found = grants(config.keys, config.teams)
         access = Access(found, self.budgets, config.access.output_tokens, lambda: self.now) if found else None
-        state = build_live_state(
-            runtime,
-            config.models,
-            config.upstreams,
-            config.server,
-            names=_engine().names,
-            pools=config.tiers.pools,
-            config=config,
-            access=access,
-            agreement=config.agreement,
-        )
+        state = build_live_state(runtime, config, names=_engine().names, access=access)
         for upstream in state.upstreams.values():
             upstream.client = self.provider
         return state

@@ -17,7 +17,7 @@ import uvicorn
 import uvloop
 
 from pointsman.agreement import AgreementPolicy
-from pointsman.config import ShadowSpec, load
+from pointsman.config import Config, ShadowSpec, load
 from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
@@ -187,14 +187,14 @@ def state_for(
         )
         for i in range(len(urls))
     }
-    return build_live_state(
-        decider or ScriptedDecider(*models),
-        models,
-        upstreams,
-        server or ServerSpec(port=0),
-        shadow_model=shadow_model,
-        agreement=agreement,
+    config = Config(
+        models=models,
+        upstreams=upstreams,
+        server=server or ServerSpec(port=0),
+        shadow=shadow_model or ShadowSpec(),
+        agreement=dict(agreement or {}),
     )
+    return build_live_state(decider or ScriptedDecider(*models), config)
 
 
 @contextmanager

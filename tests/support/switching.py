@@ -8,6 +8,7 @@ from functools import partial
 
 import httpx
 
+from pointsman.config import Config
 from pointsman.decision.decision import Decision
 from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.runtime import Payer
@@ -73,5 +74,6 @@ def switching(*formats: WireFormat) -> Iterator[Switching]:
                 f"m{n}", f"up{n}", f"model-{n}", formats=spoken, translated=translated_formats(spoken)
             )
         decider = Named()
-        build = partial(build_live_state, decider, models, specs, ServerSpec(port=0))
+        config = Config(models=models, upstreams=specs, server=ServerSpec(port=0))
+        build = partial(build_live_state, decider, config)
         yield stack.enter_context(Switching(build, decider, providers).served())

@@ -32,11 +32,10 @@ class ConsoleMount:
         self.peers: Peers | None = None
 
     def serves(self, path: bytes) -> bool:
-        """Whether a path is the console's: it is on, and there is a configuration to show."""
+        """Whether a path is the console's, and it is on."""
         if not path.startswith(CONSOLE_PATH) or path[len(CONSOLE_PATH) :][:1] not in {b"", b"/"}:
             return False
-        config = self._state().config
-        return config is not None and config.console.enabled
+        return self._state().config.console.enabled
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request."""
@@ -58,8 +57,6 @@ class ConsoleMount:
 
         state = self._state()
         runtime, config = state.runtime, state.config
-        if config is None:
-            raise TypeError("only a state with a configuration is shown")
         overhead = self._metrics.overhead
         counts, active = list(overhead.counts), self._active()
         broken, faults = set(open_circuits(state)), dict(state.faults)

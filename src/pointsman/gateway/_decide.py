@@ -55,7 +55,7 @@ class DecisionPage(msgspec.Struct, frozen=True):
     """What ``/v1/decide`` answers."""
 
     decision: Decision  # of a dry run without an id: there is nothing to look up
-    served: Served | None  # who would serve it; None: the gateway runs without a configuration
+    served: Served  # who would serve it
     dry_run: bool
 
 
@@ -105,7 +105,7 @@ class DecisionEndpoint:
         overhead = time.perf_counter() - inbound.arrived
         headers, first = inbound.headers, state.targets.get(decision.chain[0]) if decision.chain else None
         sent = response_headers(decision, first, 0, overhead, headers, request)
-        served = _shown(served_by(state.config, decision)) if state.config else None
+        served = _shown(served_by(state.config, decision))
         await send_body(send, 200, [AS_JSON, *sent], _page(DecisionPage(decision, served, dry_run)))
         return 200
 

@@ -28,7 +28,7 @@ from pointsman.model_choice.chains import Pool
 from pointsman.runtime import Runtime
 from pointsman.shadow_policy import ShadowPolicy
 from pointsman.upstreams.connections import Connections
-from pointsman.upstreams.port import ServerSpec, UpstreamSpec
+from pointsman.upstreams.port import ServerSpec
 from pointsman.vocabulary import ModelQuery, ModelSpec, Tier
 
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ class LiveState:
     upstreams: Mapping[str, Upstream]  # by name, those without a model too
     ownership: Ownership  # whose what is that upstreams keep
     relay: Relay  # answers a decided request
+    config: Config  # what it was built from
     has_several_upstreams: bool = False
     has_several_callers: bool = False  # who must not see what is another's
-    config: Config | None = None  # what it was built from; None: no file and no demo, and then no console
     access: Access | None = None  # what keys may do; None: every key may do everything
     callers: Mapping[bytes, str] | None = None  # names of keys by digest; None: not at hand
     asked_model: AskedModel | None = None  # which model a question goes to; None: decisions ask nobody
@@ -134,23 +134,18 @@ class Peers(Protocol):
 
 def build_live_state(
     runtime: Runtime,
-    models: Mapping[str, ModelSpec],
-    upstreams: Mapping[str, UpstreamSpec],
-    server: ServerSpec | None = None,
+    config: Config,
     *,
     connections: Connections | None = None,
     shadow_policy: ShadowPolicy | None = None,
     shadow_model: ShadowSpec | None = None,
     command: RouterCommand | None = None,
     names: ModelNames | None = None,
-    pools: Mapping[Tier, Pool] | None = None,
-    config: Config | None = None,
     access: Access | None = None,
     asked_model: AskedModel | None = None,
-    agreement: Mapping[str, AgreementPolicy] | None = None,
     previous: LiveState | None = None,
 ) -> LiveState:
-    """Build a state; the one in effect is not touched.
+    """Build the state of a configuration; the one in effect is not touched.
 
     Of ``previous`` it carries over: the connections and the circuit breaker of every upstream whose
     configuration did not change, the spending and the requests in progress of the shadow model, and how often
@@ -160,11 +155,12 @@ def build_live_state(
     count of body bytes belong to the gateway, and no reload touches them.
     """
     if connections is None:
-        connections = previous.connections.carried_over(upstreams.values()) if previous else Connections()
-    reached = connected(upstreams, connections, previous.upstreams if previous else {})
-    found = targets(models, reached)
-    server = server or ServerSpec()
-    by_agreement = _by_agreement(agreement or {}, found, previous)
+        specs = config.upstreams.values()
+        connections = previous.connections.carried_over(specs) if previous else Connections()
+    reached = connected(config.upstreams, connections, previous.upstreams if previous else {})
+    found = targets(config.models, reached)
+    server = config.server
+    by_agreement = _by_agreement(config.agreement, found, previous)
     for upstream in reached.values():
         upstream.has_several_callers = server.has_several_callers
     return LiveState(
@@ -173,18 +169,18 @@ def build_live_state(
         server,
         connections,
         shadow_policy,
-        _shadow_model(shadow_model or ShadowSpec(), found, previous),
+        _shadow_model(shadow_model or config.shadow, found, previous),
         command,
         lru_cache(_KEPT_CHAINS)(partial(_candidates, found)),
-        names or ModelNames(models),
-        pools or {},
+        names or ModelNames(config.models),
+        config.tiers.pools,
         server.limits.total,
         reached,
         Ownership(runtime.ledger),
         relaying(server, by_agreement or first_answer),
+        config,
         len({target.upstream for target in found.values()}) > 1,
         server.has_several_callers,
-        config,
         access,
         named_keys(server),
         asked_model,

@@ -89,19 +89,14 @@ class Builder:
         command = partial(_answer_command, config, self._file) if config.server.router_command else None
         state = build_live_state(
             runtime.with_policy(engine, ask=ask, questions=questions, observe=shadow_policy),
-            config.models,
-            config.upstreams,
-            config.server,
+            config,
             connections=connections,
             shadow_policy=shadow_policy,
             shadow_model=_part_of(config.shadow, self._worker),
             command=command,
             names=engine.names,
-            pools=config.tiers.pools,
-            config=config,
             access=self._access(config),
             asked_model=build_asked_model(config),
-            agreement=config.agreement,
             previous=previous,
         )
         keep_policy(runtime.with_policy(engine), config)

@@ -31,7 +31,7 @@ from pointsman.stores.sessions import MemorySessions
 from pointsman.tiers import builtin_profile
 from pointsman.upstreams.connections import Connections
 from pointsman.upstreams.port import Timeouts, UpstreamSpec
-from pointsman.vocabulary import ModelSpec, WireFormat
+from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS
 from pointsman.wire.format import Ending, error_message
 
@@ -187,8 +187,8 @@ class _Sender:
     """Sends one request at a time through a separate gateway."""
 
     def __init__(self, config: Config) -> None:
-        self._models: Mapping[str, ModelSpec] = config.models
-        self._upstreams = {name: _once(spec) for name, spec in config.upstreams.items()}
+        upstreams = {name: _once(spec) for name, spec in config.upstreams.items()}
+        self._config = Config(models=config.models, upstreams=upstreams)
         self._connections = Connections()
         policy = Policy(profile=builtin_profile("default"), models=config.models)
         self._runtime = Runtime(build_engine(policy), sessions=MemorySessions(), ledger=MemoryLedger())
@@ -199,7 +199,7 @@ class _Sender:
         if time.monotonic() > self._until:
             return _result(request, 0, 0.0, f"not sent: {TOTAL_SECONDS:g} seconds have passed")
         # A state of its own for each: what failed before must not have opened a circuit breaker.
-        state = build_live_state(self._runtime, self._models, self._upstreams, connections=self._connections)
+        state = build_live_state(self._runtime, self._config, connections=self._connections)
         began = time.perf_counter()
         answer = CapturedAnswer()
         try:

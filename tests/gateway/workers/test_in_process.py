@@ -13,6 +13,7 @@ import httpx
 import pytest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from pointsman.config import Config
 from pointsman.decision.policy import Policy
 from pointsman.factory import build_engine
 from pointsman.gateway._live_state import Published, build_live_state
@@ -128,9 +129,8 @@ def test_a_session_goes_on_with_its_memory_in_whichever_worker_is_asked(tmp_path
             trial = ShadowPolicy(engine, ledger, MemorySessions())
             runtime = Runtime(engine, sessions=MemorySessions(), ledger=ledger, observe=trial)
             upstream = UpstreamSpec("up", f"{url}/v1", retries=0)
-            state = build_live_state(
-                runtime, models, {"up": upstream}, ServerSpec(port=0), shadow_policy=trial
-            )
+            config = Config(models=models, upstreams={"up": upstream}, server=ServerSpec(port=0))
+            state = build_live_state(runtime, config, shadow_policy=trial)
             peers = WorkerPeers(Worker(number, 2, tmp_path), Link())
             servers.append(opened.enter_context(Running(Server(Gateway(state), peers=peers))))
             stores += [runtime.sessions, trial.sessions]
