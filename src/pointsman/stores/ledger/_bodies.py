@@ -169,30 +169,16 @@ def decision_in(body: bytes, shape: int = SHAPE) -> Decision:
     """
     if shape >= SHAPE:
         return _decode(body)
-    if shape == 2:
-        return _from_shape_2(body)
     row = msgspec.json.decode(body)
     try:
         tools = row.get("tools")
-        decision = msgspec.convert(_from_shape_1(row), Decision)
+        decision = msgspec.convert(row if shape == 2 else _from_shape_1(row), Decision)
         if not tools:
             return decision
         part = _with_tools(msgspec.convert(tools, ToolDecision))
         return msgspec.structs.replace(decision, capabilities=part)
     except (AttributeError, KeyError, TypeError) as error:
         raise msgspec.ValidationError(f"no decision of an earlier version: {error!r}") from error
-
-
-class _Shape2(msgspec.Struct):
-    tools: ToolDecision | None = None
-
-
-_decode_shape_2: Final = msgspec.json.Decoder(_Shape2).decode
-
-
-def _from_shape_2(body: bytes) -> Decision:
-    decision, tools = _decode(body), _decode_shape_2(body).tools
-    return msgspec.structs.replace(decision, capabilities=_with_tools(tools)) if tools else decision
 
 
 def _with_tools(tools: ToolDecision) -> CapabilityDecision:
