@@ -64,20 +64,16 @@ def test_the_biggest_changes_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(line.startswith("changed: ") for line in found.lines)
 
 
-def test_an_ended_job_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STEP", 1)
-    file, told = tmp_path / "replay.jsonl", list[tuple[int, int]]()
+    told = list[tuple[int, int]]()
 
     def until_five(done: int, of: int) -> bool:
         told.append((done, of))
         return done < 5
 
-    ended = replay_period(LEDGER, stricter(), **PERIOD, file=file, progress=until_five)
+    ended = replay_period(LEDGER, stricter(), **PERIOD, progress=until_five)
     assert (ended.is_complete, ended.summary["turns"], told[-1]) == (False, 5, (5, 12))
-    done = replay_period(LEDGER, stricter(), **PERIOD, file=file, resume=True)
-    assert done == replay_period(LEDGER, stricter(), **PERIOD)
-    with pytest.raises(PointsmanError, match="nothing to resume"):
-        replay_period(LEDGER, stricter(), **PERIOD, file=file, resume=True)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from pointsman.factory import build_engine, default_policy, read_policy, read_po
 from pointsman.learning.intervals import MARGIN
 from pointsman.reports.labels import ScoredAnswers
 from pointsman.reports.replay import Replay, Replayed, Summary, differences
-from pointsman.reports.replay_period import replayed_turns
+from pointsman.reports.replay_period import ReplayFile
 from pointsman.stores.ledger import Record, Search
 
 
@@ -80,7 +80,8 @@ def replay(
         answers = ScoredAnswers(decides.policy.models, margin)
         summary = Summary(decides.version, answers)
         records = answers.noted(_watched(store.records(), store.count()))
-        for line in replayed_turns(Replay(decides), records, out, resume=resume):
+        again = Replay(decides)
+        for line in ReplayFile(out).write(again, records, resume=resume) if out else again.turns(records):
             summary.add(line)
             if out is None and (as_json or line.changed):
                 echo(json_line(line) if as_json else _readable(line))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import islice, takewhile
 from pathlib import Path
@@ -23,7 +22,7 @@ from pointsman.stores.ledger import Record, Search
 from pointsman.stores.ledger.export import record
 from pointsman.stores.replacing import SHARED, replaced
 
-__all__ = ["Progress", "ReplayDiff", "ReplayFile", "decide_again", "replay_period", "replayed_turns"]
+__all__ = ["Progress", "ReplayDiff", "ReplayFile", "decide_again", "replay_period"]
 
 
 # A replay's output as JSON lines that survive an interruption: the file, and a checkpoint beside it.
@@ -152,7 +151,7 @@ class ReplayDiff(msgspec.Struct, frozen=True):
     policy: str  # version
     since: float  # seconds since the epoch
     until: float
-    is_complete: bool  # False: the job was ended; it goes on with ``resume``
+    is_complete: bool  # False: the job was ended
     summary: dict[str, object]  # ``Summary.to_json``: counts and money
     lines: tuple[str, ...]  # the same for a person
     biggest: tuple[Replayed, ...]  # changed turns, the greatest difference of money first
@@ -165,8 +164,6 @@ def replay_period(
     since: float,
     until: float,
     progress: Progress = lambda _done, _of: True,
-    file: Path | None = None,
-    resume: bool = False,
 ) -> ReplayDiff:
     """Decide the requests of a period again under another policy, oldest first. No model is asked.
 
@@ -176,31 +173,27 @@ def replay_period(
         since: Arrival of the first, seconds since the epoch.
         until: Arrival that is too late.
         progress: Is called now and then.
-        file: Stores progress, so that an ended job can continue.
-        resume: Continue with ``file``; with the same ledger, policy and period.
 
     Raises:
-        PointsmanError: there is no decision in the period, or ``file`` cannot be continued.
+        PointsmanError: there is no decision in the period.
         StoreUnavailable: the ledger cannot be read.
     """
     about = sum(turn.turns for turn in ledger.totals(since=since, until=until).turns)
     answers = ScoredAnswers(engine.policy.models)
     records = answers.noted(_records(ledger, since, until))
     summary = Summary(engine.version, answers)
-    lines = replayed_turns(Replay(engine), records, file, resume=resume)
     is_complete = True
 
     def changed() -> Iterator[Replayed]:
         nonlocal is_complete
-        for line in lines:
+        for line in Replay(engine).turns(records):
             if summary.add(line).changed:
                 yield line
             if summary.turns % STEP == 0 and not progress(summary.turns, max(about, summary.turns)):
                 is_complete = False
                 return
 
-    with closing(lines):
-        biggest = heapq.nlargest(BIGGEST, changed(), key=_size)  # of equals the earlier first
+    biggest = heapq.nlargest(BIGGEST, changed(), key=_size)  # of equals the earlier first
     if not summary.turns:
         raise PointsmanError(
             f"there is no decision from {_when(since)} to {_when(until)}", hint="choose another period"
@@ -243,17 +236,6 @@ def _records(ledger: Search, since: float, until: float) -> Iterator[Record]:
         if each.decision.input.arrived_at >= until:
             return
         yield each
-
-
-def replayed_turns(
-    replay: Replay, records: Iterable[Record], file: Path | None, *, resume: bool
-) -> Generator[Replayed, None, None]:
-    """Yield every turn, written to a file if there is one: it has the progress once the generator is closed.
-
-    Raises:
-        PointsmanError: as ``ReplayFile.write``.
-    """
-    yield from ReplayFile(file).write(replay, records, resume=resume) if file else replay.turns(records)
 
 
 def _when(seconds: float) -> str:
