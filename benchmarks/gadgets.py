@@ -20,11 +20,12 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+from bootstrap import bootstrap
 from outcome_tasks import Task, tasks
 from robustness import GADGETS
 from tiers_quality import Profile, rows
 
-from pointsman.learning.metrics import bootstrap, gap_curve
+from pointsman.learning.metrics import gap_curve
 from pointsman.tiers import TierProfile, builtin_profile
 from pointsman.vocabulary import Tier
 

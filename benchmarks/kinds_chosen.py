@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from bootstrap import bootstrap
 from left_out import SAME, same_task
 from outcome_tasks import Floats, Pair, Remembering, Task, kinds_without, pairs_of, task, tasks
 from sklearn.decomposition import PCA
@@ -36,7 +37,7 @@ from tiers_quality import DATA
 
 from pointsman.encoders import SentenceEncoder
 from pointsman.factory import read_profile
-from pointsman.learning.metrics import bootstrap, gap_curve
+from pointsman.learning.metrics import gap_curve
 from pointsman.learning.rankers import by_length, by_rules
 
 COUNTS, WEIGHTS, DIMENSIONS = (64, 256), (1, 2, 3, 4, 6, 8), (16, 32, 64)

@@ -23,12 +23,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from bootstrap import bootstrap
 from heads import Found, at_home, elsewhere
 from outcome_tasks import ODD, Pair, Remembering, Task, kinds_without, task, tasks
 from scipy.stats import norm
 from tiers_quality import Row, rows
 
-from pointsman.learning.metrics import Interval, bootstrap, gap_curve
+from pointsman.learning.metrics import Interval, gap_curve
 from pointsman.learning.rankers import by_kinds, by_length, by_rules
 from pointsman.tiers.kinds import Kinds
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from bootstrap import bootstrap
 from left_out import same_task
 from outcome_tasks import Remembering, Task, kinds_without, tasks
 from savings import sources
@@ -23,7 +24,7 @@ from scipy import sparse
 
 from pointsman.learning.kinds_prior import fitter
 from pointsman.learning.learning import Corpus, held_out, trust
-from pointsman.learning.metrics import Floats, Rows, bootstrap, gap_curve
+from pointsman.learning.metrics import Floats, Rows, gap_curve
 from pointsman.learning.one_sided import Fit, Observed
 
 #: Prompts that are ranked, and the chance of the strong model in each way of labelling.

@@ -14,11 +14,12 @@ from collections.abc import Callable
 from random import Random
 
 import numpy as np
+from bootstrap import bootstrap
 from numpy.typing import NDArray
 from outcome_tasks import Floats, Pair, task
 from tiers_quality import rows
 
-from pointsman.learning.metrics import bootstrap, gap_curve
+from pointsman.learning.metrics import gap_curve
 from pointsman.learning.rankers import by_length, by_rules
 
 #: Pairs of a set, and resamples of an interval.

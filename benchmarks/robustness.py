@@ -18,6 +18,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 import numpy as np
 import typer
+from bootstrap import bootstrap
 
 from pointsman.cli.output import JsonOption, echo, print_json
 from pointsman.decision.policy import Policy
@@ -26,7 +27,6 @@ from pointsman.errors import PointsmanError
 from pointsman.factory import read_profile
 from pointsman.jsonl import decoded, numbered_lines
 from pointsman.learning.datasets import PromptOutcome
-from pointsman.learning.metrics import bootstrap
 from pointsman.learning.rankers import RULES, by_learned_router, decided
 from pointsman.tiers.learned_router import LearnedScorer
 from pointsman.vocabulary import Tier

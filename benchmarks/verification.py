@@ -22,11 +22,12 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from bootstrap import bootstrap
 from numpy.typing import NDArray
 from tiers_quality import rows
 
 from pointsman.drivers import drive
-from pointsman.learning.metrics import Interval, bootstrap, gap_curve
+from pointsman.learning.metrics import Interval, gap_curve
 from pointsman.learning.rankers import persons_text
 from pointsman.stores.pattern_cache import open_scanner
 from pointsman.tiers import (

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from pointsman.learning.intervals import Stratum, Z, paired_interval, stratified_interval
 from pointsman.learning.metrics import (
     apgr_interval,
-    bootstrap,
     calibration_error,
     calibration_interval,
     curve_intervals,
@@ -18,6 +17,7 @@ from pointsman.learning.metrics import (
     gap_curve,
     independent_count,
     paired_bounds,
+    sums_interval,
 )
 
 WEAK = [0, 0, 1, 1]
@@ -66,10 +66,10 @@ def test_several_figures_of_one_curve_have_the_intervals_they_have_alone() -> No
 
 def test_a_bootstrap_of_a_mean() -> None:
     values = np.arange(100.0)
-    found = bootstrap(lambda rows: float(values[rows].mean()), 100)
+    found = sums_interval(values)
     assert found.value == pytest.approx(49.5)
     assert 42 < found.low < found.value < found.high < 57  # standard error of the mean: 2.9
-    assert math.isnan(bootstrap(lambda rows: math.nan, 5).low)
+    assert math.isnan(sums_interval(np.ones(5), np.zeros(5)).low)
 
 
 def test_prompts_the_strong_model_spoils_let_the_oracle_exceed_one() -> None:
@@ -191,8 +191,8 @@ def test_copies_drawn_together_give_the_interval_of_one_copy() -> None:
         five[0], np.tile(other, 5), five[1], five[2], together=np.tile(np.arange(80), 5)
     )
     assert (again.low, again.high) == pytest.approx((difference.low, difference.high))
-    mean = bootstrap(lambda rows: float(scores[rows].mean()), 80)
-    copied = bootstrap(lambda rows: float(five[0][rows].mean()), 400, together=np.tile(np.arange(80), 5))
+    mean = sums_interval(scores)
+    copied = sums_interval(np.tile(scores, 5), together=np.tile(np.arange(80), 5))
     assert (copied.low, copied.high) == pytest.approx((mean.low, mean.high))
 
 

@@ -32,7 +32,6 @@ __all__ = [
     "Interval",
     "Rows",
     "apgr_interval",
-    "bootstrap",
     "calibration_error",
     "calibration_interval",
     "curve_intervals",
@@ -277,31 +276,6 @@ def _from_zero(steps: Floats) -> Floats:
     return sums
 
 
-def bootstrap(
-    figure: Callable[[Rows], float],
-    count: int,
-    *,
-    together: Rows | None = None,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
-) -> Interval:
-    """Return a figure of all rows with its bootstrap interval.
-
-    Args:
-        figure: takes the numbers of the rows to look at, some more than once; NaN where it is not defined.
-        count: rows there are.
-        together: rows of one number are drawn as one. Shape ``(count,)``.
-        seed: of the resamples.
-        resamples: how many.
-    """
-    every = np.arange(count)
-    samples = [
-        figure(np.repeat(every, weights.astype(np.intp)))
-        for weights in chain.from_iterable(_blocks(count, together, seed, resamples))
-    ]
-    return interval_of(figure(every), samples)
-
-
 def independent_count(values: Floats, together: Rows) -> float:
     """How many independent rows so many rows in clusters are worth, by their design effect (Kish 1965).
 
@@ -387,7 +361,7 @@ def sums_interval(
 def resampled_sums(
     columns: Floats, *, together: Rows | None = None, seed: int = 0, resamples: int = RESAMPLES
 ) -> Floats:
-    """Sums over rows by resample. ``(n, k)`` gives ``(resamples, k)``; the rest as ``bootstrap``."""
+    """Sums over rows by resample. ``(n, k)`` gives ``(resamples, k)``; the rest as ``sums_interval``."""
     return np.concatenate([weights @ columns for weights in _blocks(len(columns), together, seed, resamples)])
 
 
