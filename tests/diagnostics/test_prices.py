@@ -7,7 +7,7 @@ import pytest
 from pointsman.config import load
 from pointsman.diagnostics import describe_check, diagnose
 from pointsman.diagnostics.explained import half_priced, refused_by_price, unpriced
-from pointsman.gateway.reloading import WatchedFile
+from pointsman.gateway.build import WatchedFile
 from pointsman.vocabulary import ModelSpec
 from support.limited import config_of
 

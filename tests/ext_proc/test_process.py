@@ -126,10 +126,10 @@ def test_sighup_reloads_the_configuration(file: Path) -> None:
         at = said.rpartition("listens on ")[2]
         seen.append(asyncio.run(asked(at)).request_headers["x-ai-eg-model"])
 
-    with closing(Builder(lambda: load(file))) as builder:
+    with closing(Builder(lambda: load(file), file)) as builder:
         spec = ExtProcSpec(port=0)
         gateway = gateway_for(builder(), spec)
-        serve_while(ExtProcServer(gateway, spec, load=builder), gateway, spec, ask)
+        serve_while(ExtProcServer(gateway, spec, builder=builder), gateway, spec, ask)
     assert seen == ["small-2"]
 
 
@@ -173,7 +173,8 @@ def test_a_changed_configuration_is_in_effect_and_a_wrong_one_is_not(
         with closing(Builder(read)) as builder:
             spec = ExtProcSpec(port=0)
             gateway = gateway_for(builder(), spec)
-            server = ExtProcServer(gateway, spec, None, builder, watch)  # type: ignore[arg-type]
+            builder.watch = watch  # type: ignore[assignment]
+            server = ExtProcServer(gateway, spec, None, builder)
             await server.start()
 
             async def change(text: str, result: str, times: int = 1) -> None:

@@ -21,7 +21,7 @@ from pointsman.evidence._signals import SignalTable
 from pointsman.factory import build_policy
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
-from pointsman.gateway.reloading import Reloader, WatchedFile
+from pointsman.gateway.reloading import Reloader
 from pointsman.gateway.serve import Server
 from pointsman.runtime import Payer
 from pointsman.vocabulary import AgentRequest
@@ -94,9 +94,8 @@ def started(folder: Path) -> Iterator[Serving]:
 
     builder = Builder(lambda: at_any_port(load(file)), file)
     try:
-        watch = WatchedFile(file)
         gateway = Gateway(builder())
-        with Running(Server(gateway, builder, watch)) as running:
+        with Running(Server(gateway, builder)) as running:
             yield Serving(file, running.url, gateway)
     finally:
         builder.close()
@@ -112,7 +111,7 @@ def test_what_reloads_leave_is_freed(tmp_path: Path) -> None:
     """Parts of a policy refer to each other, and the collector is told to look seldom: 1 MB each stayed."""
     (file := tmp_path / "pointsman.toml").write_text(FILE + '[guidance]\nmode = "on"\n', encoding="utf-8")
     builder = Builder(lambda: at_any_port(load(file)), file)
-    reloader = Reloader(Gateway(builder()), builder, None, lambda state: state)
+    reloader = Reloader(Gateway(builder()), builder, lambda state: state)
     alive: list[int] = []  # tables of signals
 
     async def reload() -> None:
@@ -132,10 +131,9 @@ def test_what_reloads_leave_is_freed(tmp_path: Path) -> None:
 
 def test_a_change_before_the_first_look_is_not_missed(tmp_path: Path) -> None:
     (file := tmp_path / "pointsman.toml").write_text(FILE, encoding="utf-8")
-    watch = WatchedFile(file)
     builder = Builder(lambda: at_any_port(load(file)), file)
     gateway = Gateway(builder())
-    server = Server(gateway, builder, watch)
+    server = Server(gateway, builder)
     file.write_text(CANDIDATE, encoding="utf-8")  # the server has not begun to look
     try:
         with Running(server) as running:

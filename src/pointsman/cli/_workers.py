@@ -12,18 +12,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from pointsman.catalogue import user_file
 from pointsman.cli._listening import LogFormat, announce, demo_traffic, listening_on, log_to_stderr
 from pointsman.cli._served import Totals, print_summary, told_requests, wants_lines
 from pointsman.cli.output import USAGE
 from pointsman.config import Config, load
-from pointsman.config.files import record_of
 from pointsman.config.shapes import demo_config
 from pointsman.errors import PointsmanError
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder, check_shared
 from pointsman.gateway.listening import bound_for_all
-from pointsman.gateway.reloading import WatchedFile
 from pointsman.gateway.serve import Server, check_bind
 from pointsman.gateway.workers import Supervisor, WorkerLink, WorkerPeers
 from pointsman.stores.workers import Worker
@@ -107,7 +104,6 @@ def run_worker(worker: Worker, link: WorkerLink, listening: socket.socket, optio
 def _serve(worker: Worker, link: WorkerLink, listening: socket.socket, options: WorkerOptions) -> None:
     file = options.file
     peers = WorkerPeers(worker, link)
-    watch = WatchedFile(file, user_file(), record_of(file)) if file else None
     builder = Builder(options.read, file, worker, peers.flush)
     with closing(builder):
         gateway = Gateway(builder())
@@ -119,5 +115,5 @@ def _serve(worker: Worker, link: WorkerLink, listening: socket.socket, options: 
             demo=file is None,
             summed=link.ended,
         ) as tell:
-            server = Server(gateway, builder if file else None, watch, tell, peers)
+            server = Server(gateway, builder, tell, peers)
             server.run(sockets=[listening])

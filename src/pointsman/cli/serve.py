@@ -11,11 +11,9 @@ from urllib.parse import quote, urlsplit
 
 import typer
 
-from pointsman.catalogue import user_file
 from pointsman.cli._listening import LogFormat, announce, demo_traffic, listening_on, log_to_stderr
 from pointsman.cli.output import ConfigOption, config_file, echo, needs_extra, read_config
 from pointsman.config import find_named, load
-from pointsman.config.files import record_of
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.printable import without_credentials
 
@@ -66,24 +64,17 @@ def serve(
         from pointsman.gateway.app import Gateway
         from pointsman.gateway.build import Builder
         from pointsman.gateway.listening import bound
-        from pointsman.gateway.reloading import WatchedFile
         from pointsman.gateway.serve import Server, check_bind
     log_to_stderr(log_level, log_format)
     file = None if demo else config_file(config)
-    watch = (
-        WatchedFile(file, user_file(), record_of(file)) if file else None
-    )  # before it is read: no change is missed
-    read = [load(file) if file else demo_config()]
-    count = read[0].server.workers if workers is None else workers
+    builder = Builder(lambda: listening_on(load(file) if file else demo_config(), host, port), file)
+    count = builder.config.server.workers if workers is None else workers
     if count > 1:
         from pointsman.cli._workers import WorkerOptions, serve_with_workers  # one process needs none
 
         options = WorkerOptions(file, host, port, log_level, log_format, requests)
-        serve_with_workers(count, listening_on(read[0], host, port), options, traffic=demo and traffic)
+        serve_with_workers(count, builder.config, options, traffic=demo and traffic)
         return
-    builder = Builder(
-        lambda: listening_on(read.pop() if read else load(file) if file else demo_config(), host, port), file
-    )
     with closing(builder):
         state = builder()
         check_bind(state.server)
@@ -94,7 +85,7 @@ def serve(
                 builder, gateway.metrics, requests=requests, log_format=log_format, demo=demo
             ) as tell,
         ):
-            server = Server(gateway, builder if file else None, watch, tell)
+            server = Server(gateway, builder, tell)
             announce(listening, builder.config, demo=demo, log_format=log_format)
             with demo_traffic(listening, log_format) if demo and traffic else nullcontext():
                 server.run(sockets=[listening])
@@ -124,7 +115,6 @@ def ext_proc(
         from pointsman.cli._served import told_requests
         from pointsman.config.shapes import demo_config
         from pointsman.gateway.build import Builder
-        from pointsman.gateway.reloading import WatchedFile
     with needs_extra("extproc", "pointsman ext-proc"):
         from pointsman.ext_proc.server import ExtProcServer, gateway_for, run
     log_to_stderr(log_level, log_format)
@@ -134,12 +124,11 @@ def ext_proc(
         lambda: listening_on(load(file) if file else demo_config(), host, port, "ext_proc"), file
     )
     with closing(builder):
-        watch = WatchedFile(file, user_file(), record_of(file)) if file else None
         state = builder()
         spec = builder.config.ext_proc
         gateway = gateway_for(state, spec)
         with told_requests(builder, gateway.metrics, requests=None, log_format=log_format, demo=demo) as tell:
-            server = ExtProcServer(gateway, spec, tell, builder if file else None, watch)
+            server = ExtProcServer(gateway, spec, tell, builder)
             is_json = log_format is LogFormat.JSON
             run(server, gateway, spec, lambda said: log.info("%s", said) if is_json else echo(said))
 

@@ -21,9 +21,10 @@ from pointsman.ext_proc import messages as proto
 from pointsman.ext_proc._envoy import behind_envoy
 from pointsman.ext_proc._stream import ProcessingStream
 from pointsman.gateway.app import Gateway
+from pointsman.gateway.build import Builder
 from pointsman.gateway.listening import address, bound
 from pointsman.gateway.parts import LiveState, Receive, Scope, Send
-from pointsman.gateway.reloading import Load, Reloader, WatchedFile
+from pointsman.gateway.reloading import Reloader
 from pointsman.gateway.request_log import RequestLog, ServedRequest
 from pointsman.gateway.serve import tune_process
 
@@ -59,8 +60,7 @@ class ExtProcServer:
         gateway: Gateway,
         spec: ExtProcSpec,
         tell: Callable[[ServedRequest], object] | None = None,
-        load: Load | None = None,
-        watch: WatchedFile | None = None,
+        builder: Builder | None = None,
     ) -> None:
         """Prepare to serve.
 
@@ -68,8 +68,7 @@ class ExtProcServer:
             gateway: From ``gateway_for``.
             spec: How Envoy reaches it.
             tell: Called for each request at its end, on the event loop.
-            load: Reads the configuration again; called on SIGHUP and when ``watch`` changes.
-            watch: The configuration file.
+            builder: Of the gateway's state; without a file it builds no other.
 
         Raises:
             ConfigError: a public address without TLS, or a certificate that cannot be read.
@@ -80,7 +79,7 @@ class ExtProcServer:
         self._spec = spec
         self._application = RequestLog(gateway, tell or _nobody)
         changed = partial(behind_envoy, value=spec.model_value)
-        self._reloader = Reloader(gateway, load, watch, changed) if load else None
+        self._reloader = Reloader(gateway, builder, changed) if builder and builder.watch else None
         self._reloading: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[None]] = set()  # streams that Envoy has ended
         self._credentials = _credentials(spec)

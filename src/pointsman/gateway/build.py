@@ -10,7 +10,9 @@ from pathlib import Path
 import msgspec
 
 from pointsman.access import Access, Budgets, build_access, open_budgets, store_kind, vouching
+from pointsman.catalogue import user_file
 from pointsman.config import Config, SessionsSpec, ShadowSpec
+from pointsman.config.files import record_of
 from pointsman.decision.engine import Engine
 from pointsman.diagnostics import answer_in_band
 from pointsman.errors import ConfigError
@@ -33,9 +35,33 @@ from pointsman.stores.ledger import Ledger, QueuedLedger
 from pointsman.stores.workers import ALONE, Worker
 from pointsman.upstreams.connections import Connections
 
-__all__ = ["Builder", "check_shared"]
+__all__ = ["Builder", "WatchedFile", "check_shared"]
 
 log = logging.getLogger(__name__)
+
+
+class WatchedFile:
+    """A file and the files it reads: whether any has changed since the last look; the first is now."""
+
+    def __init__(self, *paths: Path) -> None:
+        self._paths = paths
+        self._seen = self._stamps()
+
+    def has_changed(self) -> bool:
+        """Look again."""
+        before, self._seen = self._seen, self._stamps()
+        return self._seen != before
+
+    def _stamps(self) -> list[tuple[int, int, int] | None]:
+        return [_stamp(path) for path in self._paths]
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None  # being replaced just now, or gone: the old configuration stays
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
 class Builder:
@@ -48,19 +74,23 @@ class Builder:
         worker: Worker = ALONE,
         flush_others: Callable[[], None] | None = None,
     ) -> None:
-        """Prepare to build.
+        """Read the configuration.
 
         Args:
-            load: Reads the configuration.
-            file: Its path; commands may change the file.
+            load: Reads it.
+            file: Its path; commands may change the file. It is watched since before it was read.
             worker: Which of several processes this one is.
             flush_others: Asks the others to write their pending ledger rows; None if there are no others.
+
+        Raises:
+            ConfigError: the configuration is wrong.
         """
         self._worker = worker
         self._flush_others = flush_others
         self._load = load
-        self.config = Config()  # the one read last
         self._file = file
+        self.watch = WatchedFile(file, user_file(), record_of(file)) if file else None
+        self.config = load()  # the one read last
         self._runtime: Runtime | None = None  # the first one, whose stores all others share
         self._budgets: Budgets | None = None  # what keys have used, over reloads
         self._periods: Mapping[str, str] = {}  # of budgets, by key and team
@@ -68,12 +98,14 @@ class Builder:
         self._at_start: Mapping[str, object] = {}  # see _opened_once
 
     def __call__(self, previous: LiveState | None = None) -> LiveState:
-        """Read the configuration and build a live state for it; ``previous`` stays unchanged.
+        """Build a live state; with ``previous``, which stays unchanged, for the configuration read again.
 
         Raises:
             ConfigError: the configuration is wrong.
         """
-        config = self.config = self._load()
+        if previous is not None:
+            self.config = self._load()
+        config = self.config
         if not config.models:
             raise ConfigError(
                 "no model is configured",

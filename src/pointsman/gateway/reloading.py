@@ -9,46 +9,19 @@ import logging
 import signal
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from pointsman.errors import PointsmanError
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway.app import Gateway
+from pointsman.gateway.build import Builder
 
-__all__ = ["Load", "Reloader", "WatchedFile"]
+__all__ = ["Reloader"]
 
 log = logging.getLogger(__name__)
 
 #: Seconds between looks at the configuration file: soon enough for a person, nothing for a disk.
 _LOOK_EVERY: Final = 1.0
-
-#: Reads the configuration again, and builds what follows the state in effect, which it is given.
-Load = Callable[[LiveState], LiveState]
-
-
-class WatchedFile:
-    """A file and the files it reads: whether any has changed since the last look; the first is now."""
-
-    def __init__(self, *paths: Path) -> None:
-        self._paths = paths
-        self._seen = self._stamps()
-
-    def has_changed(self) -> bool:
-        """Look again."""
-        before, self._seen = self._seen, self._stamps()
-        return self._seen != before
-
-    def _stamps(self) -> list[tuple[int, int, int] | None]:
-        return [_stamp(path) for path in self._paths]
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None  # being replaced just now, or gone: the old configuration stays
-    return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
 class Reloader:
@@ -57,21 +30,18 @@ class Reloader:
     def __init__(
         self,
         gateway: Gateway,
-        load: Load,
-        watch: WatchedFile | None,
+        builder: Builder,
         accept: Callable[[LiveState], LiveState],
     ) -> None:
         """Prepare to reload.
 
         Args:
             gateway: The one with the state to replace.
-            load: Called in a thread, on SIGHUP and when ``watch`` changes.
-            watch: The configuration file, watched since before it was read for ``gateway``.
+            builder: Of that state; called in a thread, on SIGHUP and when its file changes.
             accept: Returns the state to serve with from a loaded one; raises what refuses it.
         """
         self._gateway = gateway
-        self._load = load
-        self._watch = watch
+        self._builder = builder
         self._accept = accept
 
     def start(self) -> asyncio.Task[None]:
@@ -85,7 +55,8 @@ class Reloader:
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(hung_up.wait(), _LOOK_EVERY)
-            has_changed = self._watch is not None and self._watch.has_changed()
+            watch = self._builder.watch
+            has_changed = watch is not None and watch.has_changed()
             if has_changed or hung_up.is_set():
                 hung_up.clear()
                 await self.reload()
@@ -118,4 +89,4 @@ class Reloader:
         Its parts refer to each other, and the thresholds set at the start would let it lie for long.
         """
         gc.collect()
-        return self._load(previous)
+        return self._builder(previous)

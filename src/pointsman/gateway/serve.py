@@ -23,7 +23,8 @@ from pointsman.evidence import forget_parsed
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._protocol import bounded_protocol, close_slow, close_unread
 from pointsman.gateway.app import Gateway
-from pointsman.gateway.reloading import Load, Reloader, WatchedFile
+from pointsman.gateway.build import Builder
+from pointsman.gateway.reloading import Reloader
 from pointsman.gateway.request_log import RequestLog, ServedRequest
 from pointsman.upstreams.port import ServerSpec
 
@@ -60,8 +61,7 @@ class Server(uvicorn.Server):
     def __init__(
         self,
         gateway: Gateway,
-        load: Load | None = None,
-        watch: WatchedFile | None = None,
+        builder: Builder | None = None,
         tell: Callable[[ServedRequest], object] | None = None,
         peers: WorkerPeers | None = None,
     ) -> None:
@@ -69,9 +69,7 @@ class Server(uvicorn.Server):
 
         Args:
             gateway: What to serve.
-            load: Reads the configuration again and builds what follows the state in effect, which it
-                is given; called on SIGHUP and when ``watch`` changes.
-            watch: The configuration file, watched since before it was read for ``gateway``.
+            builder: Of its state; without a file it builds no other.
             tell: Called with each request at its end, on the event loop.
             peers: The other processes that serve the same address; None if this is the only one.
 
@@ -103,7 +101,7 @@ class Server(uvicorn.Server):
             )
         )
         self._gateway = gateway
-        self._reloader = Reloader(gateway, load, watch, _served) if load else None
+        self._reloader = Reloader(gateway, builder, _served) if builder and builder.watch else None
         self._files = _FILES
 
     def _most_connections(self) -> int:
