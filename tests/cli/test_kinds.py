@@ -1,11 +1,14 @@
 """``fit kinds``, ``report kinds`` and the column of ``eval tiers``."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 from typer.testing import CliRunner
 
+from pointsman import Pointsman
 from pointsman.cli import app
+from pointsman.stores.ledger import SqliteLedger
 from support.outcomes import made_up
 
 
@@ -33,3 +36,12 @@ def test_an_empty_ledger_has_no_kinds(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.sqlite"
     found = CliRunner().invoke(app, ["report", "kinds", "--ledger", str(ledger)])
     assert found.exception is not None or "near no kind" in found.stdout
+
+
+def test_a_ledger_without_kinds_says_where_they_are_switched_on(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with closing(SqliteLedger(path)) as ledger:
+        Pointsman(ledger=ledger).decide("Write a poem about rivers.", session="s")
+    lines = CliRunner().invoke(app, ["report", "kinds", "--ledger", str(path)]).stdout.splitlines()
+    assert lines[0] == "1 user message near no kind"
+    assert lines[1].startswith("kinds under [tiers] finds them")

@@ -205,3 +205,17 @@ def test_a_parquet_file_can_be_queried(full: Path, tmp_path: Path) -> None:
     [attempt] = [row for row in rows if row["row"] == "attempt" and row["id"] == "d00"][:1]
     assert (attempt["model"], attempt["status"], attempt["input_tokens"]) == ("large", 200, 10)
     assert msgspec.json.decode(attempt["body"])["row"] == "attempt"
+
+
+def test_a_copy_in_a_format_that_is_not_written_is_refused(full: Path, tmp_path: Path) -> None:
+    with pytest.raises(PointsmanError, match=r"out\.json is no name of a copy") as refused:
+        copy(full, tmp_path / "out.json")
+    assert refused.value.hint == "FILE.jsonl, FILE.jsonl.gz, FILE.parquet; other names are SQLite files"
+    assert not (tmp_path / "out.json").exists()
+
+
+def test_a_copy_that_no_command_reads_says_how_to_read_it(full: Path, tmp_path: Path) -> None:
+    copy(full, tmp_path / "c.jsonl")
+    with pytest.raises(PointsmanError, match="which no command reads") as refused:
+        command.open_file(tmp_path / "c.jsonl")
+    assert f"pointsman ledger copy {tmp_path / 'c.jsonl'} FILE.sqlite" in refused.value.hint

@@ -243,7 +243,9 @@ def test_the_queue_lists_what_is_worth_an_outcome(files: Path) -> None:
     heading, line = run(files, *given).output.splitlines()
     assert heading.split() == ["decision", "project", "why"]
     assert line.split() == ["q", "shop", "the", "agent", "was", "in", "trouble"]
-    assert json.loads(run(files, *given, "--json").output)["why"] == ["the agent was in trouble"]
+    listed = json.loads(run(files, *given, "--json").output)
+    assert listed["why"] == ["the agent was in trouble"]
+    assert (listed["project"], listed["name"]) == ("p-9", "shop")
 
 
 @pytest.mark.parametrize(

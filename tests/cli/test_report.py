@@ -192,7 +192,8 @@ def test_the_effect_of_guidance_is_read_from_the_configured_ledger(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--ledger", "a", "--hooks", "b"], "--ledger and --hooks are two sources"),
+        (["--ledger", "a", "--hooks", "b"], "--hooks names a source of its own"),
+        (["--demo", "--hooks", "b"], "--hooks names a source of its own"),
         (["--ledger", "missing.sqlite"], "there is no ledger at missing.sqlite"),
         (["--hooks", "missing.sqlite"], "there is no file of the hook at missing.sqlite"),
     ],

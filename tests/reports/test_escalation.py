@@ -79,7 +79,7 @@ def test_the_sides_are_compared_where_there_are_enough() -> None:
     assert list(found.lines())[-1] == "difference of success: 95 % interval +43% to +80%"
     few = escalations(runs(treated[0], run(500, 1, None, code="escalation.withheld")))
     assert list(few.lines())[1:] == [
-        "not raised (control group): 1 user messages, no outcome",
+        "not raised (control group): 1 user message, no outcome",
         "too little data: 20 user messages with an outcome are needed on each side",
     ]
 
@@ -133,3 +133,5 @@ def test_the_command_prints_lines_for_the_configuration(tmp_path: Path, as_json:
         return
     assert output.splitlines()[-2:] == ["[tiers.escalation.longest]", '"p-1|small" = 9']
     assert "a limit needs 20 successful runs of its source" in output
+    assert 'no tier is raised without mode = "on" under [tiers.escalation]' in output
+    assert output.splitlines()[0].split()[:2] == ["project", "source"]

@@ -99,6 +99,9 @@ def open_file(path: Path) -> SqliteLedger:
     """
     if not path.is_file():
         raise StoreUnavailable(f"there is no ledger at {path}", hint=_where_else(path))
+    if path.name.endswith((_PARQUET, *_LINES)):
+        hint = f"pointsman ledger copy {path} FILE.sqlite makes one that they read"
+        raise StoreUnavailable(f"{path} is a copy of a ledger, which no command reads", hint=hint)
     return SqliteLedger(path, text="full", retention=KEEP_ALL)
 
 
@@ -307,4 +310,7 @@ def _write_lines(out: IO[bytes] | gzip.GzipFile, entries: Iterator[Entry]) -> in
 def _opened_to_write(target: str, config: Path | None) -> Ledger:
     if is_postgres(target):
         return open_address(target, config)
+    if target.endswith((".json", ".csv", ".gz")):
+        forms = ", ".join(f"FILE{each}" for each in (*_LINES, _PARQUET))
+        raise PointsmanError(f"{target} is no name of a copy", hint=f"{forms}; other names are SQLite files")
     return SqliteLedger(Path(target), text="full", retention=KEEP_ALL)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from pointsman.cli.ledger import opened
+from pointsman.cli.ledger import has_no_demo, opened
 from pointsman.cli.output import (
     FAILED,
     ConfigOption,
+    DemoOption,
     Group,
     JsonOption,
     LedgerOption,
@@ -44,7 +45,7 @@ from pointsman.reports.judge import (
 )
 from pointsman.reports.labels import queue
 from pointsman.reports.outcomes import Fittable, derive, new_outcomes, prompts, scored, scores_of
-from pointsman.stores.ledger import Ledger, Outcome, Record
+from pointsman.stores.ledger import Ledger, Outcome
 from pointsman.stores.ledger.outcome_reports import read_line
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def queue_outcomes(
     *,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number.")] = 20,
     ledger: LedgerOption = None,
+    demo: DemoOption = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -76,17 +78,11 @@ def queue_outcomes(
     Near a boundary of the tiers, unlike the training data, of an agent in trouble, or an exploration; then
     ordinary ones, without a reason.
     """
-    names: dict[str, str] = {}
-
-    def named(records: Iterable[Record]) -> Iterator[Record]:
-        for each in records:
-            asked = each.decision.input
-            names.setdefault(asked.project, asked.project_name or asked.client or asked.project or "-")
-            yield each
-
-    with opened(ledger, config) as store:
-        found = queue(named(store.records(newest_first=True)))[:limit]
-    rows = [(each.decision, names[each.project], "; ".join(each.why)) for each in found]
+    if has_no_demo(ledger, demo=demo):
+        return
+    with opened(ledger, config, demo=demo) as store:
+        found = queue(store.records(newest_first=True))[:limit]
+    rows = [(each.decision, each.name or each.project or "-", "; ".join(each.why)) for each in found]
     print_rows((each._asdict() for each in found), TextTable(_QUEUED, rows), as_json=as_json)
 
 
@@ -228,6 +224,7 @@ def export_outcomes(
     weak: Annotated[str, typer.Option(help="With --strong: only prompts that both models answered.")] = "",
     strong: Annotated[str, typer.Option(help="With --weak: only prompts that both models answered.")] = "",
     ledger: LedgerOption = None,
+    demo: DemoOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Write prompts with each model's score, as training data for "pointsman fit tiers".
@@ -235,10 +232,12 @@ def export_outcomes(
     Only prompts with stored words and an outcome with a score. Where the weights of a tier
     drew the model, "chances" gives the probability with which each model was drawn.
     """
+    if has_no_demo(ledger, demo=demo):
+        return
     models = [name for name in (weak, strong) if name]
     found: list[Fittable] = []
     wordless = written = 0
-    with opened(ledger, config) as store:
+    with opened(ledger, config, demo=demo) as store:
         for record in store.records():
             if (known := scored(record)) is not None:
                 found.append(known)

@@ -63,7 +63,7 @@ class _Source:
     """The ledger and the configuration of a report; neither is opened before it is used."""
 
     def __init__(self, ledger: str | None, config: Path | None, *, demo: bool, stack: ExitStack) -> None:
-        self.is_ledger_named: Final = ledger is not None
+        self.is_named: Final = ledger is not None or demo
         self._ledger: Final = ledger
         self._config: Final = config
         self._demo: Final = demo
@@ -84,7 +84,7 @@ class _Source:
     @cached_property
     def file(self) -> Path | None:
         """The configuration file; None for the demo, and for a ledger alone."""
-        is_alone = self.is_ledger_named and not (self._config or find())
+        is_alone = self.is_named and not (self._config or find())
         return None if self._demo or is_alone else config_file(self._config)
 
     @cached_property
@@ -245,9 +245,9 @@ def guidance(
     """
     if hooks is None:
         return guidance_report(source.store.records())
-    if source.is_ledger_named:
+    if source.is_named:
         raise PointsmanError(
-            "--ledger and --hooks are two sources", hint="--ledger FILE or --hooks FILE, not both"
+            "--hooks names a source of its own", hint="--hooks FILE without --ledger and --demo"
         )
     if not hooks.is_file():
         raise StoreUnavailable(f"there is no file of the hook at {hooks}", hint="--hooks names another")

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from pointsman.learning.intervals import difference_of_shares
-from pointsman.printable import Block, Column, TextTable
+from pointsman.printable import Block, Column, TextTable, counted
 from pointsman.reports.outcomes import IMPLICIT, score_of_answer
 from pointsman.reports.usage import answered
 from pointsman.stores.ledger import Record
@@ -33,6 +33,7 @@ _TROUBLE: Final = frozenset({f"{IMPLICIT}error-streak", f"{IMPLICIT}escalation"}
 @dataclass(slots=True)
 class _Run:
     source: str = ""
+    name: str = ""
     calls: int = 0
     scores: list[float] = field(default_factory=list)
     raised: bool = False
@@ -54,6 +55,7 @@ class SourceRuns:
     """The runs of one source."""
 
     source: str  # ``PROJECT|MODEL``
+    name: str = ""  # of the project, or the program, where it is known
     runs: int = 0
     successes: list[int] = field(default_factory=list)  # tool calls of each successful run
     failures: list[int] = field(default_factory=list)
@@ -89,9 +91,11 @@ class Escalated:
             ("not raised (control group)", self.control, self.control_said, self.control_good),
         ):
             share = f", {good / said:.0%} of {said} with an outcome succeeded" if said else ", no outcome"
-            yield f"{name}: {count} user messages{share}"
+            yield f"{name}: {counted(count, 'user message')}{share}"
         if min(self.treated_said, self.control_said) < ENOUGH_RUNS:
             yield f"too little data: {ENOUGH_RUNS} user messages with an outcome are needed on each side"
+            if not self.treated + self.control:
+                yield 'no tier is raised without mode = "on" under [tiers.escalation]'
             return
         low, high = difference_of_shares(
             self.treated_good, self.treated_said, self.control_good, self.control_said
@@ -109,6 +113,7 @@ def _collect(records: Iterable[Record]) -> Iterator[_Run]:
         answer = answered(record.attempts)
         if not run.source and answer:
             run.source = source_of(asked.project, answer.model)
+            run.name = asked.project_name or asked.client
         run.calls += len(asked.steps)
         if (score := score_of_answer(record, without=_TROUBLE)) is not None:
             run.scores.append(score)
@@ -128,7 +133,7 @@ def runs_in(records: Iterable[Record]) -> list[SourceRuns]:
     for run in _collect(records):
         if not run.source or run.raised:
             continue
-        each = found.setdefault(run.source, SourceRuns(run.source))
+        each = found.setdefault(run.source, SourceRuns(run.source, run.name))
         each.runs += 1
         if run.success is not None:
             (each.successes if run.success else each.failures).append(run.calls)
@@ -166,7 +171,14 @@ class EscalationReport:
     def blocks(self) -> Iterator[Block]:
         """The report for a person; the limits are lines for [tiers.escalation]."""
         rows = [
-            (each.source, each.runs, len(each.successes), len(each.failures), self.longest.get(each.source))
+            (
+                each.name,
+                each.source,
+                each.runs,
+                len(each.successes),
+                len(each.failures),
+                self.longest.get(each.source),
+            )
             for each in self.sources
         ]
         yield TextTable(_COLUMNS, rows)
@@ -180,6 +192,7 @@ class EscalationReport:
 
 
 _COLUMNS: Final = (
+    Column("project"),
     Column("source", least=38),
     *(Column(name, right=True) for name in ("runs", "succeeded", "failed", "limit")),
 )

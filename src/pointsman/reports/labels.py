@@ -55,8 +55,9 @@ class Queued(NamedTuple):
 
     decision: str
     why: tuple[str, ...]  # empty: ordinary traffic
-    project: str
+    project: str  # its key
     at: float
+    name: str = ""  # of the project, or the program, where it is known
 
 
 def queue(records: Iterable[Record]) -> list[Queued]:
@@ -89,7 +90,8 @@ def queue(records: Iterable[Record]) -> list[Queued]:
         ):
             continue
         why = (*(_KEPT[len(open_answers)]), *_reasons(each.decision))
-        found = Queued(each.decision.id, why, asked.project, asked.arrived_at)
+        name = asked.project_name or asked.client
+        found = Queued(each.decision.id, why, asked.project, asked.arrived_at, name)
         if kept_words(each.text) is None:
             wordless.add(found.decision)
         if open_answers:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pointsman.prices import dollars
-from pointsman.printable import Block, Column, TextTable
+from pointsman.printable import Block, Column, TextTable, counted
 from pointsman.remembering import grouped
 from pointsman.reports.usage import PRICED, Usage, answered, cost, usage
 from pointsman.stores.ledger import Record
@@ -213,7 +213,9 @@ class Kinds(msgspec.Struct, frozen=True):
         """The report for a person."""
         rows = [(row.messages, row.shift, row.likeness, row.sentence, row.tiers) for row in self.kinds]
         yield TextTable(_KIND_COLUMNS, rows)
-        yield f"{self.near_none:,} user messages near no kind"
+        yield f"{counted(self.near_none, 'user message')} near no kind"
+        if not rows:
+            yield 'kinds under [tiers] finds them: "default", or a file of pointsman fit kinds'
 
 
 _KIND_COLUMNS: Final = (
