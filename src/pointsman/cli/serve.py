@@ -7,13 +7,13 @@ import socket
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Annotated, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import typer
 
 from pointsman.cli._listening import LogFormat, announce, demo_traffic, listening_on, log_to_stderr
 from pointsman.cli.output import ConfigOption, config_file, echo, needs_extra, read_config
-from pointsman.config import find_named, load
+from pointsman.config import find_named, http_address, load
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.printable import without_credentials
 
@@ -206,14 +206,10 @@ def _check_listens(url: str) -> None:
     Raises:
         PointsmanError: it is no address, or no server listens there.
     """
-    try:
-        parts = urlsplit(url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-    except ValueError:
-        parts, port = urlsplit(""), 0
-    shown = without_credentials(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    parts, shown = http_address(url), without_credentials(url)
+    if parts is None or not parts.hostname:
         raise PointsmanError(f'"{shown}" is no address of a gateway', hint="--url http://127.0.0.1:4747")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         socket.create_connection((parts.hostname, port), timeout=_PATIENCE).close()
     except OSError as error:

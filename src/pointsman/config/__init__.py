@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pointsman.config._check_connections import http_address
 from pointsman.config.files import read
 from pointsman.config.load import AnyKey, Loaded, examine, find, find_named, is_profile, load
 from pointsman.config.serving import AccessSpec, BudgetSpec, KeySpec, Role, TeamSpec
@@ -44,6 +45,7 @@ __all__ = [
     "examine",
     "find",
     "find_named",
+    "http_address",
     "is_loopback",
     "is_profile",
     "load",

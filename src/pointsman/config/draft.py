@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Final, NamedTuple
+from urllib.parse import SplitResult
 
 from pointsman.catalogue import filled, installed, provider_of
 from pointsman.config._check_connections import http_address
@@ -159,22 +160,20 @@ def at_address(found: Found, env: Mapping[str, str]) -> Found:
             f"{found.address_variable} must be an http or https address without query and fragment", hint=hint
         )
     secret, _, netloc = url.netloc.rpartition("@")
-    base_url = url._replace(netloc=netloc).geturl()
-    if _is_own(base_url):
+    url = url._replace(netloc=netloc)
+    if _is_own(url):
         note = f"{found.address_variable} is not used: it is the address of a Pointsman gateway"
         return found._replace(note=note)
     note = f"base_url is that of {found.address_variable}; formats must be those that it speaks"
     if secret:
         note += "; its user name and password are left out"
-    return found._replace(base_url=base_url, provider=found.name, note=note)
+    return found._replace(base_url=url.geturl(), provider=found.name, note=note)
 
 
-def _is_own(base_url: str) -> bool:
+def _is_own(url: SplitResult) -> bool:
     """Whether a gateway of this machine answers at an address, or would answer by default."""
-    url = http_address(base_url)
-    if url is None or not is_loopback(url.hostname or ""):
-        return False
-    return url.port == ServerSpec().port or is_gateway(f"{url.scheme}://{url.netloc}")
+    is_usual = url.port == ServerSpec().port
+    return is_loopback(url.hostname or "") and (is_usual or is_gateway(f"{url.scheme}://{url.netloc}"))
 
 
 def address_notes(found: Iterable[Found]) -> Iterator[str]:
