@@ -50,7 +50,7 @@ mutants: $(MUTANTS_VENV)/.ready
 
 $(MUTANTS_VENV)/.ready: $(DEV) requirements/mutants.txt pyproject.toml
 	sh scripts/setup-venv.sh $(MUTANTS_VENV) $(DEV)
-	$(MUTANTS_VENV)/bin/python -m ensurepip -q
+	$(MUTANTS_VENV)/bin/python -m ensurepip >/dev/null
 	$(MUTANTS_VENV)/bin/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements/mutants.txt
 	@touch $@
 
