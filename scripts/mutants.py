@@ -5,9 +5,9 @@
 Without files, every module of ``src`` that differs from the base is mutated. The tests are those in the
 folder of ``tests`` with the name of the module's package, or ``tests/test_NAME.py`` for a module beside
 the packages. Tests marked ``integration``, ``slow`` or ``data`` are left out. mutmut works in a copy,
-``build/mutants``, where its results remain: a second run tests only the functions that changed, and
-mutants that survived need ``--again`` after new tests. Survivors are printed as differences. Exit
-status 1 when a mutant survives, or no test covers it.
+``build/mutants``, where its results remain: a second run of the same modules and tests tests only the
+functions that changed, and mutants that survived need ``--again`` after new tests. Survivors are printed as
+differences. Exit status 1 when a mutant survives, or no test covers it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,11 @@ def prepare(modules: list[str], tests: list[str]) -> None:
     lines = ["[mutmut]"]
     lines += ["\n    ".join([f"{name} =", *values]) for name, values in options.items() if len(values) > 1]
     lines += [f"{name} = {values[0]}" for name, values in options.items() if len(values) == 1]
-    (_COPY / "setup.cfg").write_text("\n".join(lines) + "\n", "utf-8")
+    config, text = _COPY / "setup.cfg", "\n".join(lines) + "\n"
+    if config.exists() and config.read_text("utf-8") != text:
+        # mutmut mutates no file that it copied unmutated before.
+        shutil.rmtree(_COPY / "mutants", ignore_errors=True)
+    config.write_text(text, "utf-8")
 
 
 def mutmut(*arguments: str) -> str:
