@@ -246,12 +246,26 @@ def test_the_variance_of_a_stratum_is_that_of_its_likeliest_shares(
     assert stratum.variance(difference) == pytest.approx(spread * both / (both - 1), abs=1e-4)
 
 
-def test_an_interval_over_strata_holds_what_the_score_does_not_reject() -> None:
-    strata = [Stratum(6, 10, 9, 12), Stratum(1, 2, 2, 2), Stratum(0, 1, 1, 3)]
+@pytest.mark.parametrize(
+    ("strata", "difference"),
+    [
+        # weights 120/22, 1 and 3/4 of the differences 0.15, 1/2 and 1/3
+        ([Stratum(6, 10, 9, 12), Stratum(1, 2, 2, 2), Stratum(0, 1, 1, 3)], 0.217666),
+        ([Stratum(6, 10, 9, 12), *[Stratum(1, 2, 2, 2)] * 2, Stratum(0, 1, 1, 3)], 0.252078),
+        ([Stratum(1, 2, 2, 2)], 0.5),
+    ],
+)
+def test_an_interval_over_strata_holds_what_the_score_does_not_reject(
+    strata: list[Stratum], difference: float
+) -> None:
     seen, low, high = stratified_interval(strata)
+    assert seen == pytest.approx(difference, abs=1e-6)
     assert low < seen < high
     for end in (low, high):
         weight = sum(each.weight for each in strata)
         variance = sum(each.weight**2 * each.variance(end) for each in strata)
         assert abs(seen - end) * weight / math.sqrt(variance) == pytest.approx(Z, abs=1e-5)
+
+
+def test_strata_without_misses_differ_by_nothing() -> None:
     assert stratified_interval([Stratum(9, 9, 9, 9)])[0] == 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Literal
 
 import msgspec
 import pytest
@@ -158,6 +159,44 @@ def test_the_interval_of_a_paired_difference_is_what_the_score_does_not_reject()
     assert (margin_score(12.0, 2.5, 32, -low), margin_score(12.0, 2.5, 32, -high)) == pytest.approx((Z, -Z))
     assert paired_interval(2.5, 12.0, 32) == pytest.approx((-high, -low))
     assert paired_interval(0, 30, 30)[0] == -1.0
+
+
+SEEN = "-0.01, 99.4% interval -0.05 to +0.02, from"
+ON = "on requests of SIMPLE (239), no tier (1), “cheap” beside “strong”"
+
+
+@pytest.mark.parametrize(
+    ("answer", "pairs", "looked", "missing", "sentence"),
+    [
+        (
+            "yes", 479, 240, 0,
+            f"Yes: 5 of 9; {ON} is not worse by more than 0.05 ({SEEN} the first 240 of 479 pairs).",
+        ),
+        ("no", 240, 240, 0, f"No: 5 of 9; {ON} is worse by more than 0.05 ({SEEN} 240 pairs)."),
+        ("not known yet", 240, 240, 9, f"needs about 9 more pairs ({SEEN} 240 pairs)."),
+        (
+            "not known yet", 4_000, 3_840, 0,
+            f"was not decided at the last look ({SEEN} the first 3,840 of 4,000 pairs).",
+        ),
+        ("not known yet", 29, 0, 1, "needs about 1 more pairs (29 of the 30 that the first look takes)."),
+    ],
+)  # fmt: skip
+def test_the_sentence_names_what_was_compared(
+    answer: Literal["yes", "no", "not known yet"], pairs: int, looked: int, missing: int, sentence: str
+) -> None:
+    found = GoodEnough(answer, "cheap", "strong", pairs, looked, -0.014, -0.0451, 0.02, missing=missing)
+    if answer == "not known yet":
+        assert found.sentence("5 of 9") == f"Not known yet: 5 of 9; “cheap” beside “strong” {sentence}"
+    else:
+        tiers = msgspec.structs.replace(found, tiers="SIMPLE (239), no tier (1)")
+        assert tiers.sentence("5 of 9") == sentence
+    assert found.sentence() == found.sentence("5 of 9").replace("5 of 9; ", "")
+
+
+def test_more_pairs_are_asked_for_by_how_many_of_those_seen_differed() -> None:
+    found = decided("cheap", "strong", [1.0] * 6 + [-1.0] * 2 + [0.0] * 22)
+    assert (found.low, found.difference, found.high) == pytest.approx((-0.1532, 4 / 30, 0.4066), abs=1e-4)
+    assert found.missing == 90  # (z + 0.84)² * 8/30 / (4/30 + 0.05)² = 101.4: the look at 120
 
 
 @pytest.mark.parametrize(("loss", "win"), [(0.05, 0.0), (0.10, 0.05), (0.30, 0.25)])

@@ -72,6 +72,7 @@ def test_a_session_counts_once_by_its_first_intervention() -> None:
 def test_nothing_at_all() -> None:
     effect = compare([])
     assert (effect.treated.mean, effect.enough) == (0.0, False)
+    assert (effect.low, effect.difference, effect.high) == (-1.0, 0.0, 1.0)
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60), st.integers(0, 60))
