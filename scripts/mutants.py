@@ -4,10 +4,11 @@
 
 Without files, every module of ``src`` that differs from the base is mutated. The tests are those in the
 folder of ``tests`` with the name of the module's package, or ``tests/test_NAME.py`` for a module beside
-the packages. Tests marked ``integration``, ``slow`` or ``data`` are left out. mutmut works in a copy,
-``build/mutants``, where its results remain: a second run of the same modules and tests tests only the
-functions that changed, and mutants that survived need ``--again`` after new tests. Survivors are printed as
-differences. Exit status 1 when a mutant survives, or no test covers it.
+the packages, and those of other folders, but ``tests/browser``, that import the module. Tests marked
+``integration``, ``slow`` or ``data`` are left out. mutmut works in a copy, ``build/mutants``, where its
+results remain: a second run of the same modules and tests tests only the functions that changed, and mutants
+that survived need ``--again`` after new tests. Survivors are printed as differences. Exit status 1 when a
+mutant survives, or no test covers it.
 """
 
 from __future__ import annotations
@@ -37,9 +38,16 @@ def changed_modules(base: str) -> list[str]:
 
 def tests_of(module: str) -> list[str]:
     """The tests that concern a module; empty if there are none."""
-    parts = Path(module).with_suffix("").parts[2:]  # without src/pointsman
-    path = f"tests/{parts[0]}" if len(parts) > 1 else f"tests/test_{parts[0]}.py"
-    return [path] if (ROOT / path).exists() else []
+    parts = Path(module).with_suffix("").parts[1:]  # without src
+    path = f"tests/{parts[1]}" if len(parts) > 2 else f"tests/test_{parts[1]}.py"
+    imported = f"from {'.'.join(parts)} import"
+    others = sorted(
+        str(test.relative_to(ROOT))
+        for test in (ROOT / "tests").rglob("test_*.py")
+        if not str(test.relative_to(ROOT)).startswith((path, "tests/browser/"))
+        and imported in test.read_text("utf-8")
+    )
+    return [*([path] if (ROOT / path).exists() else []), *others]
 
 
 def prepare(modules: list[str], tests: list[str]) -> None:
