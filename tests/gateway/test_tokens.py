@@ -13,7 +13,7 @@ import pytest
 from pointsman.config import Config
 from pointsman.gateway._live_state import build_live_state
 from pointsman.upstreams.port import Secret, ServerSpec, UpstreamSpec
-from pointsman.vocabulary import ModelSpec, WireFormat
+from pointsman.vocabulary import LARGE, ModelSpec, WireFormat
 from pointsman.wire.translate import translated_formats
 from support.deciders import ScriptedDecider
 from support.servers import Answering, Asked, ScriptedUpstream, gateway, reply
@@ -99,8 +99,9 @@ def test_openai_counts_a_translated_request() -> None:
 
 @pytest.mark.parametrize(
     ("status", "body"),
-    [(400, {"error": {}}), (500, {}), (200, {"count": 1}), (200, {"input_tokens": "x"}), (200, None)],
-)
+    [(400, {"error": {}}), (500, {}), (200, {"count": 1}), (200, {"input_tokens": "x"}), (200, None),
+     (200, {"input_tokens": 5, "more": "x" * LARGE})],
+)  # fmt: skip
 def test_any_other_answer_is_an_estimate(status: int, body: Any) -> None:
     with served((RESPONSES, answering(status, body))) as (url, [server]):
         assert is_estimate(count(url))

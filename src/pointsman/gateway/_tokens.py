@@ -22,7 +22,7 @@ from pointsman.gateway._relay import send_body
 from pointsman.gateway._request import model_edit
 from pointsman.gateway.upstream import Target, upstream_headers, without_providers
 from pointsman.offload import offload
-from pointsman.upstreams.port import Call
+from pointsman.upstreams.port import Call, read_at_most
 from pointsman.upstreams.port import send as send_call
 from pointsman.vocabulary import LARGE, WireFormat
 from pointsman.wire import FORMATS
@@ -134,7 +134,7 @@ async def _send(target: Target, inbound: InboundRequest, wire: WireFormat, call:
             sent += caller_credentials(inbound.all_headers, inbound.keys)
         exchange = await send_call(upstream.client, msgspec.structs.replace(call, headers=sent))
         try:
-            counted = await exchange.read()
+            counted = await read_at_most(exchange, LARGE)
         finally:
             exchange.close()
     except (Unauthorized, UpstreamError) as error:
