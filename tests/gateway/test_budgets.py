@@ -478,8 +478,8 @@ def test_a_translated_stream_under_a_limit_shows_its_usage_to_who_asks(
 
 
 def test_an_answer_of_too_many_parts_pays_what_it_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The upstream has written and charged it, though it is not translated."""
-    other = limited._BASE.replace("retries = 1\n", 'retries = 0\nformats = ["messages"]\n')
+    """The upstream has written and charged it, though it is not translated: it is not asked again."""
+    other = limited._BASE.replace("retries = 1\n", 'retries = 1\nformats = ["messages"]\n')
     monkeypatch.setattr(limited, "_BASE", other)
     trial = Trial(ALICE + money(99))
     calls = [{"type": "tool_use", "id": f"t{n}", "name": "look", "input": {}} for n in range(2_001)]

@@ -186,11 +186,14 @@ def connection_failure(upstream: Upstream, error: UpstreamError) -> Failure:
     return Failure(fault, kind, upstream, retry=kind not in _NOT_RETRIED)
 
 
-def unreadable_answer(upstream: Upstream, wire: Format | None) -> Failure:
-    """The upstream answered with something else than a format that is translated; without one, than JSON."""
+def unreadable_answer(upstream: Upstream, wire: Format | None, *, is_paid: bool) -> Failure:
+    """The upstream answered with something else than a format that is translated; without one, than JSON.
+
+    Asked again, a model whose answer ``is_paid`` would write as much once more.
+    """
     what = f"one of the format {wire.format} that can be translated" if wire else "JSON"
     message = f'the upstream\'s answer is not {what} (upstream "{upstream.spec.name}")'
-    return Failure(Fault(502, message, "upstream_malformed"), "malformed", upstream)
+    return Failure(Fault(502, message, "upstream_malformed"), "malformed", upstream, retry=not is_paid)
 
 
 def status_failure(
