@@ -502,6 +502,16 @@ def test_a_profile_of_ones_own_is_found_beside_the_file(tmp_path: Path) -> None:
         read(tmp_path, "[tiers]\nprofile = 'own.toml'")
 
 
+def test_kinds_of_ones_own_are_found_beside_the_file(tmp_path: Path) -> None:
+    """They were looked for in the working directory."""
+    shipped = resources.files("pointsman.tiers") / "kinds.json"
+    (tmp_path / "own.json").write_bytes(shipped.read_bytes())
+    assert read(tmp_path, "[tiers]\nkinds = 'own.json'").tiers.kinds == str(tmp_path / "own.json")
+    assert read(tmp_path, "[tiers]\nkinds = 'default'").tiers.kinds == "default"
+    with pytest.raises(ConfigError, match=r'no kinds "other\.json"'):
+        read(tmp_path, "[tiers]\nkinds = 'other.json'")
+
+
 def test_a_body_may_be_nested(tmp_path: Path) -> None:
     read(tmp_path, BODY + "a = " + "[" * 50 + "]" * 50)
 

@@ -29,6 +29,7 @@ from pointsman.guidance import ClassifierError, classes_of, tables_in
 from pointsman.plugins import names
 from pointsman.printable import without_credentials
 from pointsman.tiers import (
+    BUILTIN_KINDS,
     BUILTIN_PROFILES,
     asks_to_decide,
     forced_tier,
@@ -58,7 +59,7 @@ def check(file: Config, directory: Path) -> list[Problem]:
         *_tiers(file),
         *_aliases(file),
         *_profile(file.tiers.profile, directory),
-        *_kinds(file.tiers.kinds),
+        *_kinds(file.tiers.kinds, directory),
         *_guidance(file),
         *_capabilities(file, directory),
         *_server(file),
@@ -195,9 +196,9 @@ def _priced(
         )
 
 
-def _kinds(name: str) -> Iterator[Problem]:
-    path, file = ("tiers", "kinds"), Path(name)
-    if name in {"default", "off"}:
+def _kinds(name: str, directory: Path) -> Iterator[Problem]:
+    path, file = ("tiers", "kinds"), directory / name
+    if name in BUILTIN_KINDS:
         return
     if file.is_file():
         yield from refused(path, lambda: read_kinds(file.read_bytes(), name))

@@ -21,7 +21,7 @@ from pointsman.config.serving import key_digest
 from pointsman.config.shapes import Config
 from pointsman.decoding import parse_toml, syntax_error
 from pointsman.errors import ConfigError
-from pointsman.tiers import BUILTIN_PROFILES, load_profile
+from pointsman.tiers import BUILTIN_KINDS, BUILTIN_PROFILES, load_profile
 from pointsman.toml_source import KeyPath, TomlSource
 from pointsman.upstreams.port import ServerSpec, UpstreamSpec, caller_name
 from pointsman.vocabulary import ModelSpec, Tier, WireFormat
@@ -261,6 +261,8 @@ def _linked(tables: Config, file: Path) -> Config:
     folder = file.resolve().parent
     if tiers.profile not in BUILTIN_PROFILES:
         tiers = msgspec.structs.replace(tiers, profile=str(folder / tiers.profile))
+    if tiers.kinds not in BUILTIN_KINDS:
+        tiers = msgspec.structs.replace(tiers, kinds=str(folder / tiers.kinds))
     if named := capabilities.application:
         capabilities = msgspec.structs.replace(capabilities, application=application_at(named, folder))
     return msgspec.structs.replace(

@@ -23,7 +23,7 @@ from pointsman.factory import build_engine, policy_toml, read_policy_text
 from pointsman.printable import TextTable
 from pointsman.reports.replay import Replayed
 from pointsman.stores.ledger import PolicyUse
-from pointsman.tiers import BUILTIN_PROFILES
+from pointsman.tiers import BUILTIN_KINDS, BUILTIN_PROFILES
 from pointsman.vocabulary import Tier
 
 #: Earlier policies that a page offers, the latest.
@@ -37,7 +37,7 @@ _NAMING: Final = frozenset(
     {"file", "profiles", "application", "calibration", "ca_file", "entry_point", "policy", "path"}
 )
 #: Keys with the name of something shipped, or of a file.
-_SHIPPED: Final = {"tiers.profile": BUILTIN_PROFILES, "tiers.kinds": ("default", "off")}
+_SHIPPED: Final = {"tiers.profile": BUILTIN_PROFILES, "tiers.kinds": BUILTIN_KINDS}
 
 
 def engine_of(view: GatewayView, text: str, version: str = "") -> Engine:

@@ -18,12 +18,13 @@ from pointsman.tiers.decision import (
     with_margin,
 )
 from pointsman.tiers.escalation import EscalationPolicy
-from pointsman.tiers.kinds import Kinds, KindShift, PromptKinds, read_kinds
+from pointsman.tiers.kinds import BUILTIN_KINDS, Kinds, KindShift, PromptKinds, read_kinds
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, LearnedScorer, read_learned_router
 from pointsman.tiers.profile import BUILTIN_PROFILES, TierProfile, builtin_profile, load_profile
 from pointsman.tiers.projects import ProjectPolicy, ProjectSettings, RoleTiers, read_projects
 
 __all__ = [
+    "BUILTIN_KINDS",
     "BUILTIN_PROFILES",
     "Change",
     "Contribution",

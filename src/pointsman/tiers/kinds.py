@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["LIKE", "Kind", "KindShift", "Kinds", "Origin", "PromptKinds", "read_kinds"]
+__all__ = ["BUILTIN_KINDS", "LIKE", "Kind", "KindShift", "Kinds", "Origin", "PromptKinds", "read_kinds"]
+
+#: What ``[tiers] kinds`` says for the shipped ones, and for none; anything else is a file.
+BUILTIN_KINDS: Final = ("default", "off")
 
 #: Cosines to the nearest kind between which its difficulty gains its say, from none to all.
 LIKE: Final = (0.25, 0.60)
