@@ -226,6 +226,23 @@ def test_an_entered_policy_runs_no_code(
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    ("address", "is_priced"), [("https://api.openai.com/v1", True), ("${LLM_URL}", False)]
+)
+def test_a_replay_names_models_without_a_price(browser: Browser, address: str, is_priced: bool) -> None:
+    """The catalogue's prices belong to an address, which an entered policy cannot take from a variable."""
+    browser.chat("Hello!")
+    policy = f'[upstreams.m]\nbase_url = "{address}"\n[models]\ns = {{ upstream = "m", id = "gpt-5" }}\n'
+    form = {
+        "last": "1h",
+        "policy": f'{policy}[tiers]\nsimple = "s"\n',
+        "token": browser.token("/console/policy"),
+    }
+    place = browser.post("/console/policy/replay", form).headers["location"]
+    _finished(browser, place)
+    assert ("The price of s is unknown" in browser.get(place).body.decode()) != is_priced
+
+
 def test_a_text_that_came_back_is_posted_again(browser: Browser) -> None:
     """A browser ends the lines of a text area with CR LF."""
     path = f"/console/decisions/{browser.chat('Hello!')}"
