@@ -164,6 +164,8 @@ def _finished(browser: Browser, place: str) -> dict[str, Any]:
             {"last": "1h", "policy": '[capabilities]\napplication = "app.py"'},
             "may name only files and classes",
         ),
+        ({"last": "1h", "policy": '[console]\ncurve = "/etc/hosts"'}, "may name only files and classes"),
+        ({"last": "1h", "policy": '[ext_proc]\nclient_ca = "/etc/hosts"'}, "may name only files and classes"),
         ({"last": "1h", "policy": '[tiers]\nkinds = "/etc/hostname"'}, "may name only files and classes"),
         (
             {"last": "1h", "policy": '[[guidance.providers]]\nentry_point = "os:PathLike"'},

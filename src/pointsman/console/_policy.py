@@ -33,9 +33,10 @@ _OFFERED: Final = 20
 _WHOLE: Final = ("upstreams", "models", "tiers")
 
 #: Keys that name a file, or Python that would be run.
-_NAMING: Final = frozenset(
-    {"file", "profiles", "application", "calibration", "ca_file", "entry_point", "policy", "path"}
-)
+_NAMING: Final = frozenset({
+    "application", "ca_file", "calibration", "certificate", "client_ca", "curve", "entry_point", "file",
+    "path", "policy", "private_key", "profiles",
+})  # fmt: skip
 #: Keys with the name of something shipped, or of a file.
 _SHIPPED: Final = {"tiers.profile": BUILTIN_PROFILES, "tiers.kinds": BUILTIN_KINDS}
 
