@@ -117,6 +117,21 @@ def test_an_answer_is_gone_on_from_where_it_is_kept(tmp_path: Path, posed: dict[
     assert len(upstream.asked) == 2
 
 
+def test_an_answer_is_gone_on_from_whichever_worker_has_the_key(tmp_path: Path) -> None:
+    """Once, the worker of an ``Idempotency-Key`` did not ask the one that held the conversation."""
+    with two(tmp_path) as (servers, _, upstream):
+        name = ask(servers[0], WireFormat.RESPONSES).json()["id"]
+        more = {**request(WireFormat.RESPONSES), "previous_response_id": name}
+        for key in ("a", "b", "c", "d"):
+            for server, replayed in zip(servers, (None, "1"), strict=True):
+                path, headers = server.url + PATHS[WireFormat.RESPONSES], {"idempotency-key": key}
+                got = httpx.post(path, json=more, headers=headers, timeout=60)
+                assert (got.status_code, got.headers.get("x-pointsman-replayed")) == (200, replayed)
+        page = httpx.get(f"{servers[1].url}/metrics", trust_env=False).text
+    assert 'pointsman_continued_total{before="known"} 4.0' in page
+    assert len(upstream.asked) == 5
+
+
 def test_a_session_goes_on_with_its_memory_in_whichever_worker_is_asked(tmp_path: Path) -> None:
     """The memory of the policy in force and that of the one on trial."""
     models = {"m0": ModelSpec("m0", "up", "m")}

@@ -15,10 +15,12 @@ import httptools
 from pointsman.gateway._inbound import DisconnectWatch, Receive, Scope, Send
 from pointsman.upstreams.port import HOP_BY_HOP, Headers
 
-__all__ = ["FORWARDED", "Head", "WorkerGone", "ask", "forward"]
+__all__ = ["FORWARDED", "READ", "Head", "WorkerGone", "ask", "forward"]
 
-#: Header of a request that another worker has passed on: it is passed on no further.
+#: Header of a request that another worker has passed on, and its value where that one had read the body. Such
+#: a request is passed on no further; another one by what its body continues.
 FORWARDED: Final = b"x-pointsman-worker"
+READ: Final = b"2"
 #: Bytes read of an answer at a time.
 _PART: Final = 64 << 10
 #: Seconds to reach another worker: it is on this machine, or it is being replaced.
@@ -123,7 +125,7 @@ async def _send_request(worker: socket.socket, head: Head, body: bytes | Receive
     """Send a request. A worker that takes no more of it may have answered: it refuses some unread."""
     given = dict(head.headers)
     headers = [pair for pair in head.headers if pair[0] not in _MADE_ANEW]
-    headers += [(FORWARDED, b"1"), (b"connection", b"close")]
+    headers += [(FORWARDED, READ if isinstance(body, bytes) else b"1"), (b"connection", b"close")]
     length = b"%d" % len(body) if isinstance(body, bytes) else given.get(b"content-length", b"")
     is_chunked = not length and b"transfer-encoding" in given
     if length:

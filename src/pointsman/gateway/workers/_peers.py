@@ -22,7 +22,7 @@ from pointsman.gateway._agent_endpoint import of_session
 from pointsman.gateway._inbound import InboundRequest, Receive, Send
 from pointsman.gateway._live_state import LiveState, Published
 from pointsman.gateway.workers._figures import publish, read
-from pointsman.gateway.workers._forward import FORWARDED, Head, WorkerGone, ask, forward
+from pointsman.gateway.workers._forward import FORWARDED, READ, Head, WorkerGone, ask, forward
 from pointsman.gateway.workers._supervisor import WorkerLink
 from pointsman.stores.sessions import MemorySessions
 from pointsman.stores.workers import Worker
@@ -168,7 +168,7 @@ class WorkerPeers:
 
     async def answer_kept(self, inbound: InboundRequest, names: Sequence[str], send: Send) -> bool:
         """Let the worker that holds state under one of these names answer; False if there is none."""
-        if FORWARDED in inbound.headers:
+        if inbound.headers.get(FORWARDED) == READ:
             return False
         number = next(filter(None, (self._holders.elsewhere(name) for name in names if name)), 0)
         if not number:
