@@ -47,7 +47,7 @@ def test_the_table_has_a_line_for_each_strategy(file: Path) -> None:
 
 
 def test_json_has_the_same_figures(file: Path) -> None:
-    reports = json.loads(evaluate(file, "--json").stdout)
+    reports = json.loads(evaluate(file, "--json").stdout)["rows"]
     assert [report["accuracy"] for report in reports] == pytest.approx([2 / 3, 2 / 3, 1, 1])
     assert reports[3]["delay"] == 0
 
@@ -79,6 +79,17 @@ def test_an_empty_file_has_nothing_to_report(tmp_path: Path) -> None:
     result = evaluate(tmp_path / "empty.jsonl")
     assert result.exit_code == 0
     assert "0 user turns" in result.stdout
+
+
+def test_both_spellings_are_one_command_and_the_help_names_one(file: Path) -> None:
+    for more in ((), ("--json",)):
+        assert (
+            evaluate(file, *more).stdout
+            == CliRunner().invoke(app, ["eval", "domains", str(file), *more]).stdout
+        )
+    listed = CliRunner().invoke(app, ["domains", "--help"]).stdout.partition("Commands:")[2]
+    assert "check" in listed
+    assert "eval" not in listed
 
 
 def check(*args: str) -> Result:

@@ -87,7 +87,7 @@ HEADINGS: Final = {
     },
     "Patterns and descriptions": {
         "lexicon": "Check the patterns of a lexicon, a tier profile or a domain file.",
-        "domains": "Evaluate and check a file of task domains.",
+        "domains": "Check a file of task domains.",
         "capabilities": "Capabilities: list and check them.",
     },
 }

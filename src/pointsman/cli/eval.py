@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Final
@@ -37,7 +36,7 @@ from pointsman.cli.output import (
     read_lines,
     report_error,
 )
-from pointsman.cli.patterns import DomainsFile, load_domains, reports_on, tables
+from pointsman.cli.patterns import JsonLines, Seed, evaluate_domains
 from pointsman.cli.tasks import EncoderName
 from pointsman.cli.watch import read_run
 from pointsman.cli.watch import tables as guidance_tables
@@ -59,29 +58,7 @@ if TYPE_CHECKING:
     from pointsman.learning.tiers import ScoredPrompts
 
 
-# ``pointsman eval domains``, ``capabilities``, ``guidance``: evaluate the other three decisions.
-
-JsonLines = Annotated[Path, typer.Argument(help="JSON lines, optionally gzipped.")]
-Seed = Annotated[int, typer.Option(help="Random seed of the bootstrap.")]
-
-
-def domains(
-    file: JsonLines,
-    domains: DomainsFile = None,
-    encoder: EncoderName = "none",
-    seed: Seed = 0,
-    as_json: JsonOption = False,
-) -> None:
-    """Evaluate domain memory on labelled dialogues, with confidence intervals over dialogues.
-
-    Baselines: no memory, momentum as in the source document, carry-on-null. A line has dialogue_id, turn,
-    text and domain, and may have speaker (only "user" is read) and switch.
-    """
-    with needs_extra("fit", "pointsman eval domains"):
-        from pointsman.learning.metrics import ratio_interval
-
-    reports = reports_on(file, load_domains(domains), encoder, spread=partial(ratio_interval, seed=seed))
-    print_either({"rows": reports}, *tables(reports), as_json=as_json)
+# ``pointsman eval capabilities``, ``guidance``: evaluate two of the other decisions.
 
 
 def capabilities(
@@ -402,5 +379,5 @@ def _ratio(weak: float | None, strong: float | None) -> float | None:
     return weak / strong
 
 
-for part in (savings, answers, domains, capabilities, guidance):
-    evaluate.command()(part)
+for part in (savings, answers, evaluate_domains, capabilities, guidance):
+    evaluate.command(part.__name__.removeprefix("evaluate_"))(part)

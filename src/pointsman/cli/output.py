@@ -48,7 +48,11 @@ class Group(TyperGroup):
 
     def format_commands(self, ctx: object, formatter: HelpWriter) -> None:  # noqa: ARG002 - typer's own
         """Write the commands."""
-        summaries = {name: first_paragraph(command.help) for name, command in self.commands.items()}
+        summaries = {
+            name: first_paragraph(command.help)
+            for name, command in self.commands.items()
+            if not command.hidden
+        }
         write_commands("Commands", summaries, formatter)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -18,7 +19,17 @@ from pointsman.capabilities import (
     check_registry,
     measure_registry,
 )
-from pointsman.cli.output import FAILED, Group, echo, print_either, print_table, read_lines
+from pointsman.cli.output import (
+    FAILED,
+    Group,
+    JsonOption,
+    echo,
+    needs_extra,
+    print_either,
+    print_table,
+    read_lines,
+)
+from pointsman.cli.tasks import EncoderName
 from pointsman.config import read
 from pointsman.domains import DomainSet, DomainTracker, default_domains, parse_domains
 from pointsman.domains.parsing import check_domains
@@ -98,34 +109,35 @@ def _line(finding: Finding) -> str:
     return f"{finding.level}: {place}{finding.message} [{finding.code}]"
 
 
-domains: Final = typer.Typer(
-    cls=Group, no_args_is_help=True, help="Evaluate and check a file of task domains."
-)
+domains: Final = typer.Typer(cls=Group, no_args_is_help=True, help="Check a file of task domains.")
 
 DomainsFile = Annotated[
     Path | None, typer.Option("--domains", help="Domain file (TOML); default: the eleven built-in domains.")
 ]
 
 
-@domains.command("eval")
-def evaluate_file(
-    file: Annotated[Path, typer.Argument(help="Labelled turns as JSON lines, optionally gzipped.")],
+JsonLines = Annotated[Path, typer.Argument(help="JSON lines, optionally gzipped.")]
+Seed = Annotated[int, typer.Option(help="Random seed of the bootstrap.")]
+
+
+@domains.command("eval", hidden=True)  # as it was called before it was one of ``pointsman eval``
+def evaluate_domains(
+    file: JsonLines,
     domains: DomainsFile = None,
-    encoder: Annotated[
-        str,
-        typer.Option(
-            help="Encoder that compares turns without signals with examples: none, static, sentence."
-        ),
-    ] = "none",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    encoder: EncoderName = "none",
+    seed: Seed = 0,
+    as_json: JsonOption = False,
 ) -> None:
-    """Evaluate domain memory on labelled dialogues, against three baselines.
+    """Evaluate domain memory on labelled dialogues, with confidence intervals over dialogues.
 
     Baselines: no memory, momentum as in the source document, carry-on-null. A line has dialogue_id, turn,
     text and domain, and may have speaker (only "user" is read) and switch.
     """
-    reports = reports_on(file, load_domains(domains), encoder)
-    print_either(reports, *tables(reports), as_json=as_json)
+    with needs_extra("fit", "pointsman eval domains"):
+        from pointsman.learning.metrics import ratio_interval
+
+    reports = _reports_on(file, load_domains(domains), encoder, partial(ratio_interval, seed=seed))
+    print_either({"rows": reports}, *_tables(reports), as_json=as_json)
 
 
 @domains.command("check")
@@ -150,9 +162,7 @@ def check_file(
         raise typer.Exit(FAILED)
 
 
-def reports_on(
-    file: Path, known: DomainSet, encoder: str, *, spread: Spread | None = None
-) -> list[DomainReport]:
+def _reports_on(file: Path, known: DomainSet, encoder: str, spread: Spread) -> list[DomainReport]:
     """Evaluate every strategy on a file; unknown domain names are reported."""
     turns = _turns(file)
     unknown = sorted({turn.domain for turn in turns if turn.domain not in known and turn.speaker == "user"})
@@ -186,7 +196,7 @@ _MEASURES: Final = {
 }
 
 
-def tables(reports: list[DomainReport]) -> tuple[TextTable, str]:
+def _tables(reports: list[DomainReport]) -> tuple[TextTable, str]:
     """The reports, a row each, and the number of turns."""
     columns = (Column(""), *(Column(heading, right=True) for heading in _MEASURES))
     rows = [[each.strategy, *(_cell(each, field) for field in _MEASURES.values())] for each in reports]
