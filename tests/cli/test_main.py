@@ -23,6 +23,8 @@ def left(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
     ("command", "message", "hint"),
     [
         ("desicions", "No such command 'desicions'. Did you mean 'decisions'", "pointsman --help"),
+        ("doctor", 'no such command "doctor"', "pointsman router doctor"),
+        ("savings", 'no such command "savings"', "pointsman eval savings or pointsman report savings"),
         ("config chek", "No such command 'chek'. Did you mean 'check'", "pointsman config --help"),
         ("classify --profil seed", "No such option: --profil", "pointsman classify --help"),
         ("eval answers f.jsonl", "Missing option '--cheap'", "pointsman eval answers --help"),

@@ -155,17 +155,22 @@ class _Root(Group):
         return super().get_command(ctx, cmd_name) or plugin_command("command", cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command; say where the work of many rows is done."""
+        """Find the command; say which group has one of the name, and where the work of many rows is done."""
         if args[0] == "batch":
             raise PointsmanError(
                 'no such command "batch"',
                 hint="pointsman classify --in 'x/*.parquet' --out DIR decides rows; replay has --in too",
             )
-        if args[0] == "gemini" and self.get_command(ctx, args[0]) is None:
-            raise PointsmanError(
-                "Gemini CLI speaks generateContent, a format that the gateway does not serve",
-                hint="pointsman qwen runs its sibling; pointsman audit reads the logs of Gemini CLI",
-            )
+        if self.get_command(ctx, args[0]) is None:
+            if args[0] == "gemini":
+                raise PointsmanError(
+                    "Gemini CLI speaks generateContent, a format that the gateway does not serve",
+                    hint="pointsman qwen runs its sibling; pointsman audit reads the logs of Gemini CLI",
+                )
+            inner = [name for name in COMMANDS if args[0] in getattr(_command(name), "commands", ())]
+            if inner:
+                hint = " or ".join(f"pointsman {name} {args[0]}" for name in inner)
+                raise PointsmanError(f'no such command "{args[0]}"', hint=hint)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: object, formatter: HelpWriter) -> None:  # noqa: ARG002 - typer's own
