@@ -116,6 +116,14 @@ def test_list_tells_what_happened(tmp_path: Path, attempts: list[tuple[str, int,
     )
 
 
+def test_what_nobody_answered_is_no_answer_and_an_unknown_session_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "l.sqlite"
+    with closing(SqliteLedger(path, retention=Retention(None, None))) as ledger:
+        ledger.append(msgspec.structs.replace(a_decision("d1", session="s1"), refused=()))
+    assert "chosen: large" in run(path, "list").stdout.splitlines()[1]
+    assert run(path, "list", "--session", "s2").stderr == 'no decision of session "s2"\n'
+
+
 def test_list_as_json_lines(path: Path) -> None:
     first, second = map(json.loads, run(path, "list", "--json").output.splitlines())
     assert (first["id"], second["id"]) == ("d2", "d1")

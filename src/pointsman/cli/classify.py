@@ -33,6 +33,7 @@ from pointsman.drivers import drive, no_model
 from pointsman.encoders.learned_routers import load_scorer
 from pointsman.errors import CallerError, ConfigError, MalformedRequest, PointsmanError
 from pointsman.factory import build_engine, build_policy, default_policy, read_policy, read_profile
+from pointsman.printable import counted
 from pointsman.tiers import with_margin
 from pointsman.tiers.learned_router import LearnedScorer
 from pointsman.vocabulary import AgentRequest, ModelQuery, ModelReply, WireFormat
@@ -115,7 +116,7 @@ def rows_shown(label: str) -> Reports:
 def say_finished(done: Finished, out: Path) -> None:
     """Print how many rows were done, and the number done by an earlier run."""
     before = f", {done.found:,} of them by an earlier run" if done.found else ""
-    echo(f"{done.rows:,} rows{before}; {len(done.parts):,} files in {out}")
+    echo(f"{counted(done.rows, 'row')}{before}; {counted(len(done.parts), 'file')} in {out}")
 
 
 def say_unreadable(done: Finished, column: str) -> None:

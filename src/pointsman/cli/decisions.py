@@ -91,8 +91,12 @@ def list_decisions(
             for found in newest:
                 echo(json_line(found if isinstance(found, Decision) else run_json(found)))
         else:
+            missing = f'no decision of session "{session}"' if session else "no decisions yet"
             while rows := [_cells(found, store) for found in islice(newest, _ROWS)]:
                 print_table(_COLUMNS, rows)
+                missing = ""
+            if missing:
+                echo(missing, err=True)
     if ledger is None and not demo and is_demo_newer(config):
         echo("that of pointsman serve --demo is newer: --demo lists it", err=True)
 
@@ -193,8 +197,9 @@ def _parts(decision: Decision) -> Iterator[str]:
 
 def _answered_by(decision: Decision, last: Attempt | None) -> tuple[str, str]:
     """The model that answered and its status, or the reason for none; the first choice without a record."""
-    if last is None:
-        return ("none", "refused") if decision.refused else ("".join(decision.chain[:1]) or "-", "-")
+    if last is None:  # decided by the library or a hook, which ask no model
+        chosen = f"chosen: {decision.chain[0]}" if decision.chain else "-"
+        return ("none", "refused") if decision.refused else (chosen, "-")
     if last.error in NOT_ASKED:
         return "none", last.error
     return last.model if not last.error else "none", str(last.status or last.error)

@@ -33,7 +33,7 @@ from pointsman.errors import PointsmanError
 from pointsman.learning.capabilities import CalibrationReport, fit_capabilities, read_labelled
 from pointsman.learning.datasets import Features, read_difficulties, read_served
 from pointsman.orchestrator import load_capabilities
-from pointsman.printable import Column, TextTable
+from pointsman.printable import Column, TextTable, counted
 
 if TYPE_CHECKING:
     from pointsman.learning.fit import Fit
@@ -116,7 +116,8 @@ def projects(
             "cells": len(found.cells),
             "with_tier": named,
         },
-        f"{len(outcomes):,} outcomes, {len(found.cells):,} cells, {named:,} with a tier; written to {out}",
+        f"{counted(len(outcomes), 'outcome')}, {counted(len(found.cells), 'cell')}, {named:,} with a tier; "
+        f"written to {out}",
         f"{len(drawn):,} of models chosen by chance; {ruled}, {left}",
         *([CONDITION] if named and others and not by_chance else []),
         as_json=as_json,

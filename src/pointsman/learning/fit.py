@@ -316,7 +316,8 @@ def _read(
             raise refused(outcomes, sides)
         of = f" of {different} different prompts" if different < len(served) else ""
         raise PointsmanError(
-            f"{len(served)} outcomes{of} are too few for training; at least {LEAST_FOR_TIERS} are needed"
+            f"{len(served)} outcomes{of} are too few for training; at least {LEAST_FOR_TIERS} are needed",
+            hint="of prompts that differ in case, spaces and numbers alone one counts" if of else "",
         )
     corpus = Corpus.of(served, encoder, kinds)
     check_enough(served, corpus.first, names)

@@ -16,7 +16,7 @@ from pointsman.decision.policy import Policy
 from pointsman.errors import PointsmanError
 from pointsman.model_calls import question_price
 from pointsman.prices import dollars
-from pointsman.printable import Block, Column, TextTable
+from pointsman.printable import Block, Column, TextTable, counted
 from pointsman.remembering import grouped
 from pointsman.reports.usage import PRICED, USAGE_ASKED, answer_costs
 from pointsman.stores.ledger import Spender, Totals
@@ -152,7 +152,7 @@ class Savings:
         yield TextTable(_AMOUNTS, list(self._amounts()))
         yield from self._unknown()
         yield (
-            f"left out: {lacking:,} turns ({share}): {self.no_answer:,} without an answer, "
+            f"left out: {counted(lacking, 'turn')} ({share}): {self.no_answer:,} without an answer, "
             f"{self.no_usage:,} without usage, {self.no_price:,} by a model without a price"
         )
         if self.no_usage:
