@@ -177,6 +177,7 @@ def test_the_hooks_own_records(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["report", "guidance", "--hooks", str(file)])
     assert result.stdout.startswith("guidance given: 0 sessions")
     assert "Too little data" in result.stdout
+    assert 'with mode = "on" under [guidance], after a hint was due' in result.stdout.splitlines()[-1]
 
 
 def test_the_effect_of_guidance_is_read_from_the_configured_ledger(

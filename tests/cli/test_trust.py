@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 from pointsman import Pointsman
 from pointsman.cli import app
 from pointsman.config import examine, find, load
-from pointsman.config.files import FoundFile, trusted_files
+from pointsman.config.files import FoundFile, record_of, trust, trusted_files
 from pointsman.errors import ConfigError
 from support.servers import Asked, ScriptedUpstream, reply
 from support.waiting import until
@@ -219,6 +219,11 @@ def test_trust_is_of_a_path_and_a_digest(folder: Path, tmp_path: Path) -> None:
     assert trusted_files() == []
     assert "is not trusted" in said(run("trust", "--revoke"))
     assert not (folder / "ran").exists()
+
+
+def test_a_record_of_trust_is_for_its_owner_alone(folder: Path) -> None:
+    trust(file := write(folder, CODE))
+    assert record_of(file).stat().st_mode & 0o777 == 0o600
 
 
 def test_a_changed_shadow_policy_asks_anew(folder: Path) -> None:

@@ -171,6 +171,7 @@ def trust(file: Path, text: str | None = None) -> None:
     try:
         record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         partial = record.with_suffix(f".{os.getpid()}")
+        partial.touch(mode=0o600)
         partial.write_text(written, encoding="utf-8")
         partial.replace(record)
     except OSError as error:

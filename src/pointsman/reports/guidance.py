@@ -235,6 +235,8 @@ class GuidanceReport:
         if self.rows:
             yield ""
         yield from _effect_lines(self.effect)
+        if not self.rows:
+            yield 'A session counts with mode = "on" under [guidance], after a hint was due and a call came.'
         yield from _ending_lines(self.endings)
         yield from _source_blocks(self.rows, self.said)
 
