@@ -34,6 +34,7 @@ def record(
     *,
     learned_router: LearnedRouter | None = HEAD,
     message: int = 1,
+    session: str = "",
 ) -> Record:
     said = LearnedScore(0.0, 0.5, 0.5, similarity, ScoreSource.NGRAMS)
     digest = "" if learned_router is None else DIGEST if learned_router is HEAD else learned_router.digest()
@@ -51,7 +52,7 @@ def record(
     decision = Decision(
         id=f"d{number}",
         input=RequestInput(
-            session=f"s{number}",
+            session=session or f"s{number}",
             format=WireFormat.CHAT,
             model_asked="auto",
             arrived_at=float(number),
@@ -166,3 +167,21 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     printed = json.loads(CliRunner().invoke(app, [*named, "--json"]).stdout)
     assert [shift["verdict"] for shift in printed["shifts"]] == ["stable", "left"]
     assert printed["sources"] == {"n-grams": 300, "blend": 0, "length and rules": 0}
+
+
+def test_prompts_of_few_sessions_are_no_shift() -> None:
+    """Twenty sessions of ten alike prompts, as the training data are: chance alone moves their index."""
+    said, alone = 0, 0
+    for seed in range(40):
+        draw = random.Random(seed)
+        middles = [draw.uniform(3.2, 5.8) for _ in range(20)]
+        near = [middles[n % 20] + draw.uniform(-0.2, 0.2) for n in range(200)]
+        told = [record(n, near[n], 0.3, session=f"s{n % 20}", message=n) for n in range(200)]
+        untold = [record(n, near[n], 0.3) for n in range(200)]
+        for records, is_told in ((told, True), (untold, False)):
+            length, _ = drift(records, HEAD).shifts
+            said += is_told and length.verdict != "stable"
+            alone += not is_told and length.verdict != "stable"
+    assert said <= 2 < 20 <= alone
+    longer = [record(n, 7.5, 0.3, session=f"s{n % 20}", message=n) for n in range(200)]
+    assert drift(longer, HEAD).shifts[0].verdict == "left"
