@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from pointsman.cli import app
 from pointsman.errors import ConfigError
 from pointsman.learning.capabilities import Labelled
+from pointsman.learning.intervals import wilson
 from pointsman.learning.metrics import ratio_interval
 
 TASKS = {
@@ -84,6 +85,25 @@ def test_whole_dialogues_are_drawn() -> None:
     assert (low, high) == (alone_low, alone_high)
     tight_low, tight_high = ratio_interval([(1.0, 1), (0.0, 1)] * 200)
     assert tight_high - tight_low < (high - low) / 2
+
+
+def test_figures_that_are_all_right_have_an_interval(tmp_path: Path) -> None:
+    """Of four dialogues, and of four tasks: both printed an interval from 1 to 1."""
+    low, high = ratio_interval([(3.0, 3)] * 4)
+    assert low == pytest.approx(wilson(4, 4)[0])
+    assert high == 1.0
+    delays = ratio_interval([(4.0, 1), (0.0, 1)])  # no share: turns until a label is right
+    assert delays == (0.0, 4.0)
+
+    rows = [
+        {"task": f"{word} to {name}", "capabilities": [word], "split": "test" if name == "ida" else "train"}
+        for word in ("mail", "rain")
+        for name in ("bob", "ida", "kim")
+    ]
+    file = written(tmp_path / "tasks.jsonl", rows)
+    found = json.loads(run("capabilities", file, "--json").stdout)["rows"]
+    own = next(row for row in found if row["selector"] == "pointsman")
+    assert own["first"] == {"value": 1.0, "low": pytest.approx(wilson(2, 2)[0]), "high": 1.0}
 
 
 def test_capabilities_beside_their_baselines(tmp_path: Path) -> None:

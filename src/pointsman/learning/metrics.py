@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pointsman.learning.intervals import Interval, paired_interval
+from pointsman.learning.intervals import Interval, paired_interval, wilson
 
 __all__ = [
     "RESAMPLES",
@@ -327,10 +327,15 @@ def ratio_interval(
 ) -> tuple[float, float]:
     """Bounds of a ratio of sums over clusters (dialogues, say) that are drawn whole.
 
-    Turns of one dialogue are alike: drawn one by one they would make the interval look too narrow.
+    Turns of one dialogue are alike: drawn one by one they would make the interval look too narrow. Those of a
+    share hold its score interval too: a bootstrap alone has no width where all turns are right, or none is.
     """
     sums, counts = (np.array(column, dtype=np.float64) for column in zip(*parts, strict=True))
     found = sums_interval(sums, counts, seed=seed, resamples=resamples)
+    if counts.any() and (sums <= counts).all():
+        hits = np.concatenate([np.arange(count) < hit for hit, count in parts]).astype(np.float64)
+        worth = independent_count(hits, np.repeat(np.arange(len(parts)), counts.astype(np.intp)))
+        found = widened(found, *wilson(found.value * worth, worth))
     return found.low, found.high
 
 

@@ -24,7 +24,8 @@ from pointsman.capabilities import (
 )
 from pointsman.errors import ConfigError
 from pointsman.learning.capabilities import CalibrationReport, Labelled, report_selection
-from pointsman.learning.metrics import Floats, Interval, sums_interval
+from pointsman.learning.intervals import wilson
+from pointsman.learning.metrics import Floats, Interval, sums_interval, widened
 from pointsman.remembering import grouped
 from pointsman.vocabulary import Encoder
 
@@ -180,8 +181,8 @@ def _row(
     return SelectionRow(
         selector=name,
         n=len(pairs),
-        first=_mean([line[0] in wanted for line, wanted in pairs], seed),
-        first_five=_mean([wanted <= set(line) for line, wanted in pairs], seed),
+        first=_share([line[0] in wanted for line, wanted in pairs], seed),
+        first_five=_share([wanted <= set(line) for line, wanted in pairs], seed),
     )
 
 
@@ -196,6 +197,11 @@ def _random(needed: Sequence[frozenset[str]], count: int, seed: int) -> Selectio
     return SelectionRow(
         selector="random", n=len(needed), first=_mean(firsts, seed), first_five=_mean(fives, seed)
     )
+
+
+def _share(hits: Sequence[bool], seed: int) -> Interval:
+    """The interval holds the score interval: a bootstrap has no width where all are hits, or none is."""
+    return widened(_mean(hits, seed), *wilson(sum(hits), len(hits)))
 
 
 def _mean(values: Sequence[float], seed: int) -> Interval:
