@@ -112,6 +112,8 @@ def test_the_command(tmp_path: Path) -> None:
     assert "agreement (tools): 4 requests asked of two models" in text
     assert "agreed: 50.0% (agreed 1, control 1, different 2, skipped 1)" in text
     assert "saved $2.00 (5%)" in text
+    # Nothing is said of what they would have saved: the session was one in which the two differ.
+    assert "skipped requests, of which the two were not asked, cost $10.00 by today's table" in text
     shown = " ".join(
         CliRunner().invoke(app, ["decisions", "show", "d1", "--ledger", str(file)]).output.split()
     )

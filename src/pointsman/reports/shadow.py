@@ -293,9 +293,8 @@ class RuleReport:
         share = f" ({self.saved / self.alone:.0%})" if self.alone else ""
         against = f"{dollars(self.alone)} of the strong model alone, over {self.priced:,} requests"
         yield f"  paid {dollars(self.paid)} instead of {against}: saved {dollars(self.saved)}{share}"
-        if self.skipped and self.alone:
-            more = dollars(self.skipped * self.saved / self.alone)
-            yield f"  skipped requests cost {dollars(self.skipped)}; asked too, they would save about {more}"
+        if self.skipped:
+            yield f"  skipped requests, of which the two were not asked, cost {dollars(self.skipped)}"
 
 
 @dataclass(slots=True)
