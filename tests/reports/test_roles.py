@@ -70,12 +70,18 @@ def test_only_what_the_role_decided_is_claimed() -> None:
         [
             record("a", "large", MAIN, TURN),
             record("a", "small", HELPER, TITLE, stage=Stage.FORCED),  # the agent asked for the small model
+            record("a", "small", HELPER, TITLE, stage=Stage.ALIAS),  # so it did, by a name of that model
             record("a", "small", MAIN, STEP),  # the rules decided
             record("a", "large", HELPER, Purpose.COMPACTION, stage=Stage.ROLE),  # the same model
         ],
         MODELS,
     )
     assert found.saved == 0.0
+
+
+def test_a_helper_call_of_no_known_purpose_is_one_by_its_role() -> None:
+    main, helper = record("a", "large", MAIN, TURN), record("a", "small", HELPER, None, stage=Stage.ALIAS)
+    assert roles([main, helper], MODELS).saved == pytest.approx(0.015 - 0.0015)
 
 
 def test_what_has_no_price_or_no_usage_is_in_no_amount() -> None:

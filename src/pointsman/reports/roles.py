@@ -16,14 +16,12 @@ from pointsman.reports.usage import PRICED, Usage, answered, cost, usage
 from pointsman.stores.ledger import Record
 from pointsman.tiers.kinds import KindShift
 from pointsman.tiers.projects import name_of
-from pointsman.vocabulary import AgentRole, ModelSpec, Stage
+from pointsman.vocabulary import AgentRole, ModelSpec, Purpose, Stage
 
 __all__ = ["KindRow", "Kinds", "RoleCost", "Roles", "kinds_of", "roles"]
 
 #: Requests of which nothing tells the role: those of programs that are no agents.
 _OTHERS: Final = "(none)"
-#: Stages at which a helper call gets its tier because it is one.
-_BY_ROLE: Final = frozenset({Stage.ROLE, Stage.ALIAS})
 
 
 @dataclass(slots=True)
@@ -160,8 +158,19 @@ def _served(record: Record) -> _Served:
         answer.model if answer else "",
         usage(answer),
         is_main=asked.role is AgentRole.MAIN,
-        by_role=asked.role is AgentRole.HELPER and tier is not None and tier.stage in _BY_ROLE,
+        by_role=asked.role is AgentRole.HELPER
+        and tier is not None
+        and _is_by_role(tier.stage, asked.purpose),
     )
+
+
+def _is_by_role(stage: Stage, purpose: Purpose | None) -> bool:
+    """Whether a helper call gets its tier because it is one.
+
+    An alias gives its tier to one without a known purpose alone. Else it is the tier of the name asked for,
+    as of "claude-haiku-4-5" for a title: the agent chose it.
+    """
+    return stage is Stage.ROLE or (stage is Stage.ALIAS and purpose is None)
 
 
 def _add(role: RoleCost, served: _Served, main: str, models: Mapping[str, ModelSpec]) -> None:
