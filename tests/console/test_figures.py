@@ -77,6 +77,10 @@ def test_days_are_named_by_the_dates_of_their_zone(browser: Browser, zone: int) 
     days = browser.get(f"/console/savings.json?zone={zone}").json()["days"]
     assert len(days) == 1
     assert set(days) <= {before.date().isoformat(), after.date().isoformat()}
+    named = (
+        f"Per day, in UTC{zone:+d}<" if zone else "Per day, in UTC<"
+    )  # beside "Times in" the reader's zone
+    assert named in browser.get(f"/console/savings?zone={zone}").body.decode()
 
 
 def test_another_baseline_is_asked_for_by_the_address(browser: Browser) -> None:

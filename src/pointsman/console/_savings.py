@@ -48,6 +48,7 @@ def savings_page(visit: Visit) -> Page:
     models = {name: model for name, model in view.config.models.items() if model.is_priced}
     error: PointsmanError | None = None
     found: _Found | None = None
+    zone = 0
     baseline = visit.asked("baseline") or usual_baseline(models)
     try:
         if not baseline:
@@ -62,6 +63,7 @@ def savings_page(visit: Visit) -> Page:
         error = mistake
     context = {
         "found": found,
+        "zone": zone,
         "curve": configured_curve(view)[0],
         "chart": msgspec.json.encode(_series(found)).decode() if found else "",
         "baseline": baseline,
@@ -112,7 +114,7 @@ def _totals(visit: Visit, zone: int) -> Totals:
 
 
 def _zone(visit: Visit) -> int:
-    """Hours that the reader's clock is ahead of UTC, from a script."""
+    """Hours that the reader's clock is ahead of UTC, where the address has them; links have none."""
     asked = visit.asked("zone")
     if asked and not (len(asked) <= 3 and asked.removeprefix("-").isdecimal() and -14 <= int(asked) <= 14):
         raise Unusable('"zone" must be a number of hours from -14 to 14')
