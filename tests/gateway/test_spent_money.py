@@ -18,7 +18,7 @@ from pointsman.access import open_budgets
 from pointsman.stores.budgets import BudgetStore
 from support import engines
 from support.engines import Postgres, Valkey
-from support.limited import NOON, Trial, config_of
+from support.limited import NOON, Trial, config_of, flushed
 from support.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -65,7 +65,7 @@ class Fleet:
 
     def flush(self) -> None:
         for trial in self.gateways:
-            trial.budgets.flush()
+            flushed(trial.budgets)
 
     def restart(self) -> None:
         """Replace every gateway by one that knows nothing."""

@@ -17,13 +17,25 @@ from pointsman.factory import build_engine, build_policy
 from pointsman.gateway._live_state import LiveState, build_live_state
 from pointsman.gateway.app import Gateway
 from pointsman.runtime import Runtime
-from pointsman.stores.budgets import BudgetStore, MemoryBudgets
+from pointsman.stores.budgets import BudgetStore, MemoryBudgets, ValkeyBudgets
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions
 from pointsman.upstreams.port import Call, Exchange
 from support.in_process import Received, ask
 
-__all__ = ["CHAT", "HARD", "NOON", "Provider", "Reply", "Trial", "broken", "config_of", "stream", "whole"]
+__all__ = [
+    "CHAT",
+    "HARD",
+    "NOON",
+    "Provider",
+    "Reply",
+    "Trial",
+    "broken",
+    "config_of",
+    "flushed",
+    "stream",
+    "whole",
+]
 
 #: 2026-01-14T12:00:00Z, a Wednesday.
 NOON: Final = 1_768_392_000.0
@@ -139,6 +151,13 @@ def config_of(text: str, **environment: str) -> Config:
 @cache
 def _engine() -> Engine:
     return build_engine(build_policy(config_of("")))
+
+
+def flushed(budgets: Budgets) -> None:
+    """Wait until settlements have reached the store, and spent money its durable record."""
+    budgets._writer.flush(60.0)
+    if isinstance(budgets.store, ValkeyBudgets):
+        budgets.store._writer.flush(60.0)
 
 
 class Trial:

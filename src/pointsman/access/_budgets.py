@@ -125,7 +125,6 @@ class Budgets:
         """Count in a store; ``fails_open``: also while it fails. ``clock``: seconds that only go forward."""
         self.store: Final = store
         self.fails_open = fails_open
-        self.outages = 0  # reservations that the store did not answer
         self.outage = ""  # why it failed since it last answered
         self._is_used_up = False  # what this process may spend meanwhile, as the log has told
         self._process: Final = secrets.token_hex(8)
@@ -197,12 +196,6 @@ class Budgets:
         except StoreUnavailable:
             return self._here.totals(counters)
 
-    def flush(self) -> None:
-        """Wait a minute at most until settlements have reached the store; for tests."""
-        self._writer.flush(60.0)
-        if isinstance(self.store, ValkeyBudgets):
-            self.store.flush(60.0)
-
     def close(self) -> None:
         """Send waiting settlements, return the share if none is left, and release the store."""
         self._writer.close()
@@ -254,8 +247,7 @@ class Budgets:
             self._renewing.release()
 
     def _tell(self, error: StoreUnavailable) -> None:
-        """Count an outage. The log gets one line for it, not one for each request."""
-        self.outages += 1
+        """Note an outage. The log gets one line for it, not one for each request."""
         if not self.outage:
             then = (
                 "each process spends at most its share of a tenth of each budget"

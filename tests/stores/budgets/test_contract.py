@@ -312,7 +312,7 @@ def test_valkey_makes_a_counter_again_from_the_record(valkey: Valkey, book: Book
     claim = Claim("money/key/alice/day/0", 40, 100, 600.0, lasting=True)
     first.reserve("r1", [claim])
     first.settle([Settlement("r1", {claim.counter: 38})])
-    first.flush(PATIENCE)
+    first._writer.flush(PATIENCE)
     client.flushdb()
     later = opened(valkey, book)  # knows nothing of it
     assert later.totals([claim.counter]) == (38,)
@@ -329,7 +329,7 @@ def test_what_was_spent_without_the_store_is_counted_when_it_is_back(valkey: Val
     claim = Claim("money/key/alice/day/0", 40, 100, 600.0, lasting=True)
     store.settle([Settlement("r1", {claim.counter: 30}, [claim])])
     assert store.totals([claim.counter]) == (30,)
-    store.flush(PATIENCE)
+    store._writer.flush(PATIENCE)
     assert sum(book.spent([claim.counter])[claim.counter].values()) == 30
 
 

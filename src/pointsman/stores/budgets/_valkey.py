@@ -153,10 +153,6 @@ class ValkeyBudgets:
         if self._book is not None and not self._unrecorded:
             self._book.leave(process)
 
-    def flush(self, timeout: float) -> None:
-        """Wait until all spent amounts are recorded durably, ``timeout`` seconds at most."""
-        self._writer.flush(timeout)
-
     def close(self) -> None:
         """Write the waiting counters, and release the connections."""
         self._writer.close()
