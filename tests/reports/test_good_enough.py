@@ -8,15 +8,8 @@ from typing import Literal
 import msgspec
 import pytest
 
-from pointsman.learning.intervals import (
-    LEVEL,
-    LOOKS,
-    GoodEnough,
-    Z,
-    decided,
-    margin_score,
-    paired_interval,
-)
+from pointsman.learning.intervals import Z, margin_score, paired_interval
+from pointsman.reports.good_enough import LEVEL, LOOKS, GoodEnough, decided
 from pointsman.reports.labels import ScoredAnswers, good_enough, quality_report, queue
 from pointsman.reports.outcomes import scores_of
 from pointsman.stores.ledger import Outcome, Record, ShadowAnswer

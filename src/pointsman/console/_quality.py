@@ -13,8 +13,8 @@ from pointsman.console._home import Kept
 from pointsman.console._svg import points_chart
 from pointsman.console._view import GatewayView, Page, Visit
 from pointsman.errors import PointsmanError
-from pointsman.learning.intervals import LEVEL, LOOKS, GoodEnough
 from pointsman.learning.picture import Picture, curve_svg
+from pointsman.reports.good_enough import LEVEL, LOOKS, GoodEnough
 from pointsman.reports.guidance import GuidanceReport, guidance_report
 from pointsman.reports.labels import good_enough
 from pointsman.reports.projects import ProjectReport, clients_of, uses

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from pointsman.decision.decision import Decision
 from pointsman.decision.diff import verdict
 from pointsman.learning.datasets import LEAST_FOR_POLICY, LEAST_FOR_TIERS
-from pointsman.learning.intervals import LEVEL, MARGIN, GoodEnough, decided
+from pointsman.learning.intervals import MARGIN
 from pointsman.printable import Block, Column, TextTable, counted
 from pointsman.remembering import grouped
+from pointsman.reports.good_enough import LEVEL, GoodEnough, decided
 from pointsman.reports.outcomes import IMPLICIT, Fittable, by_people, kept_answers, prompts, scored, scores_of
 from pointsman.reports.usage import answer_costs, answered, kept_words, session_of
 from pointsman.stores.ledger import DecisionFilter, Record, Search

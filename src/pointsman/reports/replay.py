@@ -20,8 +20,8 @@ from pointsman.decision.engine import Engine
 from pointsman.decision.memory import Memory
 from pointsman.drivers import drive
 from pointsman.errors import UnknownModel
-from pointsman.learning.intervals import GoodEnough
 from pointsman.prices import dollars
+from pointsman.reports.good_enough import GoodEnough
 from pointsman.reports.labels import ScoredAnswers
 from pointsman.reports.usage import PRICED, Usage, answered, cost, kept_words, usage
 from pointsman.stores.ledger import Attempt, Record
