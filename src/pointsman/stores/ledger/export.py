@@ -14,7 +14,7 @@ import msgspec
 from pointsman.decision.decision import run_of
 from pointsman.printable import printable_json, table_cell
 from pointsman.stores.ledger._bodies import SHAPE, decision_in
-from pointsman.stores.ledger.port import Attempt, Outcome, Record, RunEntry, Shadow
+from pointsman.stores.ledger.port import Record, RunEntry
 from pointsman.stores.ledger.runs import RunRecord, RunUsage, record, usage_by_run
 
 __all__ = ["SHAPE", "Format", "export", "record", "record_in"]
@@ -40,15 +40,11 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 
-class _Line(msgspec.Struct, frozen=True, kw_only=True):
+class _Line(Record, frozen=True, kw_only=True):
     """One line of an export that holds a decision."""
 
     version: int
-    decision: msgspec.Raw
-    attempts: tuple[Attempt, ...] = ()
-    outcomes: tuple[Outcome, ...] = ()
-    text: str | None = None
-    shadows: tuple[Shadow, ...] = ()
+    decision: msgspec.Raw  # type: ignore[assignment]  # in the shape of the version
 
 
 _read: Final = msgspec.json.Decoder(_Line).decode

@@ -249,9 +249,9 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     """One decision and all that belongs to it."""
 
     decision: Decision
-    attempts: tuple[Attempt, ...]
-    outcomes: tuple[Outcome, ...]
-    text: str | None
+    attempts: tuple[Attempt, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+    text: str | None = None
     shadows: tuple[Shadow, ...] = ()
 
 

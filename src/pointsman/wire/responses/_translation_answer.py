@@ -25,7 +25,7 @@ from pointsman.wire.conversation import (
     Usage,
 )
 from pointsman.wire.reasoning import Cleaned, Origin, OwnReasoning, Thought, head, removals, spans
-from pointsman.wire.responses import read_usage
+from pointsman.wire.responses import StoredItem, read_usage
 from pointsman.wire.responses._translation_items import BUILT_IN, action_of, read_item
 from pointsman.wire.tools import APPLY_PATCH
 
@@ -309,12 +309,8 @@ class _Part(msgspec.Struct, gc=False):
     text: str | None = None
 
 
-class _Item(msgspec.Struct, gc=False):
-    type: str = ""
-    id: str | None = None
-    encrypted_content: str | None = None
+class _Item(StoredItem, gc=False):
     summary: list[_Part] | None = None
-    content: msgspec.Raw = msgspec.Raw()
 
 
 _decode_item: Final = msgspec.json.Decoder(_Item).decode
