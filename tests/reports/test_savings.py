@@ -1,6 +1,8 @@
 """Net savings: every part by hand, and what lacks data is left out and counted."""
 
+from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,17 @@ from typer.testing import CliRunner
 from pointsman.cli import app
 from pointsman.decision.decision import Decision, Injection, RequestInput
 from pointsman.errors import PointsmanError
+from pointsman.factory import default_policy
+from pointsman.model_calls import question_price
 from pointsman.prices import dollars
 from pointsman.reports.savings import Savings, SavingsCalculator
-from pointsman.stores.ledger import Attempt, Owner, Record, Retention, SqliteLedger, Totals
+from pointsman.reports.usage import USAGE_ASKED
+from pointsman.stores.ledger import Attempt, Owner, Record, Retention, ShadowAnswer, SqliteLedger, Totals
 from pointsman.stores.ledger.reading import totals_of
 from pointsman.stores.ledger.turns import rows_of
 from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer
-from pointsman.tiers import TierDecision
+from pointsman.tiers import TierDecision, Verification
 from pointsman.vocabulary import DAY, ModelSpec, Reason, Stage, Tier, WireFormat
 from support.report_lines import plain_lines
 
@@ -216,6 +221,18 @@ def test_questions_are_paid_for(tier: TierDecision, message: int | None, questio
     assert (found.questions, found.verification) == (questions, 0.5 * questions)
 
 
+def test_the_policy_names_the_price_of_a_question_and_who_is_asked() -> None:
+    found = totals_of(rows_of(turns([a_try("small", (M, 0, M))], tier=verified(Stage.VERIFIED))))
+    policy = replace(default_policy(), models=MODELS, verify=Verification(model="small", margin=1.0))
+    money = SavingsCalculator.of(policy).total(found)
+    assert (money.baseline, money.questions, money.verification) == ("large", 1, question_price(policy))
+    assert money.verification > 0
+    unknown = replace(policy, verify=Verification(model="local", margin=1.0))
+    assert SavingsCalculator.of(unknown).total(found).unpriced == {"local": 1}
+    nobody = SavingsCalculator.of(replace(policy, verify=None)).total(found)
+    assert (nobody.questions, nobody.verification) == (1, 0.0)
+
+
 def test_what_lacks_data_is_left_out_and_counted() -> None:
     found = total(turns([], [a_try("small", None)], [a_try("gone", (M, 0, M))], [a_try("small", (M, 0, M))]))
     assert (found.turns, found.counted) == (4, 1)
@@ -284,6 +301,43 @@ def test_savings_are_divided_and_their_parts_are_the_whole() -> None:
         assert sum(each.turns for each in parts.values()) == whole.turns == 3
 
 
+def test_what_groups_of_turns_spent_adds_up() -> None:
+    """The turns differ in the models that answered, failed and answered beside, so that each is a group."""
+    models = {
+        name: msgspec.structs.replace(model, cache_write_per_million=model.input_per_million * 1.25)
+        for name, model in MODELS.items()
+        if model.input_per_million is not None
+    }
+    records = turns(
+        [a_try("large", (M, 0, 0))],
+        [a_try("large", (M, 0, 0), status=500), a_try("small", (2 * M, None, 0))],
+        [a_try("small", (M, M, 0), status=500), a_try("free", (3 * M, None, 0))],
+        injections=(Injection("guidance", "x" * 400_000),),
+    )
+    beside = [
+        ShadowAnswer(
+            decision="", at=0.0, model=name, upstream="up", status=200, input_tokens=M, output_tokens=M
+        )
+        for name in ("small", "large")
+    ]
+    for number, trial in enumerate(beside, start=1):
+        records[number] = Record(records[number].decision, records[number].attempts, (), None, (trial,))
+    found = SavingsCalculator(models, "large").total(totals_of(rows_of(records)))
+    assert (found.at_baseline, found.answers) == (60.0, 12.0)
+    assert (found.switches, found.trials, found.assumed) == (2, 2, 2)
+    assert found.baseline_cache == pytest.approx(9.0 + 18.0)  # what the turn before had sent
+    assert (found.hints, found.shadow) == pytest.approx((3.0, 33.0))
+    assert found.retries == pytest.approx(10.0 + 0.1)
+    assert found.writes == pytest.approx(0.5 + 2.5 + 0.25 + 2.5)
+
+
+def test_a_day_begins_at_midnight_of_its_zone() -> None:
+    rows = list(rows_of(turns([a_try("small", (M, 0, 0))])))  # at the epoch
+    days = dict.fromkeys((0, 2), "1970-01-01") | {-5: "1969-12-31"}
+    for zone, day in days.items():
+        assert list(SavingsCalculator(MODELS, "large").by(totals_of(rows, zone=zone), "day", zone)) == [day]
+
+
 def test_text_that_was_added_is_charged() -> None:
     """The baseline would not have read it."""
     records = turns([a_try("small", (M, None, 0))], injections=(Injection("guidance", "x" * 400_000),))
@@ -299,6 +353,45 @@ def test_text_that_was_added_is_charged() -> None:
 )  # fmt: skip
 def test_money_is_written_in_dollars(amount: float | None, text: str) -> None:
     assert dollars(amount) == text
+
+
+def test_each_amount_has_its_name_and_its_line() -> None:
+    found = Savings(
+        "large", turns=40, counted=10, no_answer=5, no_usage=12, no_price=13, unpriced=Counter(b=6, a=7),
+        at_baseline=64.0, answers=16.25, baseline_cache=8.0, assumed=3, switches=4, retries=2.125,
+        unmetered=2, questions=9, verification=0.5, trials=8, shadow=1.0, hints=4.0, judging=0.25,
+        writes=0.0625,
+    )  # fmt: skip
+    assert found.to_json() == {
+        "baseline": "large", "currency": "USD", "turns": 40, "counted": 10,
+        "lacking": {
+            "no_answer": 5, "no_usage": 12, "no_price": 13, "models": {"a": 7, "b": 6}, "share": 0.75,
+        },
+        "baseline_caches": True, "assumed": 3, "switches": 4, "questions": 9, "trials": 8, "unmetered": 2,
+        "at_baseline": 64.0, "baseline_cache": 8.0, "answers": 16.25, "retries": 2.125, "verification": 0.5,
+        "shadow": 1.0, "judging": 0.25, "hints": 4.0, "expected": 52.0, "paid": 20.125, "net": 31.875,
+        "net_share": 0.612981, "writes_at_most": 0.0625, "net_after_writes": 31.8125,
+    }  # fmt: skip
+    assert [" ".join(line.split()) for line in plain_lines(found.blocks())][3:] == [
+        'the same tokens by "large" $64.00',
+        "less what its prompt cache saves, at most -$8.00",
+        "less text that was added -$4.00",
+        "= baseline $52.00",
+        "answers -$16.25 4 changes of model",
+        "attempts that did not answer -$2.12",
+        "verification, at most -$0.50 9 questions",
+        "answers of a shadow model -$1.00 8 answers",
+        "judges of two answers -$0.25",
+        "= saved, at least $31.88",
+        'taken as fact: "large" would have read and written the same tokens',
+        "not counted: 2 calls that ended before their usage came",
+        "assumed: in 3 turns its cache held all that the turn before had sent",
+        "not counted: writing to prompt caches, at most $0.062; saved then $31.81",
+        "left out: 30 turns (75.0%): 5 without an answer, 12 without usage, 13 by a model without a price",
+        f"without usage: {USAGE_ASKED}",
+        'without a price: "a" 7, "b" 6; set input_per_million and output_per_million of each',
+    ]
+    assert Savings("large").to_json()["lacking"]["share"] == 0.0  # type: ignore[index]
 
 
 def test_a_baseline_that_would_have_cost_less_is_no_negative_share() -> None:
