@@ -264,8 +264,21 @@ def test_a_table_without_a_pair_says_what_was_left_out() -> None:
             Outcome(decision=name, score=0.5, model=model, source="judge:large") for model in ("", "strong")
         )
         records.append(Record(a_decision(name, session=name), (an_answer(name, model="cheap"),), said, None))
-    lines = [str(each) for each in quality_report(records, MODELS).blocks()]
-    assert "left out: 3 pairs with a score that only a judge or an implicit sign gave" in lines
+    found = quality_report(records, MODELS, 0.2)
+    lines = [str(each) for each in found.blocks()]
+    assert lines[-2] == "left out: 3 pairs with a score that only a judge or an implicit sign gave"
+    assert lines[-1].startswith("[shadow] model keeps a second answer")
+    assert found.found == (GoodEnough("not known yet", left_out=3, margin=0.2),)
+    one = Record(a_decision("d"), (an_answer("d", model="cheap"),), records[0].outcomes[:1] * 2, None)
+    assert quality_report([one], MODELS).found == (GoodEnough("not known yet"),)  # two scores of one answer
+    pair = tuple(Outcome(decision="d", score=0.5, model=model) for model in ("", "strong"))
+    with_pair = quality_report([msgspec.structs.replace(one, outcomes=pair), *records], MODELS)
+    (legend,) = list(with_pair.blocks())[2:]
+    assert str(legend).startswith("pairs: one of each session; looked: the first, that decided;")
+    assert with_pair.to_json() == [
+        {"sentence": each.sentence(), **msgspec.structs.asdict(each)} for each in with_pair.found
+    ]
+    assert [(each.pairs, each.left_out, each.cheap) for each in with_pair.found] == [(1, 3, "cheap")]
 
 
 def test_equal_models_are_rarely_called_worse_and_worse_ones_rarely_good_enough() -> None:

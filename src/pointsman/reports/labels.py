@@ -66,8 +66,8 @@ def queue(records: Iterable[Record]) -> list[Queued]:
 
     Those with kept answers of two models come first, the newest first whatever the reasons: models are
     compared by labels of both, and trouble is that of the one which served. Those without stored words come
-    last, because no fit can use their labels. Records come newest first. Of one
-    user message only the first in this order is returned, and none where one of it has an outcome that was
+    last, because no fit can use their labels. Records come newest first. Of one user message only the first
+    in this order is returned, of equals its first request, and none where one of it has an outcome that was
     not derived.
     """
     best: dict[tuple[str, int | str], Queued] = {}
