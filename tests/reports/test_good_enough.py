@@ -15,7 +15,7 @@ from pointsman.reports.outcomes import scores_of
 from pointsman.stores.ledger import Outcome, Record, ShadowAnswer
 from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer
-from pointsman.vocabulary import AgentRole, ModelSpec, Reason
+from pointsman.vocabulary import AgentRole, ModelSpec, Reason, Tier
 
 MODELS = {
     name: ModelSpec(name, "main", name, input_per_million=price, output_per_million=price)
@@ -95,6 +95,38 @@ def test_labels_that_name_the_model_which_served_are_of_the_same_answer() -> Non
     record = Record(a_decision("d"), (an_answer("d", model="cheap"),), said, None)
     assert dict(scores_of(record)) == {"cheap": 0.5, "strong": 1.0}
     assert good_enough([record], MODELS).pairs == 1
+
+
+def test_the_cheap_model_is_the_one_with_the_lower_price_and_the_tiers_are_named() -> None:
+    models = {"alpha": MODELS["strong"], "zeta": MODELS["cheap"]}
+    records = []
+    for number, tier in enumerate((None, Tier.MEDIUM, Tier.MEDIUM)):
+        decision = a_decision(f"d-{number}", session=f"s-{number}")
+        assert decision.tier is not None
+        changed = msgspec.structs.replace(decision.tier, tier=tier) if tier else None
+        said = tuple(Outcome(decision=decision.id, score=1.0, model=model) for model in ("", "zeta"))
+        answer = an_answer(decision.id, model="alpha")
+        records.append(Record(msgspec.structs.replace(decision, tier=changed), (answer,), said, None))
+    found = good_enough(records, models)
+    assert (found.cheap, found.strong, found.tiers) == ("zeta", "alpha", "MEDIUM (2), no tier (1)")
+
+
+def test_a_pair_counts_from_when_both_answers_had_their_first_score() -> None:
+    """The one that served has its first without its name, and a later one with it."""
+    turns = [("late", "s", 0.0, (4.0, 5.0, 6.0)), ("early", "s", 1.0, (1.0, 2.0, 9.0))]
+    turns += [(f"d-{number}", f"s-{number}", 1.0, (0.0, 0.0, 0.0)) for number in range(29)]
+    records = []
+    for name, session, cheap, times in turns:
+        scores = {"": cheap, "strong": 1.0, "cheap": cheap}
+        said = tuple(
+            Outcome(decision=name, score=score, model=model, at=at)
+            for (model, score), at in zip(scores.items(), times, strict=True)
+        )
+        records.append(
+            Record(a_decision(name, session=session), (an_answer(name, model="cheap"),), said, None)
+        )
+    found = good_enough(records, MODELS)
+    assert (found.looked, found.repeated, found.difference) == (30, 1, 0.0)
 
 
 def test_between_looks_the_answer_is_that_of_the_last() -> None:
