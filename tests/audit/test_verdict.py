@@ -11,7 +11,7 @@ from statistics import variance
 
 import msgspec
 import pytest
-from scipy.stats import t
+from scipy.stats import kstat, t
 from typer.testing import CliRunner
 
 from pointsman.audit import Request, Session, ToolUse, Usage, figures
@@ -422,6 +422,39 @@ def test_skewed_costs_never_raise_the_lower_end_of_a_saving(tries: int) -> None:
     mean = 600 - 14
     assert 0 < low < mean < high
     assert mean - low >= high - mean
+
+
+def test_the_interval_of_a_saving_by_the_moments_of_its_projects() -> None:
+    """Moments by SciPy; the cheap model's costs are skewed, so that Hall's lower end lies further out."""
+    costs = {
+        "p": ([10.0, 12.0, 11.0, 14.0] * 5, [1.0] * 11 + [9.0]),
+        "q": ([20.0, 19.0, 23.0] * 4, [2.0, 2.0, 3.0, 2.0, 8.0, 2.0, 4.0, 2.0]),
+        "one": ([500.0], [1.0, 2.0]),  # no spread
+    }
+    made = [
+        Run(project, model, solved=True, cost=each, worth=each / 4)
+        for project, both in costs.items()
+        for model, side in zip((DEAR, CHEAP), both, strict=True)
+        for each in side
+    ]
+    mean = spread = third = below = 0.0
+    for used, other in (costs["p"], costs["q"]):
+        for side, weight in ((used, len(used)), (other, -len(used))):
+            mean += weight * kstat(side, 1)
+            term = weight**2 * kstat(side, 2) / len(side)
+            third += weight**3 * kstat(side, 3) / len(side) ** 2
+            spread, below = spread + term, below + term**2 / (len(side) - 1)
+    end, skew = t.ppf(0.975, spread**2 / below), third / spread**1.5
+    assert skew < -0.3
+    hall = 3 * (math.cbrt(1 + skew * (end - skew / 6)) - 1) / skew
+    found = compare(made, DEAR, CHEAP, Criterion(margin=2.0))
+    assert (found.runs, found.sessions, found.clusters) == ((33, 22), (33, 22), 3)
+    assert (found.verdict, found.subscribed) == ("saves", 0.25)
+    assert found.saved == pytest.approx(
+        (mean - hall * math.sqrt(spread), mean + end * math.sqrt(spread)), rel=1e-4
+    )
+    unjudged = [*made, Run("q", DEAR, None, 20.0), Run("r", DEAR, None, 1.0)]
+    assert compare(unjudged, DEAR, CHEAP).sessions == (34, 22)  # of projects with outcomes of both
 
 
 def test_sessions_to_label_are_drawn_by_chance() -> None:
