@@ -250,6 +250,15 @@ def test_a_ledger_of_our_own(model: str, counted: str, tmp_path: Path) -> None:
     assert found["spent"] == pytest.approx(0.0010 if model == "cheap" else 0.0003375, abs=1e-6)
 
 
+def test_a_ledger_of_an_earlier_version_stays_as_it_is(tmp_path: Path) -> None:
+    """It was brought to the schema of this version, under the gateway that writes it."""
+    earlier = Path(__file__).parents[1] / "stores/ledger/data/ledger_2cff89a.sqlite"
+    (file := tmp_path / "ledger.sqlite").write_bytes(earlier.read_bytes())
+    assert sum(each["requests"] for each in audit(file)["sessions"]) == 42
+    assert file.read_bytes() == earlier.read_bytes()
+    assert list(tmp_path.iterdir()) == [file]
+
+
 def test_the_policy_of_a_ledger_runs_no_code(tmp_path: Path) -> None:
     """The ledger may be another's: the application that its policy named was run, a class imported."""
     (tmp_path / "theirs.py").write_text(

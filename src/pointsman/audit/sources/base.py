@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
@@ -29,6 +30,7 @@ __all__ = [
     "Source",
     "answered",
     "raw_text",
+    "read_only",
     "rows",
     "seconds",
     "words_in",
@@ -230,6 +232,14 @@ class Lines:
         more = self.damaged - len(self._named)
         rest = (f"{more} more lines cannot be read",) if more else ()
         return (*(f"left out: {each}" for each in self._named), *rest)
+
+
+def read_only(file: Path) -> sqlite3.Connection:
+    """Open a database so that no other file is written."""
+    log = file.with_name(f"{file.name}-wal")
+    in_use = log.exists() and log.stat().st_size > 0 and file.with_name(f"{file.name}-shm").exists()
+    mode = "mode=ro" if in_use else "mode=ro&immutable=1"
+    return sqlite3.connect(f"{file.absolute().as_uri()}?{mode}", uri=True)
 
 
 def seconds(timestamp: str | float | None, zone: tzinfo | None = None) -> float:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from pointsman.audit.session import Request, Session, ToolUse, Usage, cut
-from pointsman.audit.sources.base import Chat, Home, Log, raw_text, seconds
+from pointsman.audit.sources.base import Chat, Home, Log, raw_text, read_only, seconds
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import PointsmanError
 from pointsman.remembering import grouped
@@ -138,21 +138,13 @@ class OpenCode:
             yield from _sessions(_Files(log.files), str(file.parents[2]))
             return
         try:
-            with closing(_connect(file)) as database:
+            with closing(read_only(file)) as database:
                 yield from _sessions(_Database(database), str(file))
         except sqlite3.Error as error:
             raise PointsmanError(
                 f"cannot read {file}: {error}",
                 hint=f"opencode {OpenCode.versions} was read; is this another version's?",
             ) from error
-
-
-def _connect(file: Path) -> sqlite3.Connection:
-    """Open a database so that no other file is written."""
-    log = file.with_name(f"{file.name}-wal")
-    in_use = log.exists() and log.stat().st_size > 0 and file.with_name(f"{file.name}-shm").exists()
-    mode = "mode=ro" if in_use else "mode=ro&immutable=1"
-    return sqlite3.connect(f"{file.absolute().as_uri()}?{mode}", uri=True)
 
 
 class _Database:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from pointsman.audit.session import OWN_LEDGER, Certainty, Request, Session, Usage
-from pointsman.audit.sources.base import Log, Named
+from pointsman.audit.sources.base import Log, Named, read_only
 from pointsman.config import AnyKey, Config, load
 from pointsman.decision.decision import RequestInput
 from pointsman.errors import ConfigError
@@ -41,7 +43,7 @@ class OwnLedger(Named):
         projects: dict[str, str] = {}
         policies: dict[str, Config] = {}
         unknown = 0
-        with closing(SqliteLedger(file, text="full", retention=_KEEP)) as ledger:
+        with _opened(file) as ledger:
             for record in ledger.records():
                 asked, version = record.decision.input, record.decision.policy
                 if version not in policies:
@@ -70,6 +72,19 @@ class OwnLedger(Named):
                     notes=notes,
                 )
                 notes = ()
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[SqliteLedger]:
+    """Open a ledger; of one of an earlier version a copy, which is brought up to date in its place."""
+    with TemporaryDirectory(prefix="pointsman-audit-") as folder, ExitStack() as stack:
+        ledger = stack.enter_context(closing(SqliteLedger(file, text="full", retention=_KEEP)))
+        if 0 < ledger.schema_state().number < ledger.schema.number:
+            copy = Path(folder) / file.name
+            with closing(read_only(file)) as source, closing(sqlite3.connect(copy)) as target:
+                source.backup(target)
+            ledger = stack.enter_context(closing(SqliteLedger(copy, text="full", retention=_KEEP)))
+        yield ledger
 
 
 def _policy(text: str | None) -> Config:
