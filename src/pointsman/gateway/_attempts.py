@@ -349,8 +349,7 @@ async def _read(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse
         wire, usage = attempt.wire if attempt.translated else None, Usage()
         with suppress(*UNREADABLE):  # an answer of too many parts tells its usage
             usage = attempt.wire.usage(body)
-        is_paid = usage.output is not None
-        return attempt.failed(unreadable_answer(upstream, wire, is_paid=is_paid), status, usage)
+        return attempt.failed(unreadable_answer(upstream, wire, usage), status, usage)
     return UpstreamResponse(attempt, exchange, is_stream=False, first=body, usage=usage, turn=turn)
 
 

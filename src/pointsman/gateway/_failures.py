@@ -27,7 +27,7 @@ from pointsman.errors import (
 from pointsman.gateway.upstream import Target, Upstream
 from pointsman.stores.ledger.port import NOT_ASKED
 from pointsman.upstreams.port import Exchange, Headers, read_at_most
-from pointsman.wire import Fault, Format
+from pointsman.wire import Fault, Format, Usage
 from pointsman.wire.format import error_message
 from pointsman.wire.sse import masked
 
@@ -186,11 +186,12 @@ def connection_failure(upstream: Upstream, error: UpstreamError) -> Failure:
     return Failure(fault, kind, upstream, retry=kind not in _NOT_RETRIED)
 
 
-def unreadable_answer(upstream: Upstream, wire: Format | None, *, is_paid: bool) -> Failure:
+def unreadable_answer(upstream: Upstream, wire: Format | None, usage: Usage) -> Failure:
     """The upstream answered with something else than a format that is translated; without one, than JSON.
 
-    Asked again, a model whose answer ``is_paid`` would write as much once more.
+    An answer that tells its usage is paid for: asked again, the model would write as much once more.
     """
+    is_paid = usage.output is not None
     what = f"one of the format {wire.format} that can be translated" if wire else "JSON"
     message = f'the upstream\'s answer is not {what} (upstream "{upstream.spec.name}")'
     return Failure(Fault(502, message, "upstream_malformed"), "malformed", upstream, retry=not is_paid)
