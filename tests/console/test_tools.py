@@ -19,7 +19,7 @@ from pointsman.console._label import CHOICES
 from pointsman.errors import Overloaded
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
-from pointsman.stores.ledger import DecisionFilter, Outcome
+from pointsman.stores.ledger import DecisionFilter, Outcome, PolicyText
 from pointsman.stores.ledger.reading import Page
 from support.consoles import Browser, console_gateway, console_state, demo_engine
 
@@ -222,9 +222,16 @@ def test_an_entered_policy_runs_no_code(
     text = '[upstreams.m]\nbase_url = "demo:"\n[models]\ns = { upstream = "m", id = "s" }\n'
     text += '[tiers]\nsimple = "s"\n'
     path = f"/console/decisions/{browser.chat('Hello!')}"
-    form = {"token": browser.token(path), "policy": f"{text}[[guidance.providers]]\n{provider}\n"}
-    page = browser.post(f"{path}/again", form)
-    assert "may name only files and classes that the configuration names" in page.body.decode()
+    text = f"{text}[[guidance.providers]]\n{provider}\n"
+    ledger = browser.gateway.state.runtime.ledger
+    ledger.append(PolicyText(version="theirs", text=text))  # the ledger may be another's
+    decision = ledger.get(browser.chat("Hello!"))
+    assert decision is not None
+    ledger.append(msgspec.structs.replace(decision, id="d-theirs", policy="theirs"))
+    ledger.flush()
+    for chosen in ({"policy": text}, {"version": "theirs"}):
+        page = browser.post(f"{path}/again", {"token": browser.token(path), **chosen})
+        assert "may name only files and classes that the configuration names" in page.body.decode()
     assert not (tmp_path / "ran").exists()
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.config import AnyKey, Config, is_profile
+from pointsman.config.files import names_code
 from pointsman.console._filters import PERIODS, period_of
 from pointsman.console._jobs import Replays
 from pointsman.console._view import GatewayView, Missing, Page, Redirect, Unusable, Visit
@@ -60,7 +61,8 @@ def engine_of(view: GatewayView, text: str, version: str = "") -> Engine:
         kept = view.ledger.policy(version)
         if kept is None:
             raise Unusable(f'the text of policy "{version[:40]}" is not kept')
-        # What it names was configured once.
+        if names_code(kept):  # the ledger may be another's; other files were configured once
+            _check_files(kept, place)
         return build_engine(read_policy_text(kept, place, view.engine.policy))
     _check_files(text, place)
     try:  # a viewer may enter one, and errors repeat values: no variable of the environment is one of them
@@ -105,7 +107,7 @@ def _check_files(text: str, place: Path) -> None:
         if (key, _placed(value, folder)) not in known:
             raise Unusable(
                 f'{key} = "{value}": '
-                "a policy entered here may name only files and classes that the configuration names",
+                "a policy here may name only files and classes that the configuration names",
                 hint="pointsman replay --policy FILE takes any file",
             )
 
