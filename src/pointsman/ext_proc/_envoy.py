@@ -131,7 +131,7 @@ class _Client:
     """Gives a request to Envoy instead of sending it (``upstreams.port.UpstreamClient``)."""
 
     def __init__(self, longest: int) -> None:
-        """Read answers of so many bytes at most."""
+        """Bound the bytes of an answer."""
         self._longest: Final = longest
 
     async def send(self, call: Call) -> Exchange:

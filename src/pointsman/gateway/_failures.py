@@ -189,7 +189,7 @@ def connection_failure(upstream: Upstream, error: UpstreamError) -> Failure:
 def unreadable_answer(upstream: Upstream, wire: Format | None, usage: Usage) -> Failure:
     """The upstream answered with something else than a format that is translated; without one, than JSON.
 
-    An answer that tells its usage is paid for: asked again, the model would write as much once more.
+    An answer with its usage is paid for: a retry would cost as much once more.
     """
     is_paid = usage.output is not None
     what = f"one of the format {wire.format} that can be translated" if wire else "JSON"
