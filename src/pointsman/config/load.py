@@ -118,7 +118,7 @@ def load(
     Args:
         file: The file.
         env: Fills references.
-        text: Stands in its place.
+        text: Its content; by default read from the file.
         only: Tables that are read, of a text that another than the operator may have written; default: all.
 
     Raises:
