@@ -25,6 +25,11 @@ MODELS = {
 
 def judged(pairs: list[tuple[float, float]]) -> GoodEnough:
     """What is said of scores of the cheap and of the strong model."""
+    return good_enough(scored(pairs), MODELS)
+
+
+def scored(pairs: list[tuple[float, float]]) -> list[Record]:
+    """A session for each pair of scores."""
     records = []
     for number, (cheap, strong) in enumerate(pairs):
         said = (
@@ -33,7 +38,7 @@ def judged(pairs: list[tuple[float, float]]) -> GoodEnough:
         )
         answer = an_answer(f"d-{number}", model="cheap")
         records.append(Record(a_decision(f"d-{number}", session=f"s-{number}"), (answer,), said, None))
-    return good_enough(records, MODELS)
+    return records
 
 
 @pytest.mark.parametrize(
@@ -49,6 +54,8 @@ def judged(pairs: list[tuple[float, float]]) -> GoodEnough:
 )
 def test_the_answer_follows_the_interval(pairs: list[tuple[float, float]], answer: str) -> None:
     found = judged(pairs)
+    said = [str(each) for each in quality_report(scored(pairs), MODELS).blocks()]
+    assert any(each.startswith("To use a model that is good enough") for each in said) == (answer == "yes")
     assert (found.answer, found.cheap, found.strong, found.pairs) == (answer, "cheap", "strong", len(pairs))
     assert found.low <= found.difference <= found.high
     assert (found.missing > 0) is (answer == "not known yet")

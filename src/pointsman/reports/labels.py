@@ -296,6 +296,10 @@ _NEXT: Final = (
     '[shadow] model keeps a second answer to be scored on the page Label, with text = "redacted" there and '
     "under [ledger]; both models need a price."
 )
+_USE: Final = (
+    "To use a model that is good enough: name it for those tiers under [tiers] in a copy of pointsman.toml; "
+    "pointsman replay --policy COPY says what it saves."
+)
 
 
 class QualityReport(msgspec.Struct, frozen=True):
@@ -318,6 +322,8 @@ class QualityReport(msgspec.Struct, frozen=True):
             yield f"left out: {left_out:,} pairs with a score that only a judge or an implicit sign gave"
         if compared:
             yield _LEGEND
+        if any(each.answer == "yes" for each in self.found):
+            yield _USE
         if self.waiting:
             kept = counted(self.waiting, "request")
             yield f"{kept} with answers of two models: give both a score on the page Label (pointsman open)."
