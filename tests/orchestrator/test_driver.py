@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from pointsman.capabilities import CapabilityRegistry, SelectionPolicy, Switches, capability
+from pointsman.capabilities import (
+    CapabilityRegistry,
+    ClassifierExample,
+    SelectionPolicy,
+    Strategy,
+    Switches,
+    capability,
+)
 from pointsman.errors import ConfigError, UpstreamUnavailable
 from pointsman.orchestrator import Agent, Application, Progress, load_application
 from pointsman.orchestrator.machine import ClassifiedError, ErrorSeverity, Limits
@@ -294,3 +301,24 @@ def test_a_capability_may_not_be_called_like_a_node() -> None:
     clash = CapabilityRegistry([capability("error", "x")(work)])
     with pytest.raises(ConfigError, match='"error" has the same name as a router node'):
         Application(clash, ScriptedModel())
+
+
+def test_a_mistake_in_a_capability_is_logged_with_its_place(caplog: pytest.LogCaptureFixture) -> None:
+    example = ClassifierExample("What time is it?", result=True)
+
+    @capability("clock", "Activate when user asks for the time", examples=[example])
+    async def clock(step: Any, results: Any) -> str:
+        return str(results["token"])
+
+    plan = json.dumps({"steps": [{"capability": "clock", "context_key": "now"}]})
+    application = Application(
+        CapabilityRegistry([clock]),
+        ScriptedModel(lambda _: plan),
+        policy=SelectionPolicy(strategy=Strategy.LOCAL),
+    )
+    state = asyncio.run(Agent(application).run("What time is it?"))
+    assert "clock is set up wrongly" in state["response"]
+    [told] = [each for each in caplog.records if each.name == "pointsman.runs"]
+    assert told.getMessage() == "clock failed: KeyError('token')"
+    assert told.exc_info is not None
+    assert isinstance(told.exc_info[1], KeyError)

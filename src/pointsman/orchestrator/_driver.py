@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pointsman.errors import PointsmanError
 from pointsman.orchestrator._application import Application
 from pointsman.orchestrator._nodes import CapabilityNode, Node
 from pointsman.orchestrator.machine import (
@@ -19,7 +20,16 @@ from pointsman.orchestrator.machine import (
     decide,
     start_turn,
 )
-from pointsman.orchestrator.progress import Recorder, Refusal, failed, missing, refused, succeeded, waited
+from pointsman.orchestrator.progress import (
+    Recorder,
+    Refusal,
+    failed,
+    missing,
+    refused,
+    runs_log,
+    succeeded,
+    waited,
+)
 from pointsman.orchestrator.state import TERMINAL, current_step
 
 #: Asks a person whether a step may run: (capability, step) -> yes.
@@ -48,6 +58,9 @@ async def run_node(node: Node, state: Mapping[str, Any], limits: Limits) -> dict
             update = await node.execute(state)
     except Exception as error:  # noqa: BLE001 - any failure of a node becomes a move of the router
         classification = node.classify_error(error, {"node": node.name})
+        if classification.severity is ErrorSeverity.CRITICAL:  # the state has its words for a person alone
+            own = not isinstance(error, PointsmanError)  # of these the message says all
+            runs_log.warning("%s failed: %r", node.name, error, exc_info=own)
         return dict(failed(state, node.name, classification, time.monotonic() - began))
     return succeeded(state, node.name, update, time.monotonic() - began)
 
