@@ -209,3 +209,17 @@ def test_reports_are_tables_on_a_terminal(tmp_path: Path) -> None:
     with terminal_of() as screen:
         app(["report", "roles", "--ledger", str(path), "--config", str(config)], standalone_mode=False)
     assert re.search(r"\x1b\[1m[^\n]*requests", screen.getvalue()), screen.getvalue()
+
+
+@pytest.mark.parametrize("width", range(20, 60, 4))
+def test_a_figure_is_never_cut(width: int) -> None:
+    columns = (
+        Column("answer"),
+        Column("difference", right=True),
+        Column("missing", right=True),
+        Column("tiers"),
+    )
+    with terminal_of(width, NO_COLOR="1") as screen:
+        print_table(columns, [("not known yet", "-0.08", "3,765", "REASONING (60)")])
+    assert all(figure in screen.getvalue() for figure in ("-0.08", "3,765", "REASONING"))
+    assert "…" not in screen.getvalue()

@@ -204,9 +204,8 @@ def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows under headings: on a terminal in its width, elsewhere whole."""
-    if is_terminal() and rows:
-        show_table(columns, list(TextTable(columns, rows).shown()))
+    """Print rows under headings: on a terminal in its width, elsewhere and where it is too narrow whole."""
+    if is_terminal() and rows and show_table(columns, list(TextTable(columns, rows).shown())):
         return
     for line in plain_rows(columns, rows):
         echo(line)

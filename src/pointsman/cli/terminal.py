@@ -54,25 +54,57 @@ def coloured(text: str, rendition: str) -> str:
     return f"\x1b[{rendition}m{text}\x1b[0m" if rendition else text
 
 
-def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table that fits the terminal on standard output."""
+#: Characters of a word that may be cut in a table, at least; an id or a figure never is.
+_CUT: Final = 12
+
+
+def _least_width(column: Column, cells: Sequence[str]) -> int:
+    """The width in which a column says what it has to."""
+    shown = (
+        cells if column.right or column.whole else [word[:_CUT] for cell in cells for word in cell.split()]
+    )
+    return max(map(len, [*column.heading.split(), *shown]))
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], most: int) -> list[int] | None:
+    """Widths of columns in at most so many characters, the widest shortened first; None if they need more."""
+    cells = list(zip(*rows, strict=True))
+    least = [_least_width(*each) for each in zip(columns, cells, strict=True)]
+    if sum(least) > most:
+        return None
+    longest = (max(map(len, (column.heading, *of))) for column, of in zip(columns, cells, strict=True))
+    widths = [min(each, most) for each in longest]
+    while sum(widths) > most:
+        _, widest = max((width, at) for at, width in enumerate(widths) if width > least[at])
+        widths[widest] -= 1
+    return widths
+
+
+def show_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> bool:
+    """Print a table in the width of the terminal on standard output; False, and nothing, if it needs more."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    console = Console(highlight=False, no_color=not has_colour())
+    rows = [[printable(cell) for cell in row] for row in rows]
+    widths = _widths(columns, rows, console.width - 2 * len(columns))
+    if widths is None:
+        return False
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
+    for column, width in zip(columns, widths, strict=True):
         table.add_column(
             column.heading,
             justify="right" if column.right else "left",
+            width=width,
             no_wrap=column.whole,
             overflow="fold" if column.whole else "ellipsis",
         )
     for row in rows:
-        texts = [printable(cell) for cell in row]
-        table.add_row(*(Text(text, style=_STYLES.get(text, "")) for text in texts))
+        table.add_row(*(Text(text, style=_STYLES.get(text, "")) for text in row))
     end_progress()
-    Console(highlight=False, no_color=not has_colour()).print(table)
+    console.print(table)
+    return True
 
 
 class _Progress:
