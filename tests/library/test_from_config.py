@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +163,14 @@ def test_closing_twice_is_allowed_and_a_library_without_a_file_closes_too(file: 
     pointsman.close()
     with Pointsman() as other:
         assert other.explain("hi").served is None
+
+
+def test_a_program_that_ends_without_close_keeps_its_decisions(tmp_path: Path) -> None:
+    file = tmp_path / "pointsman.toml"
+    file.write_text('[ledger]\npath = "ledger.sqlite"\n')
+    code = (
+        f"from pointsman import Pointsman; Pointsman.from_config({str(file)!r}).decide('Hello!', session='s')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with closing(SqliteLedger(tmp_path / "ledger.sqlite")) as ledger:
+        assert [each.input.session for each in ledger.decisions()] == ["s"]

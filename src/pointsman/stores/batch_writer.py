@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
 import time
@@ -114,7 +115,8 @@ class BatchWriter(Tally, Generic[T]):
 
         It does not wait for a store that fails.
         """
-        if self._thread is None or self._stuck or self._spilled:
+        thread = self._thread
+        if thread is None or not thread.is_alive() or self._stuck or self._spilled:
             return not self.waiting
         reached = threading.Event()
         self._queue.append(reached)
@@ -133,6 +135,7 @@ class BatchWriter(Tally, Generic[T]):
             if self._overflow:
                 self._overflow.end(time.monotonic() + timeout / 2)
             thread, self._thread = self._thread, None
+        atexit.unregister(self.flush)
         self._hurry.set()
         self._wake.set()
         if thread is None:
@@ -150,6 +153,7 @@ class BatchWriter(Tally, Generic[T]):
                     self.fail(str(error))
                     return
                 self._thread = thread
+                atexit.register(self.flush, 1.0)  # of a program that ends without ``close``
         self._wake.set()
 
     def _run(self) -> None:
