@@ -35,8 +35,8 @@ def side(arm: Arm, hits: int, total: int) -> list[Followed]:
 
 
 def test_those_who_look_after_every_session_are_seldom_told_of_an_effect_without_one() -> None:
-    """Of 200 control groups without an effect, looked at after each of 400 sessions a side, 3 had a verdict;
-    the 95 % interval of 64 excluded zero at some look."""
+    """Of 200 control groups without an effect, looked at after each of 400 sessions a side, 1 had a verdict;
+    the 95 % interval of 64 excluded zero at some look. A report has three such verdicts, which share 5 %."""
     draw, told, shown = random.Random(3), 0, 0
     for _ in range(200):
         sides = [[draw.random() < 0.5 for _ in range(400)] for _ in range(2)]
@@ -54,7 +54,7 @@ def test_those_who_look_after_every_session_are_seldom_told_of_an_effect_without
         ]
         told += any(each.verdict.startswith("Guidance") for each in effects)
         shown += any(not each.low <= 0 <= each.high for each in effects)
-    assert told <= 10
+    assert told <= 200 * 0.05 / 3
     assert shown >= 40
 
 
