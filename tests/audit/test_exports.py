@@ -270,13 +270,57 @@ def test_the_policy_of_a_ledger_runs_no_code(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_what_only_the_policy_of_a_ledger_prices_is_not_called_unpriced(tmp_path: Path) -> None:
-    """Replays and what is at stake ask the catalogue; "the logged model has no price" was false."""
-    (tmp_path / "policy.toml").write_text(OWN_PRICES)
-    files = (a_ledger(tmp_path / "ledger.sqlite", "cheap"), "--policy", tmp_path / "policy.toml")
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("cheap", "policy.toml moves none of 1 request to another model."),
+        ("gone", "Not compared, for the catalogue has no price of the logged model: gone (1 request)"),
+    ],
+)
+def test_a_replay_of_a_ledger_has_the_prices_of_its_configuration(
+    model: str, said: str, tmp_path: Path
+) -> None:
+    """It asked the catalogue alone, and compared no model that only the configuration prices."""
+    (tmp_path / "policy.toml").write_text(OWN_PRICES.replace("my-own", "another").replace("0.9", "0.1"))
+    files = (a_ledger(tmp_path / "ledger.sqlite", model), "--policy", tmp_path / "policy.toml")
     ran = CliRunner().invoke(app, ["audit", *map(str, files)])
-    assert "nothing can be compared, for no work was done by a model that is cheaper by the cat" in ran.stdout
-    assert "Not compared, for the catalogue has no price of the logged model: my-own (1 req" in ran.stdout
+    assert "nothing can be compared, for no work was done by a model that is cheaper." in ran.stdout
+    assert said in " ".join(ran.stdout.split())
+    assert ("Not compared" in ran.stdout) is (model == "gone")
+
+
+def test_models_that_a_ledger_alone_prices_are_compared_by_outcomes(tmp_path: Path) -> None:
+    """No model of a server of one's own was: the catalogue has no price of either."""
+    own = OWN_PRICES + OWN_PRICES[OWN_PRICES.index("[models.cheap]") :].replace("cheap", "dear").replace(
+        "my-own", "my-dear").replace("0.9", "9").replace("10", "100")  # fmt: skip
+    ledger = SqliteLedger(tmp_path / "ledger.sqlite")
+    labels = []
+    for number in range(120):
+        session, model = f"s{number}", ("cheap", "dear")[number % 2]
+        decision = Pointsman().decide("Hello!")
+        asked = msgspec.structs.replace(decision.input, session=session, project="p-1", project_name="shop")
+        decision = msgspec.structs.replace(decision, input=asked)
+        if not number:
+            ledger.append(PolicyText(version=decision.policy, text=own))
+        ledger.append(decision)
+        ledger.append(
+            Attempt(
+                decision=decision.id, number=1, model=model, upstream="openai", status=200,
+                started_at=1_795_000_000.0, total_ms=5.0, input_tokens=1_000 + number, output_tokens=10,
+            )
+        )  # fmt: skip
+        labels.append({"session": session, "solved": model == "cheap"})
+    ledger.close()
+    given = [str(tmp_path / "ledger.sqlite"), "--labels", str(written(tmp_path, labels, "jsonl"))]
+    said = " ".join(CliRunner().invoke(app, ["audit", *given]).stdout.split())
+    assert "my-dear my-own 60 and 60" in said
+    assert "By outcomes: $" in said
+
+
+def test_a_price_that_no_model_has_compares_nothing(tmp_path: Path) -> None:
+    absurd = OWN_PRICES.replace("0.9", "5e6")
+    (found,) = audit(a_ledger(tmp_path / "ledger.sqlite", "cheap", absurd))["sessions"]
+    assert found["spent"] == pytest.approx(5e6 * 1_000 / 1e6 + 0.0001)
 
 
 @pytest.mark.parametrize("name", ["my-own", "gpt-5"])

@@ -265,6 +265,7 @@ def figures(session: Session, *, keys: Sequence[int] = ()) -> SessionFigures:
         project=session.project,
         files=session.files,
         parent=session.parent,
+        prices=session.prices,
         started=session.started,
         ended=session.ended,
         parts=parts(requests),

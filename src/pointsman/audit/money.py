@@ -94,12 +94,21 @@ class Money(msgspec.Struct, frozen=True):
 
 
 class Pricing:
-    """Prices of models. The catalogue has one price per model and field, with its date."""
+    """Prices of models: of those that ledgers alone name, the latest configured; else the catalogue's.
 
-    def __init__(self, *, subscriptions: frozenset[str] = frozenset()) -> None:
+    The catalogue has one price per model and field, with its date.
+    """
+
+    def __init__(
+        self, sessions: Iterable[SessionFigures] = (), *, subscriptions: frozenset[str] = frozenset()
+    ) -> None:
         self._catalogues: Final = installed()
         self._subscriptions: Final = subscriptions  # clients whose requests a subscription pays
         self._known: dict[tuple[str, str], Prices | None] = {}
+        sessions = tuple(sessions)
+        self._known.update(((each.provider, each.id), each) for of in sessions for each in of.prices)
+        for part in (part for of in sessions if of.client != OWN_LEDGER for part in of.parts):
+            self._known.pop((part.split.provider, part.split.model), None)
 
     @property
     def as_of(self) -> date | None:

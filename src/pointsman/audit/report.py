@@ -252,7 +252,8 @@ class AuditReport:
     def caveats(self) -> Iterator[str]:
         """What holds for all figures."""
         spent, money = self.total()
-        yield f"Prices are list prices as of {self.pricing.as_of}, without long-context surcharges."
+        own = ", or those of a ledger's configuration" if any(of.prices for of in self.sessions) else ""
+        yield f"Prices are list prices as of {self.pricing.as_of}{own}, without long-context surcharges."
         yield f"Days and times are those of this machine's zone, {time.strftime('%Z')}."
         if money.models:
             names = ", ".join(sorted(money.models))

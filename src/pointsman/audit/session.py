@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from pointsman.catalogue import CatalogueEntry
 from pointsman.vocabulary import END_OF_TIME, Purpose
 from pointsman.wire.format import count
 from pointsman.wire.project import folder_name
@@ -134,6 +135,7 @@ class SessionFacts(msgspec.Struct, frozen=True, kw_only=True):
     not_logged: tuple[str, ...] = ()  # kinds of requests that this client does not log
     notes: tuple[str, ...] = ()  # what was wrong with the file, for a person
     parent: str = ""  # id of the session that it was forked from or that started it
+    prices: tuple[CatalogueEntry, ...] = ()  # that a ledger's configuration states
 
     @property
     def project_name(self) -> str:

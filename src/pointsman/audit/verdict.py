@@ -221,9 +221,7 @@ def stakes_blocks(stakes: Sequence[Stake]) -> Iterator[Block]:
     )
 
 
-_NO_STAKES: Final = (
-    "nothing can be compared, for no work was done by a model that is cheaper by the catalogue."
-)
+_NO_STAKES: Final = "nothing can be compared, for no work was done by a model that is cheaper."
 _OUTCOMES: Final = (
     Column("instead of"),
     Column("model"),

@@ -153,7 +153,7 @@ def _report(
     margin: float,
 ) -> AuditReport:
     """What the logs cost and show, and what some policies would have decided."""
-    pricing = Pricing(subscriptions=subscriptions)
+    pricing = Pricing(of, subscriptions=subscriptions)
     return AuditReport(
         place=str(collection.home.path) if collection.home else ", ".join(map(str, logs.files)),
         sessions=of,

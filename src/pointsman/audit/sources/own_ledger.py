@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from pointsman.audit.session import OWN_LEDGER, Certainty, Request, Session, Usage
 from pointsman.audit.sources.base import Log, Named, read_only
+from pointsman.catalogue import CatalogueEntry
 from pointsman.config import AnyKey, Config, load
 from pointsman.decision.decision import RequestInput
 from pointsman.errors import ConfigError
+from pointsman.prices import PRICES
 from pointsman.printable import counted
 from pointsman.stores.ledger import Attempt, Retention, SqliteLedger
 from pointsman.vocabulary import AgentRole, Purpose
@@ -42,12 +45,14 @@ class OwnLedger(Named):
         sessions: dict[str, list[Request]] = {}
         projects: dict[str, str] = {}
         policies: dict[str, Config] = {}
+        prices: dict[tuple[str, str], CatalogueEntry] = {}
         unknown = 0
         with _opened(file) as ledger:
             for record in ledger.records():
                 asked, version = record.decision.input, record.decision.policy
                 if version not in policies:
                     policies[version] = _policy(ledger.policy(version))
+                    prices.update(((each.provider, each.id), each) for each in _prices(policies[version]))
                 name = asked.project_name or asked.client  # where no folder is named, as elsewhere
                 projects.setdefault(
                     asked.session, "/".join(filter(None, (asked.project, asked.project and name)))
@@ -62,6 +67,7 @@ class OwnLedger(Named):
         if notes and not any(sessions.values()):
             yield Session(id="", client=self.name, requests=(), notes=notes)
         for session, requests in sessions.items():
+            used = dict.fromkeys((each.provider, each.model) for each in requests)
             if requests:
                 yield Session(
                     id=session,
@@ -70,6 +76,7 @@ class OwnLedger(Named):
                     files=(str(file),),
                     requests=tuple(requests),
                     notes=notes,
+                    prices=tuple(prices[each] for each in used if each in prices),
                 )
                 notes = ()
 
@@ -95,16 +102,33 @@ def _policy(text: str | None) -> Config:
         return Config()
 
 
+def _prices(policy: Config) -> Iterator[CatalogueEntry]:
+    """What models cost by a configuration, which has the catalogue's prices where it states none."""
+    for each in filter(attrgetter("is_priced"), policy.models.values()):
+        with suppress(ValueError):  # a price that no model has
+            yield CatalogueEntry(
+                id=each.id,
+                provider=_provider(policy, each.upstream),
+                context_window=each.context_window,
+                cache_seconds=each.cache_seconds,
+                **{name: getattr(each, name) for name in PRICES},
+            )
+
+
+def _provider(policy: Config, upstream: str) -> str:
+    found = policy.upstreams.get(upstream)
+    return (found.provider if found else "") or upstream
+
+
 def _request(asked: RequestInput, attempt: Attempt, policy: Config) -> Request:
     """The request of an attempt, by the id and at the prices of its model then."""
     model = policy.models.get(attempt.model)
-    upstream = policy.upstreams.get(attempt.upstream)
     usage = _usage(attempt)
     return Request(
         id=f"{attempt.decision}:{attempt.number}",
         at=attempt.started_at,
         model=model.id if model else attempt.model,
-        provider=(upstream.provider if upstream else "") or attempt.upstream,
+        provider=_provider(policy, attempt.upstream),
         purpose=asked.purpose or Purpose.MESSAGE,
         agent=asked.session if asked.role is AgentRole.SUBAGENT else "",
         usage=usage,
