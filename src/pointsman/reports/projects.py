@@ -29,7 +29,8 @@ CONDITION: Final = (
 )
 _BORROWED: Final = (
     f"they count {PRIOR:g} outcomes borrowed for each model (of other projects, or of the whole project); a "
-    "tier is good enough only where its own outcomes alone reach the target with that probability too"
+    "tier is good enough only where its own outcomes alone reach the target with that probability too; old "
+    "outcomes count less, and those of one session as far as they differ"
 )
 #: The role of requests that go on with a user message: outcomes are about the message.
 _ITERATION: Final = "tool_iteration"

@@ -54,7 +54,7 @@ def root_session(session: str, role: str | None) -> str:
 
 
 def session_of(decision: Decision) -> str:
-    """Return what is compared as one: a caller's session with its sub-agents; without one, the decision."""
+    """Return the unit of comparisons: a caller's session with its sub-agents; without one, the decision."""
     asked = decision.input
     session = root_session(asked.session, asked.role)
     return f"{asked.caller}\0{session}" if session else decision.id

@@ -103,7 +103,7 @@ def _policy(text: str | None) -> Config:
 
 
 def _prices(policy: Config) -> Iterator[CatalogueEntry]:
-    """What models cost by a configuration, which has the catalogue's prices where it states none."""
+    """The prices of a configuration's models; the catalogue's if it states none."""
     for each in filter(attrgetter("is_priced"), policy.models.values()):
         with suppress(ValueError):  # a price that no model has
             yield CatalogueEntry(
