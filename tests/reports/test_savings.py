@@ -412,6 +412,13 @@ def test_the_headline_says_what_was_saved_without_a_shadow_model() -> None:
     assert found.headline().endswith('against always "large"; saved $0.75 without the shadow model')
 
 
+@pytest.mark.parametrize(("answers", "said"), [(0.25, "less"), (1.5, "more")])
+def test_the_headline_names_what_cache_writes_may_have_cost(answers: float, said: str) -> None:
+    """ "Saved, at least" left them out, which the report said only far below."""
+    found = Savings("large", turns=1, counted=1, at_baseline=1.0, answers=answers, writes=0.5)
+    assert found.headline().endswith(f"; up to $0.50 {said} for cache writes")
+
+
 def test_the_command_needs_no_option(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text(

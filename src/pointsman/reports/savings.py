@@ -138,6 +138,8 @@ class Savings:
             return "nothing to save: the models that served and the baseline cost $0 at the configured prices"
         rest = self.net + self.shadow
         tested = f"; saved {dollars(rest)} without the shadow model" if self.shadow and rest > 0 else ""
+        if self.writes:
+            tested += f"; up to {dollars(self.writes)} {'more' if self.net < 0 else 'less'} for cache writes"
         if self.net < 0:
             return f"{dollars(-self.net)} more than the {expected} of {against[8:]}, at most{tested}"
         saved = f"saved {dollars(self.net)} of {expected} ({self.share:.0%})"
@@ -188,10 +190,8 @@ class Savings:
             yield f"not counted: writing to prompt caches, at most {most}"
 
 
-#: Fields that are added up.
-_SUMS: Final = tuple(
-    each.name for each in fields(Savings) if each.name not in {"baseline", "baseline_caches"}
-)
+#: Fields that are added up: all but the baseline's.
+_SUMS: Final = tuple(each.name for each in fields(Savings)[2:])
 
 _AMOUNTS: Final = (Column("part", least=44), Column("amount", right=True, show=dollars), Column("detail"))
 
