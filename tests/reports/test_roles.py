@@ -84,6 +84,15 @@ def test_a_helper_call_of_no_known_purpose_is_one_by_its_role() -> None:
     assert roles([main, helper], MODELS).saved == pytest.approx(0.015 - 0.0015)
 
 
+def test_roles_that_cost_more_save_no_negative_amount() -> None:
+    """A title on a dearer model than that of its session: "save -$0.013"."""
+    found = roles(
+        [record("a", "small", MAIN, TURN), record("a", "large", HELPER, TITLE, stage=Stage.ROLE)], MODELS
+    )
+    last = list(plain_lines(found.blocks()))[-1]
+    assert last == "the tiers of roles alone cost $0.013 more (450.00% of the cost without them)"
+
+
 def test_what_has_no_price_or_no_usage_is_in_no_amount() -> None:
     found = roles(
         [record("a", "free", MAIN, TURN), record("a", "large", MAIN, TURN, tokens=None)],

@@ -100,8 +100,8 @@ class Roles:
         lacking = self.requests - sum(each.counted for each in self.found.values())
         if lacking:
             yield f"without usage or price, and in no amount: {lacking:,} requests"
-        share = f"{self.share:.2%} of the cost without them"
-        yield f"the tiers of roles alone save {dollars(self.saved)} ({share})"
+        said = f"save {dollars(self.saved)}" if self.saved >= 0 else f"cost {dollars(-self.saved)} more"
+        yield f"the tiers of roles alone {said} ({abs(self.share):.2%} of the cost without them)"
 
 
 _COLUMNS: Final = (
