@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -28,7 +28,10 @@ from pointsman.stores.ledger.port import Ledger, PromptText
 from pointsman.stores.sessions.port import SessionStore, encode_memory, read_memory
 from pointsman.vocabulary import LARGE, AgentRequest, ModelQuery, ModelReply
 
-__all__ = ["Payer", "Runtime", "SessionMemory", "decode_memory", "encode_memory", "new_ids"]
+if TYPE_CHECKING:
+    from pointsman.access import PaidQuestions
+
+__all__ = ["Runtime", "SessionMemory", "decode_memory", "encode_memory", "new_ids"]
 
 log = logging.getLogger(__name__)
 #: One line for each decision at INFO, and one for each answer of a judging model at DEBUG.
@@ -126,22 +129,12 @@ class SessionMemory:
         self.outage = str(error) or type(error).__name__
 
 
-class Payer(Protocol):
-    """Pays for the questions to models that a decision asks: ``access.PaidQuestions``."""
-
-    def refuses(self, query: ModelQuery, /) -> ModelReply | None:
-        """Return why a question is not paid for, if that is known at once; None if it may be."""
-
-    async def ask(self, ask: Ask, query: ModelQuery, /) -> ModelReply:
-        """Pay for a question and ask it, or refuse it."""
-
-
 class _Replies:
     """Answers the model queries of one decision: from memory, by the budget's refusal, or by a model."""
 
     waited = 0.0  # seconds spent on models
 
-    def __init__(self, questions: Questions, payer: Payer | None = None, decision: str = "") -> None:
+    def __init__(self, questions: Questions, payer: PaidQuestions | None = None, decision: str = "") -> None:
         self.decision = decision  # its id; empty where none is recorded
         self._questions = questions
         self._payer = payer
@@ -285,7 +278,7 @@ class Runtime:
         self.memories.save(request.session, decided.memory)
         return decision
 
-    async def decide(self, request: AgentRequest, payer: Payer | None = None) -> Decision:
+    async def decide(self, request: AgentRequest, payer: PaidQuestions | None = None) -> Decision:
         """Decide one turn and write it down, without blocking the event loop; raises as ``decide_sync``.
 
         A session store that is reached over the network is called in a thread; so is the policy's work on a

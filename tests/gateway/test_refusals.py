@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
+from pointsman.access import PaidQuestions
 from pointsman.config import load
 from pointsman.decision.decision import Decision
 from pointsman.decision.policy import Policy
@@ -27,7 +28,7 @@ from pointsman.factory import build_engine
 from pointsman.gateway import _protocol as protocol
 from pointsman.gateway import _relay as relay
 from pointsman.gateway.build import Builder
-from pointsman.runtime import Payer, Runtime
+from pointsman.runtime import Runtime
 from pointsman.stores.ledger import MemoryLedger, SqliteLedger
 from pointsman.stores.sessions import MemorySessions
 from pointsman.tiers import builtin_profile
@@ -469,7 +470,7 @@ def test_a_configuration_without_models_is_not_served(tmp_path: Path) -> None:
 
 
 class Failing(ScriptedDecider):
-    async def decide(self, agent_request: AgentRequest, payer: Payer | None = None, /) -> Decision:
+    async def decide(self, agent_request: AgentRequest, payer: PaidQuestions | None = None, /) -> Decision:
         raise ZeroDivisionError
 
 

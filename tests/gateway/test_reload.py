@@ -14,6 +14,7 @@ import httpx
 import msgspec
 import pytest
 
+from pointsman.access import PaidQuestions
 from pointsman.config import Config, load
 from pointsman.decision.decision import Decision
 from pointsman.decision.policy import Policy
@@ -23,7 +24,6 @@ from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.gateway.reloading import Reloader
 from pointsman.gateway.serve import Server
-from pointsman.runtime import Payer
 from pointsman.vocabulary import AgentRequest
 from support.deciders import ScriptedDecider
 from support.requests_by_format import PATHS, request
@@ -188,7 +188,9 @@ def test_callers_are_served_while_it_is_read(serving: Serving, monkeypatch: pyte
 
 def test_a_request_keeps_the_state_it_began_with() -> None:
     class Replacing(ScriptedDecider):
-        async def decide(self, agent_request: AgentRequest, payer: Payer | None = None, /) -> Decision:
+        async def decide(
+            self, agent_request: AgentRequest, payer: PaidQuestions | None = None, /
+        ) -> Decision:
             decision = await super().decide(agent_request)
             app.replace(another)
             return decision

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from functools import cache
 
+from pointsman.access import PaidQuestions
 from pointsman.decision.decision import Decision, Injection, RequestInput, StandingInjection
 from pointsman.decision.engine import Engine
 from pointsman.factory import build_engine, default_policy
-from pointsman.runtime import Payer, Runtime
+from pointsman.runtime import Runtime
 from pointsman.stores.ledger import Ledger, MemoryLedger
 from pointsman.stores.sessions import MemorySessions
 from pointsman.tiers import TierDecision
@@ -39,7 +40,7 @@ class ScriptedDecider(Runtime):
         self.turns: list[AgentRequest] = []
         self._numbers = itertools.count(1)
 
-    async def decide(self, request: AgentRequest, payer: Payer | None = None, /) -> Decision:
+    async def decide(self, request: AgentRequest, payer: PaidQuestions | None = None, /) -> Decision:
         """Return the scripted decision, and write it down."""
         self.turns.append(request)
         decision = Decision(

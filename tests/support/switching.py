@@ -8,10 +8,10 @@ from functools import partial
 
 import httpx
 
+from pointsman.access import PaidQuestions
 from pointsman.config import Config
 from pointsman.decision.decision import Decision
 from pointsman.gateway._live_state import LiveState, build_live_state
-from pointsman.runtime import Payer
 from pointsman.upstreams.port import ServerSpec, Timeouts, UpstreamSpec
 from pointsman.vocabulary import AgentRequest, ModelSpec, WireFormat
 from pointsman.wire.translate import translated_formats
@@ -25,7 +25,7 @@ __all__ = ["Switching", "switching"]
 class Named(ScriptedDecider):
     """Lets the model answer that a request names."""
 
-    async def decide(self, request: AgentRequest, payer: Payer | None = None, /) -> Decision:
+    async def decide(self, request: AgentRequest, payer: PaidQuestions | None = None, /) -> Decision:
         self.chain = (request.model,)
         return await super().decide(request)
 

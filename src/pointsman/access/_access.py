@@ -334,7 +334,7 @@ def _limit(limit: Limit, used: int | None, now: float) -> LimitRow:
 
 
 class PaidQuestions:
-    """Reserves for each question at the key of the request, before the model is asked (``runtime.Payer``)."""
+    """Reserves for each question at the key of the request, before the model is asked."""
 
     def __init__(
         self,
