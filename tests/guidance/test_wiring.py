@@ -171,14 +171,15 @@ def test_recorded_turns_of_two_conversations_are_decided_alike_again() -> None:
     for history in (history for pair in zip(main, sub, strict=True) for history in pair):
         before = memory
         decision, memory = without_models(GUIDE.turn(JsonHistory.of(CHAT, history), memory, session="s"))
-        seen = memory.thread(memory.latest).trajectory.state
-        new = seen.tool_call_count - before.thread(memory.latest).trajectory.state.tool_call_count
+        latest = next(reversed(memory.threads))
+        seen = memory.thread(latest).trajectory.state
+        new = seen.tool_call_count - before.thread(latest).trajectory.state.tool_call_count
         steps = seen.steps[len(seen.steps) - new :]
-        thread = memory.thread(memory.latest).number
+        thread = memory.thread(latest).number
         recalled = GUIDE.recall(steps, replayed, thread=thread, person_spoke=False)
         second, replayed = without_models(GUIDE.proceed(recalled, replayed, session="s"))
         recorded.append((thread, decision.injection))
-        again.append((replayed.thread(replayed.latest).number, second.injection))
+        again.append((replayed.thread(next(reversed(replayed.threads))).number, second.injection))
     assert recorded == again
     assert {thread for thread, _ in recorded} == {1, 2}
 

@@ -110,11 +110,6 @@ class GuidanceMemory(msgspec.Struct, frozen=True, omit_defaults=True):
     threads: dict[str, Thread] = {}  # by opening, the latest last
     opened: int = 0  # conversations so far
 
-    @property
-    def latest(self) -> str:
-        """Opening of the conversation that was brought up to date last."""
-        return next(reversed(self.threads), "")
-
     def thread(self, opening: str = "") -> Thread:
         """State of a conversation; empty for a new one."""
         return self.threads.get(opening) or Thread(number=self.opened + 1)
