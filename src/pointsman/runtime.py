@@ -338,7 +338,7 @@ class Runtime:
         """
         started = time.perf_counter()
         replies = _Replies(self.questions, None, self._begin(event.arrived_at))
-        reading = self.engine.read_event(event, memory, then)
+        reading = self.engine.reader.read_event(event, memory, then)
         decided = drive(self.engine.decide(reading, memory, replies.decision), partial(replies.ask, ask))
         spent = time.perf_counter() - started - replies.waited
         return self._record(reading.request, decided, spent), decided.memory

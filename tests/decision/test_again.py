@@ -65,7 +65,8 @@ def replayed(engine: Engine, kept: list[tuple[Decision, str]], *, with_text: boo
     memory, found = Memory(), []
     for then, text in kept:
         decided = drive(
-            engine.decide(engine.recall(then, memory, text if with_text else None), memory, then.id), nobody
+            engine.decide(engine.reader.recall(then, memory, text if with_text else None), memory, then.id),
+            nobody,
         )
         memory = decided.memory
         found.append(decided.decision)

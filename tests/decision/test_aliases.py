@@ -347,7 +347,7 @@ def test_a_role_never_raises_the_tier(role: AgentRole, model: str) -> None:
 def test_a_recorded_helper_call_is_decided_again_alike() -> None:
     by = engine()
     then = decide(by, helper(asking("claude-opus-4-8", PROOF))).decision
-    again = drive(by.decide(by.recall(then, Memory()), Memory(), "d-2"), no_model).decision
+    again = drive(by.decide(by.reader.recall(then, Memory()), Memory(), "d-2"), no_model).decision
     assert (again.tier, again.chain) == (then.tier, then.chain)
 
 

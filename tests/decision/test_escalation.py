@@ -216,7 +216,7 @@ def test_a_recorded_run_is_raised_at_the_same_request() -> None:
     by, memory = engine(ON), Memory()
     then = run(by, list(requests(CHAT, 6)))
     for decision in then:
-        again = drive(by.decide(by.recall(decision, memory), memory, decision.id), no_model)
+        again = drive(by.decide(by.reader.recall(decision, memory), memory, decision.id), no_model)
         memory = again.memory
         assert again.decision.chain == decision.chain
         assert codes(again.decision) == codes(decision)

@@ -42,7 +42,9 @@ def nobody(need: ModelQuery) -> ModelReply:
 
 def again(engine: Engine, live: Decision) -> TierDecision:
     """Decide a recorded turn again from its signals alone."""
-    decided = drive(engine.decide(engine.recall(live, Memory()), Memory(), live.id), nobody).decision.tier
+    decided = drive(
+        engine.decide(engine.reader.recall(live, Memory()), Memory(), live.id), nobody
+    ).decision.tier
     assert decided
     return decided
 

@@ -85,7 +85,9 @@ def test_models_that_may_serve(
     assert decision.input.permission == permission
     # A recorded row decides the same again, whatever the budget is by then.
     recorded = msgspec.json.decode(msgspec.json.encode(decision), type=Decision)
-    again = drive(engine.decide(engine.recall(recorded, Memory(), text), Memory(), "d-2"), no_model).decision
+    again = drive(
+        engine.decide(engine.reader.recall(recorded, Memory(), text), Memory(), "d-2"), no_model
+    ).decision
     assert (again.chain, again.input.permission) == (decision.chain, permission)
 
 

@@ -94,7 +94,7 @@ def test_exploration_is_a_share_of_messages_and_the_same_in_a_replay() -> None:
     assert 30 <= len(explored) <= 70
     assert {each.chain[0] for each in explored} == {"small"}
     for then in decisions[:20]:
-        again = drive(by.decide(by.recall(then, Memory()), Memory(), "d"), no_model).decision
+        again = drive(by.decide(by.reader.recall(then, Memory()), Memory(), "d"), no_model).decision
         assert again.chain == then.chain
 
 

@@ -101,7 +101,7 @@ def test_a_recorded_role_is_decided_again_by_another_policy() -> None:
     then = decide(engine(), asking(HELPER, Purpose.TITLE)).decision
     for roles, model in ((RoleTiers(), "small"), (RoleTiers(title="reasoning"), "best")):
         by = engine(roles)
-        again = drive(by.decide(by.recall(then, Memory()), Memory(), "d"), no_model).decision
+        again = drive(by.decide(by.reader.recall(then, Memory()), Memory(), "d"), no_model).decision
         assert again.chain[0] == model
         assert again.input == then.input
 

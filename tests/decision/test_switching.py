@@ -181,7 +181,7 @@ def test_a_replay_decides_alike(turns: list[tuple[str, int, AgentRole]], switchi
     requests_ = [asked(text, before, role=role) for text, before, role in turns]
     memory = Memory()
     for request, then in zip(requests_, decided(by, requests_), strict=True):
-        again, memory, _ = drive(by.decide(by.recall(then, memory, None), memory, "d"), no_model)
+        again, memory, _ = drive(by.decide(by.reader.recall(then, memory, None), memory, "d"), no_model)
         assert (again.chain, again.tier) == (then.chain, then.tier)
         assert len(memory.subagents) <= MOST_SUBAGENTS
         assert request.session == "s"

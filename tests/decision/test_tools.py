@@ -68,7 +68,7 @@ def tier_of(
     request = read_request(WireFormat.CHAT, body | ({"tools": OFFERED} if tools else {}))
     decided = drive(engine.decide(request, Memory(), "d"), no_model).decision
     assert decided.tier is not None
-    again = drive(engine.decide(engine.recall(decided, Memory()), Memory(), "d"), no_model).decision
+    again = drive(engine.decide(engine.reader.recall(decided, Memory()), Memory(), "d"), no_model).decision
     assert again.tier == decided.tier
     explained = explain(engine.scorer_of(decided.input), engine.scanner.scan(words.strip()))
     assert explained.decision.score == decided.tier.score

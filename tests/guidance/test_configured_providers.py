@@ -331,7 +331,7 @@ def replayed(engine: Engine, found: Sequence[Decision]) -> list[Decision]:
     memory, again = Memory(), []
     for then in found:
         recorded = without_content(then)
-        decided = drive(engine.decide(engine.recall(recorded, memory), memory, then.id), nobody)
+        decided = drive(engine.decide(engine.reader.recall(recorded, memory), memory, then.id), nobody)
         memory = decided.memory
         again.append(decided.decision)
     return again

@@ -160,7 +160,7 @@ def _page(
 
 def _explained(engine: Engine, decided: Decision, words: str | None) -> Explanation:
     """Take the tier apart by the policy in force, from the words or, without them, from recorded signals."""
-    reading = engine.recall(decided, Memory(), words)
+    reading = engine.reader.recall(decided, Memory(), words)
     domain = decided.domains.effective.primary.domain if decided.domains else ""
     return explain(engine.scorer_of(decided.input), reading.evidence, domain)
 

@@ -33,7 +33,7 @@ from pointsman.decision.memory import (
     with_subagent,
 )
 from pointsman.decision.policy import DomainPolicy, Policy
-from pointsman.decision.reader import AgentEvent, RequestReader
+from pointsman.decision.reader import RequestReader
 from pointsman.decision.switching import StartStage, remembered
 from pointsman.domains import PERMISSIVE, DomainTracker
 from pointsman.evidence import Scanner
@@ -126,7 +126,7 @@ class Engine:
         stage = ModelStage if switches else StartStage
         self._models = stage(policy, self._tiers, self.names, models)
         self._kept = self._remembered if switches else self._remembered_since_start
-        self._reader = RequestReader(
+        self.reader = RequestReader(
             policy,
             scanner,
             self._guide,
@@ -140,12 +140,12 @@ class Engine:
     def decide(
         self, request: AgentRequest | ReadRequest, memory: Memory, decision_id: str
     ) -> Generator[ModelQuery, ModelReply, Decided]:
-        """Decide one turn: a request, or what ``recall`` gives for a recorded one.
+        """Decide one turn: a request, or what ``reader`` gives for an event or a recorded turn.
 
         Raises:
             UnknownModel: the caller asked for a model that is neither a tier nor configured.
         """
-        reading = request if isinstance(request, ReadRequest) else self._reader.read(request, memory)
+        reading = request if isinstance(request, ReadRequest) else self.reader.read(request, memory)
         draft = Draft(reading, reading.input, reading.evidence, memory, list(reading.abstained))
         if role := reading.input.role:
             mark = reading.request.role_mark if reading.request else reading.role_mark
@@ -214,18 +214,6 @@ class Engine:
         before = memory.guidance
         decided, kept = yield from self._guide.turn(request.history, before, session=request.session)
         return decided, msgspec.structs.replace(memory, guidance=kept)
-
-    def read(self, request: AgentRequest, memory: Memory) -> ReadRequest:
-        """Read a request: the user's words, the signals in them, and the agent's new steps."""
-        return self._reader.read(request, memory)
-
-    def read_event(self, event: AgentEvent, memory: Memory, then: Decision | None) -> ReadRequest:
-        """Read an event that an agent reports: ``RequestReader.read_event``."""
-        return self._reader.read_event(event, memory, then)
-
-    def recall(self, then: Decision, memory: Memory, text: str | None = None) -> ReadRequest:
-        """Return the reading of a recorded turn: ``RequestReader.recall``."""
-        return self._reader.recall(then, memory, text)
 
     def scorer_of(self, asked: RequestInput) -> TierScorer:
         """The rules for a request: whether it offers tools may make a difference."""

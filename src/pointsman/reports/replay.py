@@ -118,7 +118,7 @@ class Replay:
         text, source = _words(record)
         ask = AsDecided(then)
         try:
-            reading = self.engine.recall(then, before.memory, text)
+            reading = self.engine.reader.recall(then, before.memory, text)
             decided = drive(self.engine.decide(reading, before.memory, then.id), ask)
         except UnknownModel as error:
             return _refused(then, record.attempts, self.engine.policy.models, str(error))
