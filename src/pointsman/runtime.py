@@ -246,11 +246,6 @@ class Runtime:
         return self.memories.store
 
     @property
-    def policy_version(self) -> str:
-        """Version of the policy that decides."""
-        return self.engine.version
-
-    @property
     def failures(self) -> int:
         """Times the memory of a session could not be read or written."""
         return self.memories.failures + self.sessions.lost

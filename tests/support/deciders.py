@@ -27,7 +27,6 @@ class ScriptedDecider(Runtime):
     """Decides every request for the same chain of models, and remembers what it was asked."""
 
     failures = 0
-    policy_version = "scripted"
     faults: dict[str, str] = {}  # noqa: RUF012 - of none
 
     def __init__(

@@ -255,7 +255,7 @@ def _add_gauges(gateway: Gateway) -> None:
     """Add the metrics read from the gateway and its live state at each scrape."""
     watch = gateway.metrics.watch
     watch("workers", lambda: 1.0)
-    watch("policy_info", lambda: {gateway.state.runtime.policy_version: 1.0})
+    watch("policy_info", lambda: {gateway.state.runtime.engine.version: 1.0})
     watch("requests_in_progress", lambda: gateway.active)
     watch("body_bytes_held", lambda: gateway.bodies.held)
     watch("ledger_lost", lambda: gateway.state.runtime.ledger.lost)
