@@ -75,6 +75,10 @@ class ShadowPolicy:
         """Take a turn that was decided. Never blocks and never raises."""
         self._writer.put(_Decided(self.engine, request, then))
 
+    def flush(self) -> None:
+        """Decide everything taken."""
+        self._writer.flush()
+
     def close(self) -> None:
         """Decide what waits and end the thread."""
         self._writer.close()

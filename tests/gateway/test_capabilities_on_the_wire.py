@@ -133,7 +133,7 @@ def test_a_model_judges_and_everything_is_written_down(wire: WireFormat, tmp_pat
             found.raise_for_status()
             metrics = httpx.get(f"{running.url}/metrics").text
         assert state.shadow_policy is not None
-        state.shadow_policy._writer.flush()
+        state.shadow_policy.flush()
         decision_id = found.headers["x-pointsman-decision-id"]
         ledger = state.runtime.ledger
         decision, shadows = ledger.get(decision_id), ledger.shadows(decision_id)

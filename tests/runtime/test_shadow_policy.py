@@ -50,14 +50,14 @@ class Trial:
         return asyncio.run(run())
 
     def said(self, decision: Decision) -> ShadowDecision:
-        self.shadow._writer.flush()
+        self.shadow.flush()
         [found] = self.ledger.shadows(decision.id)
         assert isinstance(found, ShadowDecision)
         return found
 
     @property
     def counts(self) -> dict[str, int]:
-        self.shadow._writer.flush()
+        self.shadow.flush()
         return {result: count for result, count in self.shadow.counts.items() if count}
 
 
@@ -118,7 +118,7 @@ def test_it_remembers_sessions_by_itself(trial: Any) -> None:
         said.append({"role": "user", "content": text})
         running.decide(read_request(WireFormat.CHAT, {"messages": list(said)}, session="s"))
     running.decide(request_from_text("another conversation", session="t"), request_from_text("no session"))
-    running.shadow._writer.flush()
+    running.shadow.flush()
     assert seen == [0, 1, 2, 0, 0]
 
 
