@@ -106,7 +106,7 @@ class InboundRequest(msgspec.Struct, frozen=True):
 def authorise(
     headers: Mapping[bytes, bytes],
     server: ServerSpec,
-    callers: Mapping[bytes, str] | None = None,
+    callers: Mapping[bytes, str],
     *,
     is_open: bool = False,
 ) -> str:
@@ -121,8 +121,8 @@ def authorise(
 
     Args:
         headers: The caller's, by name.
-        server: Names the keys.
-        callers: The names of the keys, by digest (``named_keys``), if they are at hand.
+        server: Has the keys, and the address.
+        callers: The names of the keys, by digest (``named_keys``).
         is_open: Pages of other sites may link to it: all of its content is the gateway's own.
 
     Returns:
@@ -148,7 +148,7 @@ def authorise(
         )
     digest = hash_key(presented.strip().decode("utf-8", "replace"))
     # Looked up by its digest: time may tell of the digest of what was presented, and nothing of a key.
-    caller = (named_keys(server) if callers is None else callers).get(digest)
+    caller = callers.get(digest)
     if caller is None:
         raise Unauthorized("unknown API key", hint="valid keys are listed under [server] and [keys]")
     return caller

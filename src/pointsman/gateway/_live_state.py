@@ -71,10 +71,10 @@ class LiveState:
     ownership: Ownership  # whose what is that upstreams keep
     relay: Relay  # answers a decided request
     config: Config  # what it was built from
+    callers: Mapping[bytes, str]  # names of keys by digest
     has_several_upstreams: bool = False
     has_several_callers: bool = False  # who must not see what is another's
     access: Access | None = None  # what keys may do; None: every key may do everything
-    callers: Mapping[bytes, str] | None = None  # names of keys by digest; None: not at hand
     asked_model: AskedModel | None = None  # which model a question goes to; None: decisions ask nobody
     agreement: AskByAgreement | None = None  # cheap models that are compared; None: no table says so
 
@@ -179,10 +179,10 @@ def build_live_state(
         Ownership(runtime.ledger),
         relaying(server, by_agreement or first_answer),
         config,
+        named_keys(server),
         len({target.upstream for target in found.values()}) > 1,
         server.has_several_callers,
         access,
-        named_keys(server),
         asked_model,
         by_agreement,
     )
