@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from pointsman.config.shapes import demo_config
-from pointsman.console import GatewayView
+from pointsman.console import GatewayView, _now
 from pointsman.console._now import MOST_VIEWERS, Live
 from pointsman.errors import Overloaded, StoreUnavailable
 from pointsman.stores.ledger import MemoryLedger
@@ -20,9 +20,14 @@ async def _at_once(call: Callable[[], Any]) -> Any:
     return call()
 
 
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_now, "_EVERY", 0.001)
+
+
 def _live(ledger: MemoryLedger) -> Live:
     view = GatewayView(demo_config(), demo_engine(), ledger)
-    return Live(lambda: view, _at_once, every=0.001)
+    return Live(lambda: view, _at_once)
 
 
 def _opened(live: Live) -> AsyncGenerator[bytes, None]:

@@ -368,14 +368,17 @@ def interrupted(records: list[Record], after: int) -> Any:
 
 @pytest.mark.parametrize("after", [1, 2, 3, 8])
 @pytest.mark.parametrize("every", [1, 2, 100])
-def test_an_interrupted_replay_goes_on(tmp_path: Path, after: int, every: int) -> None:
+def test_an_interrupted_replay_goes_on(
+    tmp_path: Path, after: int, every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pointsman.reports.replay_period.EVERY", every)
     ledger = SqliteLedger(in_ledger(tmp_path / "l.sqlite"))
     records = list(ledger.records())
     ledger.close()
     other = build_engine(a_policy(dict.fromkeys(Tier, "small")))
     whole = ReplayFile(tmp_path / "whole.jsonl")
     expected = list(whole.write(Replay(other), records))
-    parts = ReplayFile(tmp_path / "parts.jsonl", every=every)
+    parts = ReplayFile(tmp_path / "parts.jsonl")
     with pytest.raises(KeyboardInterrupt):
         list(parts.write(Replay(other), interrupted(records, after)))
     assert parts.checkpoint.exists()

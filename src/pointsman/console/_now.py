@@ -127,12 +127,9 @@ class Live:
         self,
         view: Callable[[], GatewayView],
         in_thread: Callable[[Callable[[], Any]], Awaitable[Any]],
-        *,
-        every: float = _EVERY,
     ) -> None:
         self._view = view
         self._in_thread = in_thread
-        self._every = every
         self._viewers: set[asyncio.Queue[bytes | None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._shown: dict[str, DecisionRow] = {}  # the newest, as they were sent last
@@ -185,7 +182,7 @@ class Live:
             for queue in self._viewers:
                 if not queue.full():  # a slow browser misses looks; the next one shows it everything
                     queue.put_nowait(event)
-            await asyncio.sleep(self._every)
+            await asyncio.sleep(_EVERY)
 
     def _changes(self) -> bytes:
         view = self._view()

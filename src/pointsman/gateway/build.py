@@ -131,7 +131,7 @@ class Builder:
             asked_model=build_asked_model(config),
             previous=previous,
         )
-        keep_policy(runtime.with_policy(engine), config)
+        keep_policy(state.runtime, config)
         self._warn_of_restart(config)
         for shortfall in shortfalls(config.tiers.pools, config.models):
             log.warning("%s", shortfall)

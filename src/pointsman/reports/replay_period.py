@@ -51,10 +51,9 @@ _checkpoint: Final = msgspec.json.Decoder(Checkpoint).decode
 class ReplayFile:
     """Writes a replay to a file. An interrupted one continues with ``resume`` without a difference."""
 
-    def __init__(self, path: Path, *, every: int = EVERY) -> None:
+    def __init__(self, path: Path) -> None:
         self.path: Final = path
         self.checkpoint: Final = path.with_name(f"{path.name}.checkpoint")
-        self._every: Final = every
 
     def write(self, replay: Replay, records: Iterable[Record], *, resume: bool = False) -> Iterator[Replayed]:
         """Yield every turn, those of an earlier run included, each when it is written.
@@ -117,7 +116,7 @@ class ReplayFile:
             for line in replay.turns(records):
                 out.write(_encode(line) + b"\n")
                 since += 1
-                if since % self._every == 0:
+                if since % EVERY == 0:
                     self._keep(replay, out, turns + since, line.id)
                 yield line
         except (KeyboardInterrupt, GeneratorExit):
