@@ -166,3 +166,19 @@ def test_the_interval_of_the_cost_holds_the_truth_also_with_few_questions(tmp_pa
     found = json.loads(run(written(tmp_path, rows), *models, "--json").stdout)["sets"]
     (whole,) = json.loads(run(written(tmp_path, truth), *models, "--json").stdout)["sets"]
     assert sum(each["cost"]["low"] <= whole["cost"]["value"] <= each["cost"]["high"] for each in found) >= 95
+
+
+@pytest.mark.parametrize(
+    ("agree", "cost", "low", "high"), [(True, 0.2, 0.2, 0.737), (False, 1.2, 0.663, 1.2)]
+)
+def test_the_interval_of_the_cost_counts_questions_by_what_they_cost(
+    tmp_path: Path, agree: bool, cost: float, low: float, high: float
+) -> None:
+    """Nine and one ten times as dear tell as much as 19²/109 = 3.3 equal ones: z²/(3.3 + z²) is .537."""
+    one, other = (answer(text, correct=True) for text in ("5.0", "5.0" if agree else "6.0"))
+    long, other_long = ({**each, "chars": 4_000} for each in (one, other))
+    small, dear = row(one, other, one), row(long, other_long, long) | {"prompt_chars": 4_000}
+    models = ["--cheap", A, "--cheap", B, "--strong", STRONG]
+    file = written(tmp_path, [*[small] * 9, dear])
+    (found,) = json.loads(run(file, *models, "--instruction-tokens", "0", "--json").stdout)["sets"]
+    assert found["cost"] == pytest.approx({"value": cost, "low": low, "high": high}, abs=5e-4)
