@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 import pytest
@@ -74,6 +75,7 @@ def test_the_same_twice_has_no_difference() -> None:
     found = change(side(BASE), side(BASE))
     assert set(amounts(found).values()) == {0.0}
     assert found.headline().startswith("no difference: $1.49")
+    assert change(side(BASE, 0.1 + 0.2), side(BASE, 0.3)).headline() == "no difference: $1.79 in both"
 
 
 def test_what_is_paid_beside_the_answers_is_told_apart() -> None:
@@ -105,6 +107,18 @@ def test_out_of_nothing_all_is_more_requests() -> None:
     assert change(side({}), side({})).headline() == "no request in either period"
     unknown = Side(0.0, 3_600.0, {}, 0.0, 60)  # sixty answers without usage
     assert change(unknown, unknown).headline().startswith("no request with a known cost in either period")
+    beside = Side(0.0, 3_600.0, {}, 0.5, 60)
+    assert change(unknown, beside).headline().startswith("$0.50 more: $0, then $0.50;")
+    assert change(beside, unknown).headline().startswith("$0.50 less: $0.50, then $0;")
+
+
+@pytest.mark.parametrize(
+    ("until", "said"), [(9.5, "2026-01-31 08:00 to 09:30"), (24, "2026-01-31 08:00 to 2026-02-01 00:00")]
+)
+def test_the_periods_are_named_in_the_zone_of_the_machine(until: float, said: str) -> None:
+    midnight = time.mktime((2026, 1, 31, 0, 0, 0, 0, 0, -1))
+    of = Side(midnight + 8 * 3_600, midnight + until * 3_600, {}, 0.0, 1)
+    assert list(change(of, of).blocks())[1] == f"{said}, beside {said}"
 
 
 uses = st.builds(
