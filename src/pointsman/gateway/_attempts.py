@@ -127,7 +127,6 @@ class RunningAttempt:
         self.finish(status, error, usage)
         if self.room and (reservation := self.request.inbound.reservation) is not None:
             reservation.give_answer(self.room)
-            self.room = 0
 
 
 class UpstreamResponse(msgspec.Struct, frozen=True):
