@@ -150,13 +150,17 @@ def test_a_large_answer_takes_its_share_and_gives_it_back(
 
 
 @pytest.mark.integration
-def test_a_second_attempt_does_not_wait_for_the_first() -> None:
-    answers = iter([LARGE[:-1], LARGE])  # of the first the last bracket is missing
+@pytest.mark.parametrize(
+    ("first", "of"),
+    [(LARGE[:-1], "application/json"), (b"data: " + LARGE[:-6], "text/event-stream")],
+    ids=["the last bracket is missing", "an event without an end"],
+)
+def test_a_second_attempt_does_not_wait_for_the_first(first: bytes, of: str) -> None:
+    answers = iter([(first, of), (LARGE, "application/json")])
 
     async def answering(_: Asked, send: Any) -> None:
-        body = next(answers)
-        length = str(len(body))
-        await reply(send, 200, body, ("content-type", "application/json"), ("content-length", length))
+        body, kind = next(answers)
+        await reply(send, 200, body, ("content-type", kind), ("content-length", str(len(body))))
 
     with ScriptedUpstream(answering).running() as url:
         app = Gateway(state_for(f"{url}/v1", retries=1))
