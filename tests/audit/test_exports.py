@@ -216,11 +216,20 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert "No such file" in str(ran.exception)
 
 
-def a_ledger(file: Path, model: str, prices: str = OWN_PRICES, **asked: str) -> Path:
-    """A ledger of one request, that a model answered."""
+def a_ledger(
+    file: Path,
+    model: str,
+    prices: str = OWN_PRICES,
+    *,
+    upstream: str = "openai",
+    policy: str = "p",
+    **asked: str,
+) -> Path:
+    """A ledger of one more request, that a model answered."""
     ledger = SqliteLedger(file)
     decision = Pointsman().decide("Hello!")
-    decision = msgspec.structs.replace(decision, input=msgspec.structs.replace(decision.input, **asked))
+    asking = msgspec.structs.replace(decision.input, **asked)
+    decision = msgspec.structs.replace(decision, input=asking, policy=policy)
     ledger.append(PolicyText(version=decision.policy, text=prices))
     ledger.append(decision)
     ledger.append(
@@ -228,7 +237,7 @@ def a_ledger(file: Path, model: str, prices: str = OWN_PRICES, **asked: str) -> 
             decision=decision.id,
             number=1,
             model=model,
-            upstream="openai",
+            upstream=upstream,
             status=200,
             started_at=1_795_000_000.0,
             total_ms=5.0,
@@ -268,6 +277,22 @@ def test_the_policy_of_a_ledger_runs_no_code(tmp_path: Path) -> None:
     (found,) = audit(a_ledger(tmp_path / "ledger.sqlite", "cheap", named))["sessions"]
     assert found["spent"] == pytest.approx(0.0010, abs=1e-6), "at the prices of that policy"
     assert not (tmp_path / "ran").exists()
+
+
+def test_each_request_of_a_ledger_costs_what_its_own_policy_says(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.sqlite"
+    dear = OWN_PRICES.replace("= 0.9", "= 9").replace("= 10", "= 100")
+    for session, prices in (("one", OWN_PRICES), ("two", dear)):
+        a_ledger(file, "cheap", prices, policy=session, session=session)
+    assert [each["spent"] for each in audit(file)["sessions"]] == pytest.approx([0.001, 0.01])
+
+
+def test_a_model_that_a_policy_lacks_has_the_price_of_its_provider(tmp_path: Path) -> None:
+    """The upstream has a name of its own."""
+    named = OWN_PRICES.replace("[upstreams.openai]", '[upstreams.corp]\nprovider = "openai"')
+    named = named.replace('upstream = "openai"', 'upstream = "corp"')
+    (found,) = audit(a_ledger(tmp_path / "ledger.sqlite", "gpt-5", named, upstream="corp"))["sessions"]
+    assert found["spent"] == pytest.approx(0.0003375)
 
 
 @pytest.mark.parametrize(
@@ -351,12 +376,19 @@ def test_answers_of_a_ledger_that_have_no_usage_are_named(tmp_path: Path) -> Non
     ledger = SqliteLedger(tmp_path / "ledger.sqlite")
     decision = Pointsman().decide("Hello!")
     ledger.append(decision)
-    ledger.append(
-        Attempt(
-            decision=decision.id, number=1, model="m", upstream="u", status=200, started_at=1.0, total_ms=1.0
-        )
-    )
+    for number, error in enumerate(("timeout", ""), start=1):  # of the first nothing is missing
+        ledger.append(
+            Attempt(
+                decision=decision.id, number=number, model="m", upstream="u", status=200, error=error,
+                started_at=1.0, total_ms=1.0,
+            )
+        )  # fmt: skip
     ledger.close()
-    said = CliRunner().invoke(app, ["audit", str(tmp_path / "ledger.sqlite")]).stdout
+    file = tmp_path / "ledger.sqlite"
+    said = CliRunner().invoke(app, ["audit", str(file)]).stdout
     assert "1 answer without usage, so in no figure" in said
     assert "Without a request to count: 1 log of pointsman." in said
+    for session in ("one", "two"):
+        a_ledger(file, "cheap", session=session)
+    said = CliRunner().invoke(app, ["audit", str(file)]).stdout
+    assert said.count("without usage, so in no figure") == 1
