@@ -292,7 +292,7 @@ def test_a_model_that_a_policy_lacks_has_the_price_of_its_provider(tmp_path: Pat
     named = OWN_PRICES.replace("[upstreams.openai]", '[upstreams.corp]\nprovider = "openai"')
     named = named.replace('upstream = "openai"', 'upstream = "corp"')
     (found,) = audit(a_ledger(tmp_path / "ledger.sqlite", "gpt-5", named, upstream="corp"))["sessions"]
-    assert found["spent"] == pytest.approx(0.0003375)
+    assert found["spent"] == pytest.approx(0.0003375, abs=1e-6)
 
 
 @pytest.mark.parametrize(
