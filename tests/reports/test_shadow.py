@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -12,7 +13,7 @@ from pointsman.decision.decision import Decision, RequestInput
 from pointsman.decision.diff import Verdict
 from pointsman.reports.savings import SavingsCalculator
 from pointsman.reports.shadow import shadow_report
-from pointsman.stores.ledger import Attempt, Record, ShadowAnswer, ShadowDecision, SqliteLedger
+from pointsman.stores.ledger import Attempt, Outcome, Record, ShadowAnswer, ShadowDecision, SqliteLedger
 from pointsman.stores.ledger.reading import totals_of
 from pointsman.stores.ledger.turns import rows_of
 from pointsman.tiers import TierDecision
@@ -126,6 +127,28 @@ def test_how_the_policy_differs_and_what_it_would_cost() -> None:
     # Then: 10 + 20, 5 + .5 + 20, 1 + 2. Now: 1 + 2 on small; then the change to large loses the cache; 1 + 2.
     assert summary["cost"] == {"turns": 3, "lacking_data": 0, "then": 58.5, "now": 36.0}
     assert summary["cache"] == {"lost": 1}
+
+
+def test_requests_of_one_session_count_among_those_with_labels_of_both_models() -> None:
+    records = []
+    for number in (1, 2):
+        moved = policy(number, Tier.SIMPLE, "small", "tier", "model")
+        scores = tuple(Outcome(decision=f"d{number}", score=1.0, model=model) for model in ("", "small"))
+        records.append(msgspec.structs.replace(a_turn(number, Tier.COMPLEX, "large", moved), outcomes=scores))
+    said = (
+        "Not known yet: 2 of the 2 requests that change have labels of both models; “small” beside “large” "
+        "needs about 959 more pairs (1 of the 30 that the first look takes)."
+    )
+    summary = shadow_report(records, MODELS).policies["other"]
+    assert summary.to_json()["models"] == [{"then": "large", "now": "small", "turns": 2, "quality": said}]
+
+
+def test_without_prices_no_model_is_called_the_cheaper_one() -> None:
+    free = {**MODELS, "small": ModelSpec("small", "up", "small")}
+    summary = shadow_report(RECORDS, free).policies["other"]
+    said = "Not known: without the prices of both, nothing says which model is the cheaper one."
+    assert summary.to_json()["models"] == [{"then": "large", "now": "small", "turns": 1, "quality": said}]
+    assert f"    good enough? {said}" in list(summary.differences())
 
 
 def test_how_the_model_does() -> None:
