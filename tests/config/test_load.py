@@ -278,6 +278,8 @@ small = { upstream = "main", id = "s" }
         ("[sessions]\nstore = 'valkey'\nurl = 'redis://:pw@h'", "3: the address must not carry a password"),
         ("[ledger]\nurl = 'postgresql://u:pw@h/d'", "2: the address must not carry a password"),
         ("[ledger]\nurl = 'postgresql://h/d?password=pw'", "2: the address must not carry a password"),
+        ("[ledger]\nurl = 'postgresql://u:p,w@h/d'", "2: the address must not carry a password"),
+        ("[ledger]\nurl = 'postgresql://h:0/d'", "2: this is not a PostgreSQL URL"),
         ("[ledger]\nurl = 'mysql://h/d'", "2: this is not a PostgreSQL URL"),
         ("[ledger]\nurl = 'postgresql://u:canary/x@h/d'", "2: this is not a PostgreSQL URL"),
         ("[ledger]\nurl = 'postgresql://u@h:canary/d'", "2: this is not a PostgreSQL URL"),
