@@ -3,9 +3,13 @@
 import time
 from email.utils import formatdate
 
+import httpx
 import pytest
 
 from pointsman.gateway._failures import retry_after
+from pointsman.vocabulary import WireFormat
+from support.requests_by_format import PATHS, request
+from support.servers import ScriptedUpstream, gateway, reply, state_for
 
 
 @pytest.mark.parametrize(
@@ -36,3 +40,18 @@ def test_a_date_to_come() -> None:
     asked = retry_after([(b"retry-after", formatdate(time.time() + 100, usegmt=True).encode())])
     assert asked is not None
     assert 90 < asked <= 100
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("code", "calls", "status"), [(401, 1, 403), (503, 2, 502)])
+def test_a_stream_that_begins_with_an_error_is_retried_unless_our_key_is_refused(
+    code: int, calls: int, status: int
+) -> None:
+    event = b'data: {"error":{"message":"no","code":%d}}\n\n' % code
+    upstream = ScriptedUpstream(
+        lambda _, send: reply(send, 200, event, ("content-type", "text/event-stream"))
+    )
+    with upstream.running() as url, gateway(state_for(f"{url}/v1", retries=1)) as running:
+        body = request(WireFormat.CHAT) | {"stream": True}
+        got = httpx.post(running.url + PATHS[WireFormat.CHAT], json=body, trust_env=False, timeout=60)
+    assert (len(upstream.asked), got.status_code) == (calls, status)
