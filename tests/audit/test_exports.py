@@ -287,12 +287,15 @@ def test_each_request_of_a_ledger_costs_what_its_own_policy_says(tmp_path: Path)
     assert [each["spent"] for each in audit(file)["sessions"]] == pytest.approx([0.001, 0.01])
 
 
-def test_a_model_that_a_policy_lacks_has_the_price_of_its_provider(tmp_path: Path) -> None:
-    """The upstream has a name of its own."""
-    named = OWN_PRICES.replace("[upstreams.openai]", '[upstreams.corp]\nprovider = "openai"')
+@pytest.mark.parametrize(("provider", "unpriced"), [("mistral", 0), ("groq", 1)])
+def test_a_model_that_a_policy_lacks_has_the_price_of_its_provider(
+    provider: str, unpriced: int, tmp_path: Path
+) -> None:
+    """The upstream has a name of its own, and the model's does not say who made it."""
+    named = OWN_PRICES.replace("[upstreams.openai]", f'[upstreams.corp]\nprovider = "{provider}"')
     named = named.replace('upstream = "openai"', 'upstream = "corp"')
-    (found,) = audit(a_ledger(tmp_path / "ledger.sqlite", "gpt-5", named, upstream="corp"))["sessions"]
-    assert found["spent"] == pytest.approx(0.0003375, abs=1e-6)
+    file = a_ledger(tmp_path / "ledger.sqlite", "ministral-8b-latest", named, upstream="corp")
+    assert audit(file)["total"]["unpriced_requests"] == unpriced
 
 
 @pytest.mark.parametrize(
