@@ -185,6 +185,14 @@ def test_an_export_by_its_schema(
     assert (found["started"] or "").startswith("2026-11-20T10:00:0")
 
 
+def test_costs_of_an_export_count_where_it_has_them_of_every_request(tmp_path: Path) -> None:
+    """By the catalogue 100 tokens at $3 a million, 900 at $0.30 and 20 at $15, twice."""
+    (row,) = (each for name, each, _ in HOSTED if name == "langfuse")
+    rows = [row, row | {"id": "o2", "totalCost": None}]
+    (found,) = audit(written(tmp_path, rows, "jsonl"))["sessions"]
+    assert found["spent"] == pytest.approx(0.00174, abs=1e-6)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
