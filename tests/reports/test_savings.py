@@ -109,6 +109,7 @@ def test_a_switch_costs_the_cache_that_the_baseline_would_have_had() -> None:
         (a_try("small", (M, 0, 0)), a_try("small", (2 * M, 0, 0)), 9.0),  # its own cache expired sooner
         (a_try("small", (M, None, 0)), a_try("small", (2 * M, None, 0)), 9.0),  # or nothing is said of one
         (a_try("small", (M, 0, 0)), a_try("small", (2 * M, M, 0)), 0.0),  # it read as much
+        (a_try("small", (M, 0, 0)), a_try("small", (2 * M, 3 * M // 2, 0)), 0.0),  # it read more
         (a_try("small", (2 * M, 0, 0)), a_try("small", (M, 0, 0)), 9.0),  # no more than is sent
         (a_try("large", (M, None, 0)), a_try("small", (2 * M, None, 0)), 9.0),
         (a_try("large", (M, None, 0)), a_try("large", (2 * M, None, 0)), 0.0),  # the baseline itself: known
@@ -123,6 +124,11 @@ def test_the_baseline_is_given_the_most_that_its_cache_could_hold(
     assert found.baseline_cache == pytest.approx(saved)
     assert found.assumed == (saved > 0)
     assert ("assumed: in 1 turns" in "\n".join(plain_lines(found.blocks()))) == (saved > 0)
+
+
+def test_the_baseline_that_answers_after_nothing_was_tried_is_taken_as_it_reports() -> None:
+    found = total(turns([], [a_try("large", (2 * M, 0, 0))]))
+    assert (found.baseline_cache, found.assumed, found.net) == (0.0, 0, 0.0)
 
 
 def test_a_session_on_an_upstream_without_a_cache_does_not_save_what_the_baseline_would_have_cached() -> None:
