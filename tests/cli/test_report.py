@@ -280,14 +280,23 @@ def test_a_ledger_alone_is_counted_at_the_prices_of_its_latest_policy(
     monkeypatch.chdir(tmp_path)
     text, decided = policy_toml(demo_config()), a_decision("d-1")
     code = '[capabilities]\napplication = "theirs.py"\n'
-    Path("theirs.py").write_text("raise AssertionError('it was run')", encoding="utf-8")
-    for name, texts in (("none", ()), ("policy", (text,)), ("code", (text + code,))):
+    Path("theirs.py").write_text("open('ran', 'w')", encoding="utf-8")
+    Path("theirs.toml").write_text(text + code, encoding="utf-8")
+    trial = '[shadow]\npolicy = "theirs.toml"\n'
+    for name, texts in (
+        ("none", ()),
+        ("policy", (text,)),
+        ("code", (text + code,)),
+        ("trial", (text + trial,)),
+    ):
         with closing(SqliteLedger(tmp_path / name, retention=Retention(None, None))) as ledger:
             for each in texts:
                 ledger.append(PolicyText(version=decided.policy, text=each))
             ledger.append(decided)
-    names = ("none", "policy", "code")
+    names = ("none", "policy", "code", "trial")
     alone = [CliRunner().invoke(app, ["report", "savings", "--ledger", name]) for name in names]
     assert isinstance(alone[0].exception, ConfigError), "neither a configuration nor a policy is there"
     assert 'against always "demo-large"' in alone[1].stdout
-    assert "names Python code, which a report does not run" in str(alone[2].exception)
+    for refused in alone[2:]:
+        assert "names Python code, which a report does not run" in str(refused.exception)
+    assert not Path("ran").exists()

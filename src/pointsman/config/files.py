@@ -274,8 +274,8 @@ def _in(text: str, folder: Path) -> Iterator[_Effect]:
 
 
 def names_code(text: str) -> bool:
-    """Whether a configuration names Python that is run when it is loaded."""
-    return any(_is_code(path) for path, _ in _leaves(_parsed(text), ()))
+    """Whether a configuration may have Python run when it is loaded: itself, or as the policy on trial."""
+    return any(_is_code(path) or path == ("shadow", "policy") for path, _ in _leaves(_parsed(text), ()))
 
 
 def _is_code(path: KeyPath) -> bool:
