@@ -178,6 +178,21 @@ def test_a_long_answer_is_not_held(tmp_path: Path, mode: int, size: int, error: 
     run(test)
 
 
+@pytest.mark.parametrize("mode", [STREAMED, DUPLEX])
+def test_a_stream_that_ends_in_a_part_too_long_to_hold_is_no_whole_one(tmp_path: Path, mode: int) -> None:
+    """Its end was taken for that of the answer, which then had no usage and no error."""
+    parts = [EVENTS[0], b": " + b"x" * 2_000 + b"\n\n" + EVENTS[1]]
+    response = (200, {"content-type": "text/event-stream"}, parts)
+
+    async def test() -> None:
+        async with behind(tmp_path, answer_bytes=1_000) as here:
+            found = await here.envoy.process(chat(stream=True), response=response, response_mode=mode)
+            (attempt,) = await here.attempts(found.request_headers["x-pointsman-decision-id"])
+            assert attempt.error == "too_large"
+
+    run(test)
+
+
 @pytest.mark.parametrize("mode", [STREAMED, DUPLEX], ids=["streamed", "full duplex"])
 def test_the_usage_of_a_stream_is_read_at_its_end(tmp_path: Path, mode: int) -> None:
     async def test() -> None:

@@ -101,6 +101,7 @@ class EnvoyExchange:
     async def next(self) -> bytes:
         """Return the next part; empty at the end."""
         while not self._parts:
+            self._check()
             if self.has_ended:
                 return b""
             await self._wait()
