@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -207,11 +208,12 @@ def test_a_parquet_file_can_be_queried(full: Path, tmp_path: Path) -> None:
     assert msgspec.json.decode(attempt["body"])["row"] == "attempt"
 
 
-def test_a_copy_in_a_format_that_is_not_written_is_refused(full: Path, tmp_path: Path) -> None:
-    with pytest.raises(PointsmanError, match=r"out\.json is no name of a copy") as refused:
-        copy(full, tmp_path / "out.json")
+@pytest.mark.parametrize("name", ["out.json", "out.ndjson", "out.csv", "out.gz", "OUT.JSONL", "out.Parquet"])
+def test_a_copy_in_a_format_that_is_not_written_is_refused(full: Path, tmp_path: Path, name: str) -> None:
+    with pytest.raises(PointsmanError, match=rf"{re.escape(name)} is no name of a copy") as refused:
+        copy(full, tmp_path / name)
     assert refused.value.hint == "FILE.jsonl, FILE.jsonl.gz, FILE.parquet; other names are SQLite files"
-    assert not (tmp_path / "out.json").exists()
+    assert not (tmp_path / name).exists()
 
 
 def test_a_copy_that_no_command_reads_says_how_to_read_it(full: Path, tmp_path: Path) -> None:

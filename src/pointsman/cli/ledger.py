@@ -310,7 +310,7 @@ def _write_lines(out: IO[bytes] | gzip.GzipFile, entries: Iterator[Entry]) -> in
 def _opened_to_write(target: str, config: Path | None) -> Ledger:
     if is_postgres(target):
         return open_address(target, config)
-    if target.endswith((".json", ".csv", ".gz")):
+    if target.lower().endswith((".json", ".ndjson", ".csv", ".gz", _PARQUET, *_LINES)):
         forms = ", ".join(f"FILE{each}" for each in (*_LINES, _PARQUET))
         raise PointsmanError(f"{target} is no name of a copy", hint=f"{forms}; other names are SQLite files")
     return SqliteLedger(Path(target), text="full", retention=KEEP_ALL)
