@@ -81,6 +81,14 @@ def test_a_message_goes_to_the_model_of_its_tier(points: Pointsman) -> None:
     assert (given.session, given.caller) == ("u1/c1", "u1")
 
 
+def test_a_model_that_no_decision_can_name_is_logged(
+    points: Pointsman, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent(ChatFilter({**MODELS, "complx": "gpt"}, lambda: points, timeout=PATIENCE), "Hello!")
+    [told] = [each.getMessage() for each in caplog.records if each.name == "pointsman.integrations"]
+    assert told.startswith('Open WebUI never asks the models named "complx"')
+
+
 def test_hints_are_added_to_what_the_model_gets(points: Pointsman) -> None:
     chat = ChatFilter({}, points, timeout=PATIENCE)
     got = [

@@ -71,7 +71,7 @@ class ChatFilter:
             timeout: Seconds after which a message is sent to the user's model.
             clock: Seconds; for tests.
         """
-        self.host = Host("Open WebUI", points, timeout=timeout, texts=hints)
+        self.host = Host("Open WebUI", points, timeout=timeout, texts=hints, models=models)
         self._models: Final = models
         self._ratings: Final = ratings
         self._hints: Final = hints
