@@ -185,3 +185,10 @@ def test_prompts_of_few_sessions_are_no_shift() -> None:
     assert said <= 2 < 20 <= alone
     longer = [record(n, 7.5, 0.3, session=f"s{n % 20}", message=n) for n in range(200)]
     assert drift(longer, HEAD).shifts[0].verdict == "left"
+
+
+def test_one_session_tells_nothing() -> None:
+    """Its prompts are all much longer, and it was said that they look like the training data."""
+    found = drift([record(n, 7.5, 0.3, session="s", message=n) for n in range(200)], HEAD)
+    assert found.shifts[0].index > 1
+    assert list(plain_lines(found.blocks()))[-1].endswith("too few sessions or training prompts to tell")

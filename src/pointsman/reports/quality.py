@@ -363,6 +363,8 @@ class Drift:
             return (
                 "live prompts begin to differ from what the learned router was trained on: measure it again"
             )
+        if any(shift.index >= SHIFTED and shift.chance >= LEFT for shift in self.shifts):
+            return "live prompts differ, which chance explains: too few sessions or training prompts to tell"
         return "live prompts look like those the learned router was trained on"
 
 
