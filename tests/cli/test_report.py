@@ -20,7 +20,7 @@ from pointsman.reports.guidance import followed_in
 from pointsman.stores.ledger import Entry, Outcome, PolicyText, Retention, ShadowAnswer, SqliteLedger
 from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer
-from pointsman.vocabulary import WireFormat
+from pointsman.vocabulary import AgentRole, WireFormat
 
 
 def decision(number: int, arm: Arm, *, continued: bool, mode: Mode = Mode.ON) -> Decision:
@@ -250,8 +250,11 @@ def test_quality_names_the_page_where_kept_answers_wait_for_labels(tmp_path: Pat
     path, config = tmp_path / "ledger.sqlite", tmp_path / "pointsman.toml"
     config.write_text("")
     with closing(SqliteLedger(path)) as ledger:
-        for name in ("d-1", "d-2"):
-            ledger.append(a_decision(name))
+        for name, session in {"d-1": "s", "d-2": "s", "d-3": "t", "d-4": "t", "d-5": "title"}.items():
+            decision = a_decision(name, session=session)
+            role = AgentRole.HELPER if session == "title" else None  # the page offers none of a helper call
+            asked = msgspec.structs.replace(decision.input, role=role)
+            ledger.append(msgspec.structs.replace(decision, input=asked))
             ledger.append(an_answer(name, model="large"))
             ledger.append(
                 ShadowAnswer(decision=name, at=0.0, model="small", upstream="u", text="a", beside_text="b")
@@ -261,7 +264,7 @@ def test_quality_names_the_page_where_kept_answers_wait_for_labels(tmp_path: Pat
     told = CliRunner().invoke(app, ["report", "quality", "--ledger", str(path), "--config", str(config)])
     answer, following = told.stdout.splitlines()
     assert answer.startswith("Not known yet")  # neither model has a price
-    assert following.startswith("1 request with answers of two models: give both a score on the page Label")
+    assert following.startswith("1 session with answers of two models: give both a score on the page Label")
 
 
 def test_a_report_without_tables_refuses_csv(tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ class ScoredAnswers:
         self._margin: Final = margin
         self._costs: Final = answer_costs(models)
         self._turns: Final[dict[str, _Turn]] = {}  # by decision
-        self._waiting = 0  # requests with kept answers of two models, of which a label is missing
+        self._kept: Final = set[tuple[str, bool]]()  # sessions with answers of two models; both have a label
 
     def __contains__(self, decision: str) -> bool:
         """Whether a decision has outcomes enough for a pair."""
@@ -219,7 +219,8 @@ class ScoredAnswers:
     def noted(self, records: Iterable[Record]) -> Iterator[Record]:
         """Pass records on; pairs scored at the same time count in their order."""
         for record in records:
-            self._waiting += not all(answer.is_labelled for answer in kept_answers(record))
+            if record.decision.input.role is not AgentRole.HELPER and (kept := kept_answers(record)):
+                self._kept.add((session_of(record.decision), all(answer.is_labelled for answer in kept)))
             if len(record.outcomes) > 1:
                 self._turns[record.decision.id] = _Turn.of(record, self._costs)
             yield record
@@ -267,7 +268,8 @@ class ScoredAnswers:
     def report(self) -> QualityReport:
         """Compare every pair of models that can be compared; without one, report that."""
         found = tuple(self.together(dict.fromkeys(self.pairs())).values())
-        return QualityReport(found or (self.most_frequent(),), self._waiting)
+        waiting = sum((session, True) not in self._kept for session, _ in self._kept)
+        return QualityReport(found or (self.most_frequent(),), waiting)
 
     def most_frequent(self) -> GoodEnough:
         """Compare the two models that most requests have scored answers of, and no others."""
@@ -306,7 +308,7 @@ class QualityReport(msgspec.Struct, frozen=True):
     """Whether cheap models are good enough, each compared with a stronger one."""
 
     found: tuple[GoodEnough, ...]  # that with the most pairs first; never empty
-    waiting: int = 0  # requests with kept answers of two models, of which a label is missing
+    waiting: int = 0  # sessions with kept answers of two models, and no labels of both
 
     def to_json(self) -> object:
         """Plain values, with the answer in words."""
@@ -325,7 +327,7 @@ class QualityReport(msgspec.Struct, frozen=True):
         if any(each.answer == "yes" for each in self.found):
             yield _USE
         if self.waiting:
-            kept = counted(self.waiting, "request")
+            kept = counted(self.waiting, "session")
             yield f"{kept} with answers of two models: give both a score on the page Label (pointsman open)."
         elif not compared:
             yield _NEXT
