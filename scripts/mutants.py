@@ -40,12 +40,16 @@ def tests_of(module: str) -> list[str]:
     """The tests that concern a module; empty if there are none."""
     parts = Path(module).with_suffix("").parts[1:]  # without src
     path = f"tests/{parts[1]}" if len(parts) > 2 else f"tests/test_{parts[1]}.py"
-    imported = f"from {'.'.join(parts)} import"
+    *package, name = parts[:-1] if parts[-1] == "__init__" else parts
+    above = r"\.".join(package)
+    imported = re.compile(
+        rf"^ *(from|import) {above}\.{name}\b(?!\.)|^ *from {above} import .*\b{name}\b", re.MULTILINE
+    )
     others = sorted(
         str(test.relative_to(ROOT))
         for test in (ROOT / "tests").rglob("test_*.py")
         if not str(test.relative_to(ROOT)).startswith((path, "tests/browser/"))
-        and imported in test.read_text("utf-8")
+        and imported.search(test.read_text("utf-8"))
     )
     return [*([path] if (ROOT / path).exists() else []), *others]
 
