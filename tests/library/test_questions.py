@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pytest
 
 from pointsman import Pointsman
@@ -157,3 +158,13 @@ def test_an_outcome_of_another_type_is_named_by_its_field() -> None:
     with pytest.raises(ValueError, match=r"got `str` - at `\$\.score`"):
         points.record_outcome(decision.id, good)
     points.record_outcome(decision.id, 1)
+
+
+def test_a_score_may_be_any_real_number() -> None:
+    """NumPy's mean, and whether a test passed: no ledger could write the one, or read the other again."""
+    points = Pointsman()
+    decision = points.decide("Hello!").id
+    scores: list[Any] = [True, np.float64(0.5), np.float32(0.25)]
+    for score in scores:
+        points.record_outcome(decision, score)
+    assert [repr(each.score) for each in points.runtime.ledger.outcomes(decision)] == ["1.0", "0.5", "0.25"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from numbers import Real
 from typing import Final
 
 import msgspec
@@ -74,9 +75,10 @@ def report(decision: str, *, score: float | None, label: str, comment: str, mode
     Raises:
         ValueError: it is out of bounds; the message names the field.
     """
+    given: object = score  # a number of NumPy, or whether a test passed
     said = {
         "decision": decision,
-        "score": score,
+        "score": float(given) if isinstance(given, Real) else given,
         "label": label,
         "comment": comment,
         "model": model,
