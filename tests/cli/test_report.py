@@ -286,20 +286,24 @@ def test_a_ledger_alone_is_counted_at_the_prices_of_its_latest_policy(
     Path("theirs.py").write_text("open('ran', 'w')", encoding="utf-8")
     Path("theirs.toml").write_text(text + code, encoding="utf-8")
     trial = '[shadow]\npolicy = "theirs.toml"\n'
+    file = text.replace("[tiers]\n", '[tiers]\nkinds = "/theirs/kinds.json"\n')
     for name, texts in (
         ("none", ()),
         ("policy", (text,)),
         ("code", (text + code,)),
         ("trial", (text + trial,)),
+        ("file", (file,)),
     ):
         with closing(SqliteLedger(tmp_path / name, retention=Retention(None, None))) as ledger:
             for each in texts:
                 ledger.append(PolicyText(version=decided.policy, text=each))
             ledger.append(decided)
-    names = ("none", "policy", "code", "trial")
+    names = ("none", "policy", "code", "trial", "file")
     alone = [CliRunner().invoke(app, ["report", "savings", "--ledger", name]) for name in names]
     assert isinstance(alone[0].exception, ConfigError), "neither a configuration nor a policy is there"
     assert 'against always "demo-large"' in alone[1].stdout
-    for refused in alone[2:]:
+    for refused in alone[2:4]:
         assert "names Python code, which a report does not run" in str(refused.exception)
     assert not Path("ran").exists()
+    why = 'the latest policy of the ledger cannot be read here: no kinds "/theirs/kinds.json"'
+    assert str(alone[4].exception) == f"{why}; --config names the configuration with the prices"

@@ -100,12 +100,16 @@ class _Source:
         text = self.store.policy(max(uses, key=lambda use: use.last).version) if uses else None
         if text is None:
             config_file(None)  # raises: there is neither
-        if names_code(text or ""):  # the ledger may be another's
-            raise ConfigError(
-                "the latest policy of the ledger names Python code, which a report does not run",
-                hint="--config names the configuration with the prices",
-            )
-        return load(Path("pointsman.toml"), AnyKey({}), text=text or "")
+        why = "it names Python code, which a report does not run"  # the ledger may be another's
+        if not names_code(text or ""):
+            try:
+                return load(Path("pointsman.toml"), AnyKey({}), text=text or "")
+            except ConfigError as error:
+                why = error.message.removeprefix(f"{error.place}: ")
+        raise ConfigError(
+            f"the latest policy of the ledger cannot be read here: {why}",
+            hint="--config names the configuration with the prices",
+        )
 
 
 report: Final = typer.Typer(
