@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import re
+import signal
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -172,6 +174,15 @@ def listening_on(
     spec = getattr(config, table)
     host, port = spec.host if host is None else host, spec.port if port is None else port
     return msgspec.structs.replace(config, **{table: msgspec.structs.replace(spec, host=host, port=port)})
+
+
+def ignore_early_reload() -> None:
+    """Ignore SIGHUP, which ends a process that takes none yet, until a reloader takes it.
+
+    Nothing is missed: the configuration is still to be read, or its file is watched.
+    """
+    if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def _reachable(host: str) -> str:

@@ -12,7 +12,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from pointsman.cli._listening import LogFormat, announce, demo_traffic, listening_on, log_to_stderr
+from pointsman.cli._listening import (
+    LogFormat,
+    announce,
+    demo_traffic,
+    ignore_early_reload,
+    listening_on,
+    log_to_stderr,
+)
 from pointsman.cli._served import Totals, print_summary, told_requests, wants_lines
 from pointsman.cli.output import USAGE
 from pointsman.config import Config, load
@@ -103,6 +110,8 @@ def run_worker(worker: Worker, link: WorkerLink, listening: socket.socket, optio
 
 def _serve(worker: Worker, link: WorkerLink, listening: socket.socket, options: WorkerOptions) -> None:
     file = options.file
+    if file is not None:
+        ignore_early_reload()
     peers = WorkerPeers(worker, link)
     builder = Builder(options.read, file, worker, peers.flush)
     with closing(builder):

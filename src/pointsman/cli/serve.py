@@ -11,7 +11,14 @@ from urllib.parse import quote
 
 import typer
 
-from pointsman.cli._listening import LogFormat, announce, demo_traffic, listening_on, log_to_stderr
+from pointsman.cli._listening import (
+    LogFormat,
+    announce,
+    demo_traffic,
+    ignore_early_reload,
+    listening_on,
+    log_to_stderr,
+)
 from pointsman.cli.output import ConfigOption, config_file, echo, needs_extra, read_config
 from pointsman.config import find_named, http_address, load
 from pointsman.errors import ConfigError, PointsmanError
@@ -67,6 +74,8 @@ def serve(
         from pointsman.gateway.serve import Server, check_bind
     log_to_stderr(log_level, log_format)
     file = None if demo else config_file(config)
+    if file is not None:
+        ignore_early_reload()
     builder = Builder(lambda: listening_on(load(file) if file else demo_config(), host, port), file)
     count = builder.config.server.workers if workers is None else workers
     if count > 1:
@@ -120,6 +129,8 @@ def ext_proc(
     log_to_stderr(log_level, log_format)
     log.setLevel(logging.INFO)
     file = None if demo else config_file(config)
+    if file is not None:
+        ignore_early_reload()
     builder = Builder(
         lambda: listening_on(load(file) if file else demo_config(), host, port, "ext_proc"), file
     )

@@ -19,6 +19,7 @@ import pytest
 
 from pointsman.stores.ledger import DecisionFilter, SqliteLedger
 from pointsman.vocabulary import WireFormat
+from support import own_application
 from support.requests_by_format import PATHS, post, request
 from support.servers import Asked, ScriptedUpstream, reply
 from support.waiting import until
@@ -333,3 +334,20 @@ def listens(url: str) -> bool:
     except OSError:
         return False
     return True
+
+
+@pytest.mark.parametrize("command", [["serve"], ["serve", "--workers", "2"], ["ext-proc"]], ids=" ".join)
+def test_a_reload_ends_no_process_that_begins(tmp_path: Path, command: list[str]) -> None:
+    """The application that a configuration names is run as it is read: the earliest that a test can be."""
+    hung_up = "import os, signal\nos.kill(os.getpid(), signal.SIGHUP)\n"
+    (tmp_path / "app.py").write_text(hung_up + Path(own_application.__file__).read_text("utf-8"), "utf-8")
+    file = tmp_path / "pointsman.toml"
+    text = CONFIG.format(url="http://127.0.0.1:9/v1", folder=tmp_path).replace("workers = 2", "workers = 1")
+    file.write_text(f'{text}[ext_proc]\nhttp_port = 0\n[capabilities]\napplication = "app.py"\n', "utf-8")
+    whole = [sys.executable, "-m", "pointsman", *command, "--config", str(file), "--port", "0"]
+    with subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.terminate()
+        process.communicate(timeout=60)
+    assert "127.0.0.1:" in line
