@@ -67,9 +67,7 @@ class Pointsman:
         from pointsman.stores.ledger import MemoryLedger
         from pointsman.stores.sessions import MemorySessions
 
-        if isinstance(policy, (str, PathLike)):
-            raise TypeError(f"a policy is no file: Pointsman.from_config({str(policy)!r}) reads one")
-        policy = policy or default_policy()
+        policy = _no_file(policy) or default_policy()
         self.runtime = Runtime(
             build_engine(policy),
             sessions=MemorySessions() if sessions is None else sessions,
@@ -162,8 +160,7 @@ class Pointsman:
         """Decide one request in this thread.
 
         Args:
-            request: The person's text, the messages of a conversation, or a request body as a mapping. The
-                OpenAI and Anthropic SDKs' objects may be among them.
+            request: The person's text, messages (objects of the providers' SDKs too), or a body as a mapping.
             format: The wire format of messages or body: ``chat``, ``responses`` or ``messages``.
             session: Names the conversation; empty: nothing is remembered. None: by how the conversation
                 begins, as the gateway names one that no client does.
@@ -334,6 +331,12 @@ class Pointsman:
 
         given = {"label": label, "comment": comment, "model": model}
         await to_thread(self.record_outcome, decision, score, **given)
+
+
+def _no_file(policy: Policy | None) -> Policy | None:
+    if isinstance(policy, (str, PathLike)):
+        raise TypeError(f"a policy is no file: Pointsman.from_config({str(policy)!r}) reads one")
+    return policy
 
 
 def _request(
