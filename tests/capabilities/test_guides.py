@@ -77,7 +77,7 @@ def test_the_decorator_declares_a_capability_and_keeps_its_work() -> None:
 
     assert isinstance(echo, Capability)
     assert (echo.name, echo.provides, echo.always_active) == ("echo", ("TEXT",), True)
-    assert echo.guide.instructions == "Repeat what was said"
+    assert echo.classifier_guide.instructions == "Repeat what was said"
     assert echo.work is not None
 
 

@@ -188,6 +188,11 @@ class Capability:
         object.__setattr__(self, "provides", tuple(self.provides))
         object.__setattr__(self, "requires", tuple(self.requires))
 
+    @property
+    def classifier_guide(self) -> TaskClassifierGuide:
+        """The guide, under the name used in docs/sources/classification-and-routing.md."""
+        return self.guide
+
 
 def capability(
     name: str,

@@ -80,7 +80,7 @@ def test_the_file_holds_no_text_and_the_process_does(tmp_path: Path) -> None:
     path, whole = tmp_path / "sessions.sqlite", encode_memory(STUCK)
     store = SqliteSessions(path)
     store.put("s", whole)
-    store._writer.flush()
+    store.flush()
     assert store.get("s") == whole
     assert not [file for file in tmp_path.iterdir() if b"canary" in file.read_bytes()]
     store.close()

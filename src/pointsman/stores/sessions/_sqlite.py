@@ -97,6 +97,10 @@ class SqliteSessions(MemorySessions):
             self._writer.put(SessionRow(session, self._clock(), None))
         return known
 
+    def flush(self) -> None:
+        """Write everything queued."""
+        self._writer.flush()
+
     def close(self) -> None:
         """Write what waits and release the file."""
         if self._writer.close():
