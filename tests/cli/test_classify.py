@@ -79,6 +79,12 @@ def test_a_malformed_line_is_an_error_in_its_place_and_the_run_goes_on(tmp_path:
     assert answers[1]["error"]["message"]
 
 
+def test_plain_text_is_told_what_a_line_is() -> None:
+    result = CliRunner().invoke(app, ["classify", "--profile", "seed"], input="hello world\n")
+    assert result.exit_code == 1
+    assert result.stderr == '  hint: a line is {"text": "…"}, or {"messages": […], "format": "chat"}\n'
+
+
 def test_half_an_emoji_is_read_as_the_gateway_reads_it(tmp_path: Path) -> None:
     code, answers = classify(tmp_path, {"id": 1, "text": "prove it \ud83d"}, {"id": 2, "text": "\U0001f600"})
     assert code == 0

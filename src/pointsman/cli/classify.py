@@ -229,6 +229,7 @@ def _classify_lines(
     else:
         failed = _classify(file, _Classifier(build_engine(policy), no_model, scorer))
     if failed:
+        echo('  hint: a line is {"text": "…"}, or {"messages": […], "format": "chat"}', err=True)
         raise typer.Exit(FAILED)
 
 
