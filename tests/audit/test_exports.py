@@ -212,6 +212,18 @@ def test_an_export_of_the_wrong_kind(tmp_path: Path, text: str, message: str) ->
     assert str(file) in str(ran.exception)
 
 
+@pytest.mark.parametrize(
+    ("name", "message"), [("c.jsonl", "is a copy of a ledger"), ("c.jsonl.gz", "is compressed, or Parquet")]
+)
+def test_a_copy_of_a_ledger_says_how_it_is_read(tmp_path: Path, name: str, message: str) -> None:
+    copied = tmp_path / name
+    ledger = a_ledger(tmp_path / "ledger", "large")
+    assert CliRunner().invoke(app, ["ledger", "copy", str(ledger), str(copied)]).exit_code == 0
+    refused = str(CliRunner().invoke(app, ["audit", str(copied)]).exception)
+    assert refused.startswith(f"{copied} {message}")
+    assert f"pointsman ledger copy {copied} FILE.sqlite" in refused
+
+
 def test_a_first_row_longer_than_the_header(tmp_path: Path) -> None:
     header, first, *rest = (EXPORTS / "litellm.csv").read_text().splitlines()
     file = tmp_path / "export.csv"

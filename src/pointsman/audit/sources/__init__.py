@@ -20,6 +20,8 @@ __all__ = ["Home", "Lines", "Log", "Source", "seconds", "session_file", "source_
 
 #: How an SQLite database begins.
 _SQLITE: Final = b"SQLite format 3\0"
+#: How a file of gzip begins, and one of Parquet.
+_PACKED: Final = (b"\x1f\x8b", b"PAR1")
 #: Lines of a file that are looked at to recognise a client's session.
 _LINES: Final = 20
 
@@ -56,11 +58,16 @@ def source_of(file: Path) -> Source:
         if (client := session_file(file)) is not None:
             return client
         with file.open("rb") as opened:
-            is_database = opened.read(len(_SQLITE)) == _SQLITE
-        if is_database:
+            begins = opened.read(len(_SQLITE))
+        if begins == _SQLITE:
             from pointsman.audit.sources.own_ledger import OwnLedger  # the stores, which few audits need
 
             return OwnLedger()
+        if begins.startswith(_PACKED):
+            raise PointsmanError(
+                f"{file} is compressed, or Parquet",
+                hint=f"gunzip it; pointsman ledger copy {file} FILE.sqlite, if it is a copy of a ledger",
+            )
         return kind_of(file)
     except OSError as error:
         raise PointsmanError(f"cannot read {file}: {error.strerror or error}") from error

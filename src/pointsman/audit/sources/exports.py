@@ -402,6 +402,11 @@ def kind_of(file: Path) -> Export:
     for kind in exports():
         if kind.needs <= have:
             return kind
+    if {"version", "row"} <= have:
+        raise PointsmanError(
+            f"{file} is a copy of a ledger",
+            hint=f"pointsman ledger copy {file} FILE.sqlite makes one that is read",
+        )
     if {"date", "requests"} <= have:
         raise PointsmanError(
             f"{file} has sums of days, not requests", hint="export the single requests instead"
