@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from pointsman.cli.patterns import evaluate_file
+from pointsman.cli.patterns import evaluate_domains
 
 ROOT = Path(__file__).resolve().parents[1]
 SETS = {"sgd_multidomain": "sgd.toml", "bfcl_multi_turn": "bfcl.toml"}
@@ -20,9 +20,7 @@ def main() -> None:
     data = Path(sys.argv[1]) if len(sys.argv) > 1 else shared / "data"
     for name, file in SETS.items():
         print(f"\n{name}")
-        evaluate_file(
-            data / "domains" / f"{name}.jsonl.gz", ROOT / "benchmarks" / "domains" / file, as_json=False
-        )
+        evaluate_domains(data / "domains" / f"{name}.jsonl.gz", ROOT / "benchmarks" / "domains" / file)
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ def test_a_dry_run_decides_the_same_and_leaves_no_trace(trial: Trial, kind: str)
         True,
     )
     assert trial.recorded() == 0
-    assert trial.state.runtime.sessions.get("mine") is None  # type: ignore[attr-defined]
+    assert trial.state.runtime.sessions.get("mine") is None
     counted = re.findall(
         r"^pointsman_decisions_total\{.*\} (\S+)$", trial.get("/metrics").body.decode(), re.MULTILINE
     )

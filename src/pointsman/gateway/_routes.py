@@ -138,7 +138,7 @@ def _state(request: Request) -> LiveState:
 
 async def _root(request: Request) -> Response:
     config = _state(request).config
-    if config and config.console.enabled and "text/html" in request.headers.get("accept", ""):
+    if config.console.enabled and "text/html" in request.headers.get("accept", ""):
         return RedirectResponse("/console", 303)
     return _json(
         {"name": "pointsman", "endpoints": sorted(f"/v1{wire.path.decode()}" for wire in FORMATS.values())}
