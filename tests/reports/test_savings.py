@@ -18,7 +18,16 @@ from pointsman.model_calls import question_price
 from pointsman.prices import dollars
 from pointsman.reports.savings import Savings, SavingsCalculator
 from pointsman.reports.usage import USAGE_ASKED
-from pointsman.stores.ledger import Attempt, Owner, Record, Retention, ShadowAnswer, SqliteLedger, Totals
+from pointsman.stores.ledger import (
+    Attempt,
+    Outcome,
+    Owner,
+    Record,
+    Retention,
+    ShadowAnswer,
+    SqliteLedger,
+    Totals,
+)
 from pointsman.stores.ledger.reading import totals_of
 from pointsman.stores.ledger.turns import rows_of
 from pointsman.testing import a_decision
@@ -327,12 +336,13 @@ def test_what_groups_of_turns_spent_adds_up() -> None:
         for name in ("small", "large")
     ]
     for number, trial in enumerate(beside, start=1):
-        records[number] = Record(records[number].decision, records[number].attempts, (), None, (trial,))
+        judges = (Outcome(decision="", score=0.0, model="m", source="judge:large", cost=0.25),) * 2
+        records[number] = Record(records[number].decision, records[number].attempts, judges, None, (trial,))
     found = SavingsCalculator(models, "large").total(totals_of(rows_of(records)))
     assert (found.at_baseline, found.answers) == (60.0, 12.0)
     assert (found.switches, found.trials, found.assumed) == (2, 2, 2)
     assert found.baseline_cache == pytest.approx(9.0 + 18.0)  # what the turn before had sent
-    assert (found.hints, found.shadow) == pytest.approx((3.0, 33.0))
+    assert (found.hints, found.shadow, found.judging) == pytest.approx((3.0, 33.0, 1.0))
     assert found.retries == pytest.approx(10.0 + 0.1)
     assert found.writes == pytest.approx(0.5 + 2.5 + 0.25 + 2.5)
 
