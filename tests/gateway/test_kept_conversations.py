@@ -120,6 +120,16 @@ def test_one_conversation_takes_a_quarter_at_most() -> None:
     assert whole(kept, [], "r0") is None
 
 
+def test_items_of_a_session_do_not_push_out_the_conversation_that_it_has() -> None:
+    kept, asked = ConversationMemory(size=100_000), body()
+    turn(kept, "x" * 8_000, "r0")
+    assert whole(kept, [], "r0")
+    items = [said("y" * 1_000) | {"id": f"i{number}"} for number in range(100)]
+    kept.keep_items(request(asked), asked, answer("r1", *items), translated=True)
+    assert kept.held <= 25_000
+    assert whole(kept, [], "r0")
+
+
 def test_of_very_many_items_the_latest_are_kept() -> None:
     """Those that are forgotten at once are not looked for one by one."""
     kept, asked = ConversationMemory(size=400_000), body()
