@@ -177,6 +177,7 @@ def test_a_baseline_without_a_price_of_cached_input_is_named() -> None:
     assert 'unknown: "free" has no cached_input_per_million' in "\n".join(plain_lines(found.blocks()))
     later = totals([a_try("small", (M, None, 0))], [a_try("small", (2 * M, None, 0))])
     found = SavingsCalculator(MODELS, "free").total(later)
+    assert (found.at_baseline, found.baseline_cache) == (0.0, 0.0)
     assert found.assumed == 1  # in JSON; but no cache counts, so that nothing is taken to be in one
     assert "assumed:" not in "\n".join(plain_lines(found.blocks()))
     assert "unknown" not in "\n".join(plain_lines(total([]).blocks()))
@@ -204,6 +205,7 @@ def test_attempts_that_did_not_answer_are_paid_for() -> None:
     tries = [a_try("large", (M, None, 0), status=500), a_try("large", None, status=500)]
     found = total(turns([*tries, a_try("small", (M, None, 0))]))
     assert (found.retries, found.net) == (10.0, 10.0 - 1.0 - 10.0)
+    assert total(turns([a_try("free", (M, 0, M), status=500), a_try("small", (M, 0, 0))])).retries == 0.0
 
 
 def test_calls_that_ended_before_their_usage_came_are_counted() -> None:
