@@ -137,7 +137,7 @@ def test_the_baseline_is_given_the_most_that_its_cache_could_hold(
 
 def test_the_baseline_that_answers_after_nothing_was_tried_is_taken_as_it_reports() -> None:
     found = total(turns([], [a_try("large", (2 * M, 0, 0))]))
-    assert (found.baseline_cache, found.assumed, found.net) == (0.0, 0, 0.0)
+    assert (found.baseline_cache, found.assumed, found.switches, found.net) == (0.0, 0, 0, 0.0)
 
 
 def test_a_session_on_an_upstream_without_a_cache_does_not_save_what_the_baseline_would_have_cached() -> None:
