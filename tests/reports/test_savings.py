@@ -28,6 +28,7 @@ from pointsman.stores.ledger import (
     SqliteLedger,
     Totals,
 )
+from pointsman.stores.ledger.port import COMPARED
 from pointsman.stores.ledger.reading import totals_of
 from pointsman.stores.ledger.turns import rows_of
 from pointsman.testing import a_decision
@@ -354,6 +355,24 @@ def test_a_day_begins_at_midnight_of_its_zone() -> None:
     days = dict.fromkeys((0, 2), "1970-01-01") | {-5: "1969-12-31"}
     for zone, day in days.items():
         assert list(SavingsCalculator(MODELS, "large").by(totals_of(rows, zone=zone), "day", zone)) == [day]
+
+
+@pytest.mark.parametrize(("error", "is_lower"), [("status", True), (COMPARED, False)])
+def test_a_cheap_answer_that_was_compared_with_another_is_no_downgrade(error: str, is_lower: bool) -> None:
+    first = {**a_try("large", (M, 0, 0)), "error": error}
+    (row,) = rows_of(turns([first, a_try("free", (M, 0, 0))]))
+    assert row.downgraded is is_lower
+
+
+def test_the_score_of_a_turn_is_that_of_the_answer_which_the_caller_got() -> None:
+    (record,) = turns([a_try("small", (M, 0, 0))])
+    others = tuple(
+        Outcome(decision="d0", score=0.0, model=model, source=source)
+        for model, source in (("large", "api"), ("", "implicit:retry"), ("", "judge:large"))
+    )
+    for known, score in (((), None), ((Outcome(decision="d0", score=1.0),), 1.0)):
+        (row,) = rows_of([msgspec.structs.replace(record, outcomes=(*known, *others))])
+        assert (row.score, row.labelled) == (score, bool(known))
 
 
 def test_text_that_was_added_is_charged() -> None:
