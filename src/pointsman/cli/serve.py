@@ -65,6 +65,8 @@ def serve(
     ] = LogFormat.TEXT,
 ) -> None:
     """Start the gateway. Set an agent's base URL to it; nothing else in the agent changes."""
+    if not demo:  # which reloads nothing
+        ignore_early_reload()
     with needs_extra("gateway", "pointsman serve"):
         from pointsman.cli._served import told_requests
         from pointsman.config.shapes import demo_config
@@ -74,8 +76,6 @@ def serve(
         from pointsman.gateway.serve import Server, check_bind
     log_to_stderr(log_level, log_format)
     file = None if demo else config_file(config)
-    if file is not None:
-        ignore_early_reload()
     builder = Builder(lambda: listening_on(load(file) if file else demo_config(), host, port), file)
     count = builder.config.server.workers if workers is None else workers
     if count > 1:
@@ -120,6 +120,8 @@ def ext_proc(
     ] = LogFormat.TEXT,
 ) -> None:
     """Decide for Envoy: serve its external processing filter over gRPC."""
+    if not demo:  # which reloads nothing
+        ignore_early_reload()
     with needs_extra("gateway", "pointsman ext-proc"):
         from pointsman.cli._served import told_requests
         from pointsman.config.shapes import demo_config
@@ -129,8 +131,6 @@ def ext_proc(
     log_to_stderr(log_level, log_format)
     log.setLevel(logging.INFO)
     file = None if demo else config_file(config)
-    if file is not None:
-        ignore_early_reload()
     builder = Builder(
         lambda: listening_on(load(file) if file else demo_config(), host, port, "ext_proc"), file
     )
