@@ -110,8 +110,7 @@ def run_worker(worker: Worker, link: WorkerLink, listening: socket.socket, optio
 
 def _serve(worker: Worker, link: WorkerLink, listening: socket.socket, options: WorkerOptions) -> None:
     file = options.file
-    if file is not None:
-        ignore_early_reload()
+    ignore_early_reload()  # for the demo, which reloads nothing, until it ends
     peers = WorkerPeers(worker, link)
     builder = Builder(options.read, file, worker, peers.flush)
     with closing(builder):

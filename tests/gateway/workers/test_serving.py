@@ -351,3 +351,20 @@ def test_a_reload_ends_no_process_that_begins(tmp_path: Path, command: list[str]
         process.terminate()
         process.communicate(timeout=60)
     assert "127.0.0.1:" in line
+
+
+def test_a_reload_ends_no_worker_of_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has nothing to reload; each was killed, with its requests, and replaced."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    demo = ["serve", "--demo", "--no-traffic", "--workers", "2", "--port", "0"]
+    command = [sys.executable, "-m", "pointsman", *demo]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        workers = Serving(process, "", tmp_path).workers()
+        ignored = [
+            re.search(r"SigIgn:\s*(\w+)", Path(f"/proc/{each}/status").read_text()) for each in workers
+        ]
+        process.terminate()
+        process.communicate(timeout=60)
+    assert [int(each[1], 16) & 1 for each in ignored if each] == [1, 1]
