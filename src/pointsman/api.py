@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from pointsman.vocabulary import AgentRequest, ModelQuery, ModelReply, WireFormat
 
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from pointsman.upstreams.connections import Connections
 
 __all__ = ["Pointsman"]
+
+
+#: Marks of the objects that msgspec writes by itself.
+_WRITTEN: Final = ("__dataclass_fields__", "__struct_fields__", "__attrs_attrs__")
 
 
 class Pointsman:
@@ -348,7 +352,6 @@ def _request(
 ) -> AgentRequest:
     from msgspec.structs import replace
 
-    from pointsman.errors import MalformedRequest
     from pointsman.wire import FORMATS
     from pointsman.wire.project import named_project
     from pointsman.wire.request import of_caller, read_request, request_from_text, session_fingerprint
@@ -362,21 +365,30 @@ def _request(
     if isinstance(request, str):
         read = request_from_text(request, arrived_at=now)
     elif isinstance(request, Sequence):
-        if wrong := next((type(each).__name__ for each in request if not _is_message(each, wire)), ""):
-            holds = f"{type(request).__name__} of {wrong}"
-            raise MalformedRequest(
-                f"a request is a text, a body or messages, which have roles, not a {holds}"
-            )
+        _check_messages(request, wire)
         body = FORMATS[wire].body(list(request), "")
         read = read_request(wire, body, arrived_at=now, caller=caller)
     else:
+        if isinstance(request, Mapping):
+            _check_messages(request.get("input" if wire is WireFormat.RESPONSES else "messages"), wire)
         read = read_request(wire, request, arrived_at=now, caller=caller)
     session = session_fingerprint(read) if session is None else str(session)
     more = {"session": session and of_caller(caller, session), "caller": caller}
     return replace(read, **more, **({"project": named_project(project)} if project else {}))
 
 
+def _check_messages(given: object, wire: WireFormat) -> None:
+    """Refuse a list of what no format has, which would be read as an empty prompt."""
+    from pointsman.errors import MalformedRequest
+
+    messages = given if isinstance(given, Sequence) and not isinstance(given, str) else ()
+    if wrong := next((type(each).__name__ for each in messages if not _is_message(each, wire)), ""):
+        holds = f"{type(given).__name__} of {wrong}"
+        raise MalformedRequest(f"a request is a text, a body or messages, which have roles, not a {holds}")
+
+
 def _is_message(given: object, wire: WireFormat) -> bool:
-    """Whether a request may hold it: a mapping, or the object of a provider's SDK for one."""
+    """Whether a request may hold it: a mapping, or an object for one that is written as one, as SDKs have."""
+    is_written = any(hasattr(given, each) for each in ("model_dump", *_WRITTEN))
     is_item = wire is WireFormat.RESPONSES and hasattr(given, "type")
-    return isinstance(given, Mapping) or hasattr(given, "role") or is_item
+    return isinstance(given, Mapping) or (is_written and (hasattr(given, "role") or is_item))

@@ -129,6 +129,9 @@ def test_an_object_of_an_sdk_is_the_message_it_stands_for(whole: bool) -> None:
             [{"role": "user", "content": "hi"}, SimpleNamespace(type="human", content="hi")],
             "list of SimpleNamespace",
         ),
+        ([SimpleNamespace(role="user", content="hi")], "list of SimpleNamespace"),
+        ({"messages": ["hi"]}, "list of str"),
+        ({"messages": [SimpleNamespace(type="human", content="hi")]}, "list of SimpleNamespace"),
     ],
 )
 def test_what_holds_no_messages_is_refused(request_: Any, kind: str) -> None:
