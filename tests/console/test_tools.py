@@ -250,6 +250,7 @@ def test_a_replay_names_models_without_a_price(browser: Browser, address: str, i
     place = browser.post("/console/policy/replay", form).headers["location"]
     _finished(browser, place)
     assert ("The price of s is unknown" in browser.get(place).body.decode()) != is_priced
+    assert json.loads(browser.get(f"{place}.json").body)["unpriced"] == ([] if is_priced else ["s"])
 
 
 def test_a_text_that_came_back_is_posted_again(browser: Browser) -> None:

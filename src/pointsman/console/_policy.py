@@ -157,6 +157,7 @@ def progress(visit: Visit, replays: Replays) -> Page:
     job = replays.get(visit.parts["id"])
     state = job.state  # before what it found, because the thread of the replay sets the state last
     found = job.found
+    unpriced = [name for name, model in job.engine.policy.models.items() if not model.is_priced]
     data = {
         "state": state,
         "done": job.done,
@@ -164,10 +165,14 @@ def progress(visit: Visit, replays: Replays) -> Page:
         "error": job.error,
         "summary": found.summary if found else None,
         "changes": found.biggest if found else (),
+        "unpriced": unpriced,
     }
     rows = [_row(line) for line in found.biggest] if found else []
     return Page(
-        "replay.html", {"job": job, "state": state, "found": found}, data, TextTable.of(_COLUMNS, rows)
+        "replay.html",
+        {"job": job, "state": state, "found": found, "unpriced": unpriced},
+        data,
+        TextTable.of(_COLUMNS, rows),
     )
 
 
