@@ -61,7 +61,7 @@ class SqliteFile:
         migrations: Sequence[Sequence[str]],
         readable_from: int | None = None,
     ) -> None:
-        self.path: Final = path
+        self.path: Final = Path(path)  # a text would be found out only when a batch is written
         self._kind: Final = kind
         self._application: Final = application
         self.schema: Final = Schema(migrations, readable_from or len(migrations))

@@ -69,6 +69,15 @@ def test_entries_survive_a_restart(path: Path) -> None:
     assert {d.id for d in opened(path).decisions()} == {"d", "e"}
 
 
+def test_a_path_may_be_a_text(path: Path) -> None:
+    """Typed as a ``Path``; a program without a type checker lost its first batch."""
+    with closing(SqliteLedger(str(path))) as ledger:  # type: ignore[arg-type]
+        ledger.append(a_decision("d-1"))
+        ledger.flush()
+        assert ledger.get("d-1") is not None
+    assert path.exists()
+
+
 def test_only_reading_makes_no_file(path: Path) -> None:
     ledger = SqliteLedger(path)
     assert list(ledger.decisions()) == []
