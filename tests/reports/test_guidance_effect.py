@@ -93,7 +93,7 @@ def test_endings_of_yes_and_no_are_shares() -> None:
 
 
 NOT_YET = (
-    "No difference can be shown yet: a report is read often, so the 99.8 % interval counts, and includes zero"
+    "No difference can be shown yet: a report is read often, so the 99.93 % interval counts, and includes zero"
 )
 
 
@@ -103,7 +103,7 @@ NOT_YET = (
         ([0.9] * 100, [0.5] * 100, "Guidance helps"),
         ([0.5] * 100, [0.9] * 100, "Guidance harms"),
         ([0.6] * 100, [0.5] * 100, "No difference can be shown: "),
-        ([0.7] * 100, [0.5] * 100, f"{NOT_YET} (-0.01 to +0.39)."),
+        ([0.7] * 100, [0.5] * 100, f"{NOT_YET} (-0.03 to +0.41)."),
         (
             [0.9] * 29 + [None] * 71,
             [0.5] * 100,
@@ -145,7 +145,7 @@ def test_a_streak_continues(notation: str, continues: bool) -> None:
         ((0, 30), (29, 30), "Guidance helps: fewer streaks go on with it than without."),
         ((29, 30), (0, 30), "Guidance harms: more streaks go on with it than without."),
         ((15, 30), (15, 30), "No difference can be shown: the interval includes zero."),
-        ((10, 30), (20, 30), f"{NOT_YET} (-61% to +6%)."),
+        ((10, 30), (20, 30), f"{NOT_YET} (-63% to +9%)."),
         ((0, 29), (29, 30), "Too little data: 30 sessions a side are needed, the smaller side has 29."),
         ((0, 30), (29, 29), "Too little data: 30 sessions a side are needed, the smaller side has 29."),
     ],
