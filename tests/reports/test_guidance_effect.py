@@ -93,7 +93,8 @@ def test_endings_of_yes_and_no_are_shares() -> None:
 
 
 NOT_YET = (
-    "No difference can be shown yet: a report is read often, so the 99.93 % interval counts, and includes zero"
+    "No difference can be shown yet: "
+    "a report is read often, so the 99.93 % interval counts, and includes zero"
 )
 
 
