@@ -94,6 +94,19 @@ def test_a_text_of_an_answer_that_the_caller_began_leaves_the_request_whole() ->
     assert arrived == [sent[0], {**sent[1], "content": left}, *sent[2:]]
 
 
+def test_a_text_behind_reasoning_that_is_left_out_goes_with_it() -> None:
+    """Both edits were applied, and the request was no JSON."""
+    agent = CALLERS[RESPONSES]()
+    with switching(RESPONSES, RESPONSES) as running:
+        running.ask(agent, 0, stream=False)
+        running.decider.standing = (StandingInjection(1, (Injection("domains", "Run the tests."),)),)
+        running.ask(agent, 1, stream=False)
+        arrived = json.loads(running.providers[1].server.asked[-1].body)["input"]
+    sent = json.loads(running.sent)["input"]
+    assert sent[1]["type"] == "reasoning"
+    assert arrived == [each for each in sent if each.get("type") != "reasoning"]
+
+
 @pytest.mark.parametrize("provider", [MESSAGES, RESPONSES])
 def test_translated_reasoning_is_left_out_also_after_a_restart(provider: WireFormat) -> None:
     """Beside signed reasoning what nobody signed is another provider's."""

@@ -82,6 +82,11 @@ def whole_number(member: msgspec.Raw | None) -> int | None:
     return int(number) if number.is_integer() else None
 
 
+def _overlaps(edit: Edit, others: Sequence[Edit]) -> bool:
+    (start, end), _ = edit
+    return any(other_start < end and start < other_end for (other_start, other_end), _ in others)
+
+
 def _number(member: msgspec.Raw | None) -> int:
     """A member as a whole number; 0 if it is absent or not one, which the upstream judges."""
     try:
@@ -245,7 +250,8 @@ class DecidedRequest:
         given: Parameters | None = None
         changed: tuple[str, ...] = ()
         if is_native and self._own is not None and (cleaned := await self._cleaned(self._own, target)):
-            edits += cleaned.edits
+            # A text behind an item that is taken out goes with it.
+            edits = [each for each in edits if not _overlaps(each, cleaned.edits)] + cleaned.edits
             changed = cleaned.changed
         if (size := len(self.body.raw)) <= LARGE:
             body = self.body.edited(edits)
