@@ -33,6 +33,7 @@ from pointsman.upstreams.port import ServerSpec, UpstreamSpec
 from pointsman.vocabulary import ModelSpec, Tier, WireFormat
 from support.requests_by_format import PATHS, answer, events, format_of, request, start_stream
 from support.servers import Asked, Running, ScriptedUpstream, reply, state_for
+from support.waiting import until
 
 pytestmark = pytest.mark.integration
 
@@ -167,8 +168,9 @@ def test_a_session_goes_on_with_its_memory_in_whichever_worker_is_asked(tmp_path
 
 def test_a_worker_that_is_gone_leaves_its_requests_to_the_other(tmp_path: Path) -> None:
     with two(tmp_path) as (servers, _, _upstream):
-        (tmp_path / "1.sock").unlink()
-        (tmp_path / "2.sock").unlink()
+        for peer in (tmp_path / "1.sock", tmp_path / "2.sock"):
+            until(peer.exists)  # bound while the server begins
+            peer.unlink()
         statuses = set()
         for key in ("a", "b", "c", "d"):
             got = httpx.post(
