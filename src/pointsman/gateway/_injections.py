@@ -64,11 +64,10 @@ def _all_injections(wire: Format, body: Body, items: Sequence[msgspec.Raw], deci
     spans = body.item_spans(items, list(texts))
     if texts and not spans:
         log.warning(_NOWHERE, decision.id)
-    changed = [
-        (span, at, with_texts(wire, items[at], texts[at])) for span, at in zip(spans, texts, strict=False)
+    return [
+        (span, with_texts(wire, items[index], texts[index]))
+        for span, index in zip(spans, texts, strict=False)
     ]
-    # An answer that the caller begins takes no text; another edit may take its reasoning out.
-    return [(span, new) for span, at, new in changed if new != bytes(items[at])]
 
 
 def _marked(added: Sequence[Injection]) -> str:

@@ -250,7 +250,7 @@ class DecidedRequest:
         given: Parameters | None = None
         changed: tuple[str, ...] = ()
         if is_native and self._own is not None and (cleaned := await self._cleaned(self._own, target)):
-            # A text behind an item that is taken out goes with it.
+            # A message of which reasoning is taken out takes no text; one behind such an item goes with it.
             edits = [each for each in edits if not _overlaps(each, cleaned.edits)] + cleaned.edits
             changed = cleaned.changed
         if (size := len(self.body.raw)) <= LARGE:
