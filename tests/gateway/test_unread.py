@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from pointsman.gateway import _protocol as protocol
 from pointsman.testing import MemoryLedger
 from pointsman.upstreams.port import Limits, ServerSpec
+from pointsman.vocabulary import WireFormat
 from support.deciders import ScriptedDecider
 from support.raw_http import ASKED, JSON, head
 from support.requests_by_format import events, format_of, start_stream
@@ -134,3 +136,31 @@ def test_who_reads_slowly_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> Non
             while more := connection.recv(1 << 18):
                 got += more
     assert bytes(got).partition(b"\r\n\r\n")[2] == json.dumps({"choices": [], "text": "x" * LARGE}).encode()
+
+
+def test_a_stream_that_is_read_slowly_keeps_its_order() -> None:
+    """Events that go out the moment they arrive overtake none that waits for the caller."""
+    numbered = [b'data: {"choices": [], "n": %d, "text": "%b"}\n\n' % (n, b"x" * 700) for n in range(16_000)]
+    numbered[::50] = [b": quiet\n\n" + event for event in numbered[::50]]
+    numbered[::199] = [event.replace(b"x" * 700, b"x" * 9_000) for event in numbered[::199]]
+    first, *rest = events(WireFormat.CHAT)
+
+    async def answering(asked: Asked, send: Any) -> None:
+        await start_stream(send, first)
+        for place, event in enumerate(numbered):
+            for part in (event[:40], event[40:]) if place % 7 == 0 else (event,):
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b"".join(rest)})
+
+    upstream = ScriptedUpstream(answering)
+    with upstream.running() as url, gateway(state_for(f"{url}/v1", server=PATIENT)) as running:
+        asking = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
+        asking.request("POST", "/v1/chat/completions", STREAMED, {"content-type": "application/json"})
+        connections: set[Any] = running.server.server_state.connections
+        until(lambda: any(each.flow.write_paused for each in list(connections)), seconds=60)
+        answer = asking.getresponse()
+        got = bytearray()
+        while more := answer.read(1 << 14):
+            got += more
+        asking.close()
+    assert bytes(got) == first + b"".join(numbered) + b"".join(rest)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, TypeAlias
@@ -18,12 +17,12 @@ from pointsman.gateway._failures import Failure, failure_kind
 from pointsman.gateway._inbound import Send
 from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway._response_headers import Headers, answer_lines, downstream_headers, own_headers
+from pointsman.gateway._sending import AS_JSON, PIECE, DirectSend, all_but_last, send_body, send_pieces
 from pointsman.gateway._streaming import (
-    KEPT,
     NO_KEEP_ALIVE,
-    DirectSend,
     KeepAlive,
     NoKeepAlive,
+    RelayedStream,
     Translating,
     note_usage,
     reader,
@@ -31,13 +30,14 @@ from pointsman.gateway._streaming import (
     without_usage,
 )
 from pointsman.gateway.upstream import Target, header_value
+from pointsman.upstreams.port import DirectExchange
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Ending, Fault, Usage, sse
 from pointsman.wire.format import Format, error_message
 from pointsman.wire.sse import masked, masked_events
 from pointsman.wire.translate import translate_error
 
-__all__ = ["Ask", "Headers", "Relay", "relay", "send_body", "send_pieces"]
+__all__ = ["Ask", "Relay", "relay"]
 
 log = logging.getLogger(__name__)
 
@@ -46,9 +46,6 @@ Ask: TypeAlias = Callable[[DecidedRequest, Sequence[Target]], Awaitable[Upstream
 #: ``relay`` with whom to ask and how long to be silent.
 Relay: TypeAlias = Callable[[DecidedRequest, Sequence[Target], Send], Awaitable[int]]
 
-AS_JSON: Final = (b"content-type", b"application/json")
-#: Bytes given to the server at once: what it holds for a caller before it lets the sender wait.
-_PIECE: Final = 64 << 10
 _CHANGES: Final = 1_000  # characters of what was changed in a translated request
 
 
@@ -151,7 +148,7 @@ async def _answer(
     try:
         if not (
             lines
-            and len(body) <= _PIECE
+            and len(body) <= PIECE
             and isinstance(send, DirectSend)
             and send.whole_lines(status, lines, body)
         ):
@@ -166,11 +163,6 @@ async def _answer(
     return status
 
 
-def _not(*_: object) -> bool:
-    """Do nothing, in place of a shortcut of ``DirectSend``."""
-    return False
-
-
 def _headers(request: DecidedRequest, answer: UpstreamResponse) -> Headers:
     """Return the headers of an answer: the upstream's and the gateway's own."""
     attempt, upstream = answer.attempt, answer.attempt.target.upstream
@@ -183,38 +175,11 @@ def _headers(request: DecidedRequest, answer: UpstreamResponse) -> Headers:
     return sent
 
 
-async def send_body(send: Send, status: int, sent: Headers, body: bytes) -> None:
-    """Send a whole answer."""
-    sent.append((b"content-length", b"%d" % len(body)))
-    if isinstance(send, DirectSend) and len(body) <= _PIECE and send.whole(status, sent, body):
-        return
-    await send({"type": "http.response.start", "status": status, "headers": sent})
-    if len(body) > _PIECE:
-        body = await _send_all_but_last(send, body)
-    await send({"type": "http.response.body", "body": body})
-
-
-async def send_pieces(send: Send, part: bytes) -> None:
-    """Send a part of an answer that is not the last."""
-    if len(part) > _PIECE:
-        part = await _send_all_but_last(send, part)
-    await send({"type": "http.response.body", "body": part, "more_body": True})
-
-
-async def _send_all_but_last(send: Send, body: bytes) -> bytes:
-    """Send a body in pieces, each when the caller has taken most of those before; return the last of them."""
-    last = (len(body) - 1) // _PIECE * _PIECE
-    for start in range(0, last, _PIECE):
-        piece = body[start : min(start + _PIECE, last)]
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
-    return body[last:]
-
-
 async def _send_block(
     attempt: RunningAttempt, send: Send, block: bytes, alive: KeepAlive | NoKeepAlive
 ) -> None:
     """Send a block of events; a large one in pieces, between which no mark may come."""
-    is_large = len(block) > _PIECE
+    is_large = len(block) > PIECE
     if is_large:
         await alive.hold()
     await send_pieces(send, block)
@@ -261,48 +226,37 @@ async def _stream(
     request: DecidedRequest, answer: UpstreamResponse, send: Send, alive: KeepAlive | NoKeepAlive
 ) -> None:
     attempt, exchange = answer.attempt, answer.exchange
-    last: deque[bytes] = deque(maxlen=KEPT)
-    block, splitter = answer.first, answer.splitter or sse.Splitter()
-    error: UpstreamError | None = None
-    quiet = 0.0  # since when only comments and parts of an event have come, in seconds of a steady clock
-    keep, receive, split = last.append, exchange.next, splitter.feed
-    piece = send.piece if isinstance(send, DirectSend) else _not
-    secrets = attempt.target.upstream.secrets
     translation, read = reader(request, attempt)
-    hides = bool(secrets) and translation is None  # a translation hides them itself
-    size = 0  # bytes of whole events so far
+    # A translation hides them itself.
+    secrets = attempt.target.upstream.secrets if translation is None else ()
+    splitter = answer.splitter or sse.Splitter()
+    stream = RelayedStream(splitter, send, alive, read, secrets)
+    if read is None and isinstance(exchange, DirectExchange):
+        exchange.take = stream.take
+    block = answer.first
+    error: UpstreamError | None = None
     alive.go_on()
     try:
         while True:
-            if block:
-                keep(block)
-                size += (count := len(block))
-                if read is not None:
-                    block = read(block)
-                    count = len(block)
-                if hides and b"error" in block:
-                    block = masked_events(block, secrets)
-                if count:
-                    alive.has_sent = True
-                    if not piece(block):
-                        await _send_block(attempt, send, block, alive)
-            chunk = await receive()
+            if block and (block := stream.outgoing(block)) and not stream.piece(block):
+                await _send_block(attempt, send, block, alive)
+            chunk = await exchange.next()
             if not chunk:
                 break
-            block = split(chunk)
-            quiet = 0.0 if b"data" in block else await _wait_on(attempt, splitter, quiet)
+            block = splitter.feed(chunk)
+            stream.quiet = 0.0 if b"data" in block else await _wait_on(attempt, splitter, stream.quiet)
     except UpstreamError as broken:
         error = broken
     except asyncio.CancelledError:
-        _left(request, answer, last, size)
+        _left(request, answer, stream.last, stream.size)
         raise
     finally:
         exchange.close()
         alive.close()
     is_cut = error is not None and len(splitter.pending) > LARGE  # a large part of an event is slow to read
     pending = b"" if is_cut else bytes(splitter.pending)
-    blocks = [answer.first, *last]
-    note_usage(request, attempt, blocks, pending, size)
+    blocks = [answer.first, *stream.last]
+    note_usage(request, attempt, blocks, pending, stream.size)
     await _end(request, answer, translation, blocks, pending, error, send)
 
 
@@ -354,8 +308,8 @@ async def _end_translated(
         closing += request.wire.error_event(fault, translation.blocks)
     if request.hides_usage:
         closing = without_usage(closing)
-    if len(closing) > _PIECE:
-        closing = await _send_all_but_last(send, closing)
+    if len(closing) > PIECE:
+        closing = await all_but_last(send, closing)
     await send({"type": "http.response.body", "body": closing})
 
 
@@ -394,8 +348,8 @@ async def _end(
     else:
         fault = _broken_off(attempt, answer.exchange.status, error, end.usage)
         closing = wire.error_event(fault, blocks)
-    if len(closing) > _PIECE:
-        closing = await _send_all_but_last(send, closing)
+    if len(closing) > PIECE:
+        closing = await all_but_last(send, closing)
     await send({"type": "http.response.body", "body": closing})
     if whole and request.keeper is not None:
         request.keeper.completed(attempt.target, (*blocks, pending))

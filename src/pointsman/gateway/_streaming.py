@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -21,19 +21,21 @@ from pointsman.errors import UpstreamError
 from pointsman.gateway._attempts import RunningAttempt
 from pointsman.gateway._inbound import Send
 from pointsman.gateway._request import DecidedRequest
+from pointsman.gateway._sending import DirectSend
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Ending, Format, Usage, sse
 from pointsman.wire.reasoning import SignedTurn
+from pointsman.wire.sse import masked_events
 from pointsman.wire.translate import StreamTranslation, Translated
 
 __all__ = [
     "KEPT",
     "NO_KEEP_ALIVE",
-    "DirectSend",
     "KeepAlive",
     "NoKeepAlive",
     "OnWhole",
+    "RelayedStream",
     "Translating",
     "note_usage",
     "reader",
@@ -101,33 +103,6 @@ _STREAM: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
 ]
-
-
-class DirectSend:
-    """A server's own ``Send``, with shortcuts to its transport.
-
-    Each does nothing, and returns False or None, if the steps of the server are needed.
-    """
-
-    def __call__(self, message: Any) -> Awaitable[None]:
-        """Send a part of an answer (ASGI)."""
-        raise NotImplementedError
-
-    def take_body(self) -> bytes | None:
-        """Return the request's body if all of it has come and none was taken."""
-        raise NotImplementedError
-
-    def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
-        """Send a whole answer, with its length as the last header."""
-        raise NotImplementedError
-
-    def whole_lines(self, status: int, lines: bytes, body: bytes) -> bool:
-        """Do as ``whole`` for the answer to a POST, with its headers as well-formed lines."""
-        raise NotImplementedError
-
-    def piece(self, body: bytes) -> bool:
-        """Send a part of a stream, not empty and not the last."""
-        raise NotImplementedError
 
 
 class KeepAlive:
@@ -216,6 +191,77 @@ class NoKeepAlive:
 
 
 NO_KEEP_ALIVE: Final = NoKeepAlive()
+
+
+def _not(*_: object) -> bool:
+    """Do nothing, in place of a shortcut of ``DirectSend``."""
+    return False
+
+
+class RelayedStream:
+    """What of a stream has gone to the caller, and what goes there without waking a task."""
+
+    __slots__ = ("_alive", "_read", "_secrets", "_splitter", "last", "piece", "quiet", "size")
+
+    def __init__(
+        self,
+        splitter: sse.Splitter,
+        send: Send,
+        alive: KeepAlive | NoKeepAlive,
+        read: Callable[[bytes], bytes] | None,
+        secrets: Sequence[bytes],
+    ) -> None:
+        """Begin with nothing.
+
+        Args:
+            splitter: Of the upstream's bytes.
+            send: Sends to the caller (ASGI).
+            alive: Is told of everything that is sent.
+            read: Reads each block of events, and returns what the caller gets instead.
+            secrets: Are masked in errors.
+        """
+        self.last: deque[bytes] = deque(maxlen=KEPT)
+        self.size = 0  # bytes of whole events so far
+        self.quiet = 0.0  # since when only comments and parts of an event have come; of a steady clock
+        self.piece = send.piece if isinstance(send, DirectSend) else _not
+        self._splitter = splitter
+        self._alive = alive
+        self._read = read
+        self._secrets = secrets
+
+    def outgoing(self, block: bytes) -> bytes:
+        """Return what the caller gets of a block of whole events; may be empty.
+
+        Raises:
+            UpstreamError: an event cannot be read.
+        """
+        self.last.append(block)
+        self.size += len(block)
+        if self._read is not None:
+            block = self._read(block)
+        if self._secrets and b"error" in block:
+            block = masked_events(block, self._secrets)
+        if block:
+            self._alive.has_sent = True
+        return block
+
+    def take(self, chunk: bytes) -> bool:
+        """Send bytes of a stream that is not read the moment they arrive; False if more has to be done."""
+        splitter = self._splitter
+        if (
+            not splitter.is_whole(chunk)
+            or b"data" not in chunk
+            or (self._secrets and b"error" in chunk)
+            or not self.piece(chunk)
+        ):
+            return False
+        size = len(chunk)
+        splitter.bytes_left -= size
+        self.size += size
+        self.last.append(chunk)
+        self.quiet = 0.0
+        self._alive.has_sent = True
+        return True
 
 
 #: Members of events that hold what a model writes, in all formats.

@@ -8,7 +8,7 @@ from typing import Final, Protocol, cast
 import httptools
 
 from pointsman.errors import StaleConnection, UpstreamError, UpstreamMalformed, UpstreamTooLarge
-from pointsman.upstreams.port import Headers, Upload
+from pointsman.upstreams.port import DirectExchange, Headers, Upload
 
 #: Bytes waiting for a slow caller before the upstream is told to wait too; uvicorn holds as many.
 _HIGH_WATER: Final = 64 << 10
@@ -41,7 +41,7 @@ class Owner(Protocol):
         """Stop timing an answer, and let another request have its place."""
 
 
-class Response:
+class Response(DirectExchange):
     """An ``Exchange``: the parsed part of a response."""
 
     received = 0  # bytes of the body so far
@@ -224,7 +224,9 @@ class Connection(asyncio.Protocol):
             return
         if self._other > _MAX_HEAD and not answer.done:
             answer.fail(UpstreamTooLarge(_TOO_LONG_HEAD))
-        elif (waiter := answer.waiter) is not None and not waiter.done():
+        elif (answer.take is None or answer.chunks or answer.done) and (
+            (waiter := answer.waiter) is not None and not waiter.done()
+        ):
             waiter.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -268,6 +270,15 @@ class Connection(asyncio.Protocol):
     def on_body(self, data: bytes) -> None:
         answer = self.answer
         if answer is not None:
+            if (
+                (take := answer.take) is not None
+                and not answer.chunks
+                and (waiter := answer.waiter) is not None
+                and not waiter.done()  # else the reader is at work on what came before
+                and take(data)
+            ):
+                self._other = 0
+                return
             answer.chunks.append(data)
             received = answer.received = answer.received + len(data)
             self._other = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal, NoReturn, Protocol, TypeAlias
 
@@ -392,6 +392,13 @@ class Exchange(Protocol):
 
     def close(self) -> None:
         """Let go of the connection; an unfinished answer is cut off, so that the upstream stops working."""
+
+
+class DirectExchange:
+    """An ``Exchange`` that can give away bytes when they arrive, without waking who waits for them."""
+
+    #: Takes newly arrived bytes while ``next`` is awaited and none were kept; False: ``next`` returns them.
+    take: Callable[[bytes], bool] | None = None
 
 
 class UpstreamClient(Protocol):

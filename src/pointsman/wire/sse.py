@@ -56,15 +56,24 @@ class Splitter:
     pending bytes of a stream that is refused are dropped: an event above the limit is never read.
     """
 
-    __slots__ = ("_bytes_left", "_event_bytes", "_lines_left", "_pending_lines", "_stream_bytes", "pending")
+    __slots__ = ("_event_bytes", "_lines_left", "_pending_lines", "_stream_bytes", "bytes_left", "pending")
 
     def __init__(self, event_bytes: int = EVENT_BYTES, stream_bytes: int = STREAM_BYTES) -> None:
         """Take the most bytes that one event, and all of them together, may have."""
         self.pending = bytearray()  # the next event as far as it has come
         self._event_bytes = event_bytes
-        self._stream_bytes = self._bytes_left = stream_bytes
+        self._stream_bytes = self.bytes_left = stream_bytes
         self._lines_left = _MAX_LINES
         self._pending_lines = 0
+
+    def is_whole(self, chunk: bytes) -> bool:
+        """Whether ``feed`` would return the chunk as it is, after a look at its last bytes alone."""
+        return (
+            not self.pending
+            and chunk.endswith(b"\n\n")
+            and len(chunk) <= _MANY
+            and len(chunk) <= self.bytes_left
+        )
 
     def feed(self, chunk: bytes) -> bytes:
         """Return the events that the bytes so far complete; may be empty.
@@ -74,7 +83,7 @@ class Splitter:
             UpstreamMalformed: its lines end with CR alone.
         """
         size = len(chunk)
-        self._bytes_left = left = self._bytes_left - size
+        self.bytes_left = left = self.bytes_left - size
         if left < 0:
             raise self._too_large(f"a stream of more than {self._stream_bytes} bytes")
         if not self.pending and chunk.endswith(b"\n\n"):
