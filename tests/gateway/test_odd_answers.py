@@ -5,8 +5,10 @@ from typing import Any
 import httpx
 import pytest
 
+from pointsman.testing import MemoryLedger
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS, Ending, sse
+from support.deciders import ScriptedDecider
 from support.requests_by_format import PATHS, answer, events, request, start_stream
 from support.servers import Asked, ScriptedUpstream, gateway, reply, state_for
 
@@ -76,3 +78,36 @@ def test_a_whole_answer_nested_too_deep_is_none(wire: WireFormat) -> None:
         got = httpx.post(running.url + PATHS[wire], json=request(wire), trust_env=False)
     assert got.status_code == 502
     assert "not JSON" in got.json()["error"]["message"]
+
+
+def _with_half(part: bytes) -> bytes:
+    return part.replace(b"of course", rb"of course \ud83d")
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("wire", WireFormat)
+def test_an_answer_with_half_a_surrogate_pair_is_relayed_as_it_came(
+    wire: WireFormat, *, stream: bool
+) -> None:
+    """JavaScript writes one where it cuts a text inside an emoji."""
+    whole, parts = _with_half(answer(wire)), list(map(_with_half, events(wire)))
+    if wire is WireFormat.CHAT:  # some servers write the last words, the reason and the usage in one event
+        usage = b'"usage":{"prompt_tokens":7,"completion_tokens":4}'
+        last = rb'{"choices":[{"delta":{"content":"\ud83d"},"finish_reason":"stop"}],%b}' % usage
+        parts[1:-1] = [b"data: %b\n\n" % last]
+
+    async def answering(asked: Asked, send: Any) -> None:
+        if not stream:
+            await reply(send, 200, whole)
+            return
+        await start_stream(send, *parts)
+        await send({"type": "http.response.body", "body": b""})
+
+    upstream, ledger = ScriptedUpstream(answering), MemoryLedger()
+    decider = ScriptedDecider("m0", ledger=ledger)
+    with upstream.running() as url, gateway(state_for(f"{url}/v1", decider=decider)) as running:
+        got = httpx.post(running.url + PATHS[wire], json=request(wire, stream=stream), trust_env=False)
+    assert got.content == (b"".join(parts) if stream else whole)
+    [attempt] = ledger.attempts("d-1")
+    assert (attempt.error, attempt.output_tokens) == ("", 4)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Pr
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import UNREADABLE, without_halves
 from pointsman.vocabulary import History, Message, Prompt, Role, ToolCall, WireFormat
 from pointsman.wire import sse
 from pointsman.wire.conversation import (
@@ -339,7 +339,11 @@ class Format:
 
     def usage(self, answer: bytes) -> Usage:
         """Read the usage of a whole answer. Raises ``UNREADABLE`` when it is not JSON."""
-        return self.read_usage(_decode_answer(answer).usage) or Usage()
+        try:
+            found = _decode_answer(answer)
+        except UNREADABLE:
+            found = _decode_answer(without_halves(answer))
+        return self.read_usage(found.usage) or Usage()
 
     def answer(self, reply: Reply) -> bytes:
         """Return a local reply, whole."""

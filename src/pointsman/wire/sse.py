@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from pointsman import decoding
 from pointsman.decoding import UNREADABLE, without_halves
 from pointsman.errors import UpstreamMalformed, UpstreamTooLarge
 
@@ -153,7 +154,7 @@ def decoded(block: bytes, decode: Callable[[bytes], Shape]) -> Iterator[Shape]:
     """Yield the events of a block that can be decoded, without the others."""
     for single in events(block):
         try:
-            yield decode(data(single))
+            yield decoding.decoded(decode, data(single))
         except UNREADABLE:
             continue
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import UNREADABLE, decoded
 from pointsman.vocabulary import TOOL, Message, Prompt, Role, ToolCall, ToolResult, WireFormat
 from pointsman.wire import _openai as openai
 from pointsman.wire import sse
@@ -121,7 +121,7 @@ def end(blocks: Sequence[bytes]) -> End:
         if payload.startswith(b"[DONE]"):
             return End(Ending.COMPLETE, usage)
         try:
-            chunk = _decode_chunk(payload)
+            chunk = decoded(_decode_chunk, payload)
         except UNREADABLE:
             continue
         if bytes(chunk.error) not in NOTHING:

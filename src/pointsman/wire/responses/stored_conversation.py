@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE, decode_items, decode_members, decode_typed
+from pointsman.decoding import UNREADABLE, decode_items, decode_members, decode_typed, decoded
 from pointsman.vocabulary import LARGE, AgentRequest, Message, Role
 from pointsman.wire import sse
 from pointsman.wire.body import MAX_VALUES, Body, Edit
@@ -290,7 +290,10 @@ def answered(parts: Sequence[bytes]) -> tuple[str, list[bytes]] | None:
     streamed = not whole.lstrip().startswith(b"{")
     for payload in reversed([sse.data(event) for event in sse.events(whole)]) if streamed else (whole,):
         try:
-            found = _decode_stored_event(payload).response if streamed else _decode_stored(payload)
+            if streamed:
+                found = decoded(_decode_stored_event, payload).response
+            else:
+                found = decoded(_decode_stored, payload)
         except UNREADABLE:
             continue  # a comment, or half an event
         return (found.id, [bytes(item) for item in found.output]) if len(found.output) <= MAX_PARTS else None
