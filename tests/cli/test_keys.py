@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -123,6 +125,16 @@ def test_a_further_key_cannot_change_the_team(file: Path) -> None:
     error = run("new", "alice", "--team", "other", "--write").exception
     assert isinstance(error, PointsmanError)
     assert "has another team" in str(error)
+
+
+def test_changes_at_the_same_moment_are_all_kept(file: Path) -> None:
+    file.write_text(BASE + ALICE)
+    changes = [["revoke", "alice"], ["new", "bob", "--write"]]
+    running = [subprocess.Popen([sys.executable, "-m", "pointsman", "keys", *each]) for each in changes]
+    assert [process.wait(120) for process in running] == [0, 0]
+    found = load(file).keys
+    assert set(found) == {"alice", "bob"}
+    assert found["alice"].revoked
 
 
 @pytest.mark.parametrize("text", [BASE + ALICE, BASE + "[keys]\nalice = { sha256 = '" + 64 * "0" + "' }"])

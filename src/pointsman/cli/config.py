@@ -37,7 +37,7 @@ from pointsman.config.draft import (
     find_providers,
     unused_keys,
 )
-from pointsman.config.edit import as_toml, new_key, plain, set_value, write_checked, write_file, write_key
+from pointsman.config.edit import as_toml, new_key, plain, revoke_key, write_file, write_key
 from pointsman.config.files import effects, state_file, trust, trusted_files
 from pointsman.config.files import revoke as revoke_trust
 from pointsman.config.load import FILE_NAME
@@ -413,11 +413,7 @@ def list_keys(*, config: ConfigOption = None, as_json: JsonLinesOption = False) 
 @keys.command()
 def revoke(name: NameArgument, *, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Refuse a key from the next reload on: revoked = true in its table. All keys of the name are meant."""
-    file = config_file(config)
-    known = load(file, AnyKey()).keys
-    if name not in known:
-        raise ConfigError(f'unknown key "{name}"', hint=f"there are: {', '.join(known) or 'none'}")
-    write_checked(file, set_value(read(file), ("keys", name, "revoked"), "true"))
+    revoke_key(file := config_file(config), name)
     done = {"name": name, "revoked": True, "file": str(file)}
     print_either(done, f"revoked {name} in {file}: a running gateway reloads it", as_json=as_json)
 

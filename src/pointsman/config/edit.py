@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -26,9 +29,11 @@ from pointsman.vocabulary import ModelSpec
 __all__ = [
     "NewKey",
     "as_toml",
+    "changing",
     "new_key",
     "plain",
     "policy_tables",
+    "revoke_key",
     "set_value",
     "write_checked",
     "write_file",
@@ -74,6 +79,26 @@ def write_file(file: Path, text: str) -> None:
                 trust(target, text)
     except OSError as error:
         raise ConfigError(f"cannot write {file}: {error.strerror}") from error
+
+
+@contextmanager
+def changing(file: Path) -> Iterator[None]:
+    """Let others that change a file this way wait: what was read is what is replaced.
+
+    The lock is of the file's folder: the file itself becomes another.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    folder = os.open(file.resolve().parent, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 def _with_value(text: str, path: KeyPath, literal: str) -> str:
@@ -250,17 +275,31 @@ def write_key(file: Path, made: NewKey) -> None:
     Raises:
         ConfigError: the configuration would be wrong; it stays as it is.
     """
-    text, keys = read(file), load(file, AnyKey()).keys
-    if made.name not in keys:
-        separator = "" if not text or text.endswith("\n") else "\n"
-        text = f"{text}{separator}\n{made.table}"
-    elif made.team and made.team != keys[made.name].team:
-        hint = "a further key of a name has the name's team"
-        raise ConfigError(f'"{made.name}" has another team', hint=hint)
-    else:
-        more = json.dumps([*keys[made.name].more_sha256, made.sha256])
-        text = set_value(text, ("keys", made.name, "more_sha256"), more)
-    write_checked(file, text)
+    with changing(file):
+        text, keys = read(file), load(file, AnyKey()).keys
+        if made.name not in keys:
+            separator = "" if not text or text.endswith("\n") else "\n"
+            text = f"{text}{separator}\n{made.table}"
+        elif made.team and made.team != keys[made.name].team:
+            hint = "a further key of a name has the name's team"
+            raise ConfigError(f'"{made.name}" has another team', hint=hint)
+        else:
+            more = json.dumps([*keys[made.name].more_sha256, made.sha256])
+            text = set_value(text, ("keys", made.name, "more_sha256"), more)
+        write_checked(file, text)
+
+
+def revoke_key(file: Path, name: str) -> None:
+    """Refuse all keys of a name in a configuration file.
+
+    Raises:
+        ConfigError: there is no such name, or the configuration would be wrong.
+    """
+    with changing(file):
+        known = load(file, AnyKey()).keys
+        if name not in known:
+            raise ConfigError(f'unknown key "{name}"', hint=f"there are: {', '.join(known) or 'none'}")
+        write_checked(file, set_value(read(file), ("keys", name, "revoked"), "true"))
 
 
 def write_checked(file: Path, text: str) -> None:

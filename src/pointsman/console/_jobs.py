@@ -21,7 +21,7 @@ from typing import Final, Generic, Literal, TypeVar
 import msgspec
 
 from pointsman.config import Config
-from pointsman.config.edit import write_file
+from pointsman.config.edit import changing, write_file
 from pointsman.config.files import read
 from pointsman.console._view import GatewayView, Missing, Page, Redirect, Unusable, Visit
 from pointsman.decision.engine import Engine
@@ -237,11 +237,12 @@ class Fits(_Jobs[FitJob]):
         job = self.get(visit.parts["id"])
         if not job.policy:
             raise Unusable("this fit gives no policy to use", hint=job.error)
-        if read(job.file) != job.base:
-            raise Unusable(f"{job.file} has changed since the fit began", hint="fit again, and use that")
-        write_file(_next_to(job.file, _BEFORE), job.base)
-        write_file(_next_to(job.file, _WRITTEN), job.policy)
-        write_file(job.file, job.policy)
+        with changing(job.file):
+            if read(job.file) != job.base:
+                raise Unusable(f"{job.file} has changed since the fit began", hint="fit again, and use that")
+            write_file(_next_to(job.file, _BEFORE), job.base)
+            write_file(_next_to(job.file, _WRITTEN), job.policy)
+            write_file(job.file, job.policy)
         log.info("the policy of a fit on %d prompts is written to %s", job.prompts, job.file)
         return Redirect(f"/console/fits/{job.id}")
 

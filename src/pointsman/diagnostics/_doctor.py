@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 import msgspec
 
 from pointsman.config import Config, examine, find
-from pointsman.config.edit import set_value, write_file
+from pointsman.config.edit import changing, set_value, write_file
 from pointsman.config.files import check_trust, read
 from pointsman.decoding import parse_toml, syntax_error
 from pointsman.diagnostics.clients import (
@@ -365,15 +365,16 @@ def choose_classifier(file: Path, wanted: str) -> str:
     Raises:
         ConfigError: no such model is configured, it cannot be asked, or the file cannot be changed.
     """
-    text = read(file)
-    check_trust(file, text)
-    name = _configured(_models(text, file), wanted)
-    edited = set_value(text, _VERIFY, json.dumps(name))
-    before = {_without_place(error) for error in examine(file, text=text).errors}
-    for error in examine(file, text=edited).errors:
-        if _without_place(error) not in before:
-            raise error
-    write_file(file, edited)
+    with changing(file):
+        text = read(file)
+        check_trust(file, text)
+        name = _configured(_models(text, file), wanted)
+        edited = set_value(text, _VERIFY, json.dumps(name))
+        before = {_without_place(error) for error in examine(file, text=text).errors}
+        for error in examine(file, text=edited).errors:
+            if _without_place(error) not in before:
+                raise error
+        write_file(file, edited)
     return name
 
 
