@@ -88,9 +88,9 @@ def at_any_port(config: Config) -> Config:
 
 
 @contextmanager
-def started(folder: Path) -> Iterator[Serving]:
+def started(folder: Path, text: str = FILE) -> Iterator[Serving]:
     file = folder / "pointsman.toml"
-    file.write_text(FILE, encoding="utf-8")
+    file.write_text(text, encoding="utf-8")
 
     builder = Builder(lambda: at_any_port(load(file)), file)
     try:
@@ -220,6 +220,18 @@ def test_what_waits_for_a_restart_is_named(serving: Serving, caplog: pytest.LogC
     caplog.clear()
     serving.change(FILE)
     assert "next start" not in caplog.text
+
+
+def test_a_public_address_keeps_its_keys_until_a_restart_unbinds_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    keys = f'keys = ["sha256:{"0" * 64}"]'
+    [wire, *_] = PATHS
+    with started(tmp_path, f'{FILE}[server]\nhost = "0.0.0.0"\n{keys}') as serving:
+        serving.change(f'{FILE}[server]\nhost = "127.0.0.1"\n')
+        got = httpx.post(serving.url + PATHS[wire], json=request(wire), timeout=30)
+    assert got.status_code == 401
+    assert "refusing to bind to 0.0.0.0 without a key" in caplog.text
 
 
 def test_a_shadow_comes_and_goes(serving: Serving) -> None:

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import msgspec
 import uvicorn
 
 from pointsman.config import is_loopback
@@ -101,7 +102,8 @@ class Server(uvicorn.Server):
             )
         )
         self._gateway = gateway
-        self._reloader = Reloader(gateway, builder, _served) if builder and builder.watch else None
+        self._host = server.host  # that is bound: another one in the file waits for the next start
+        self._reloader = Reloader(gateway, builder, self._served) if builder and builder.watch else None
         self._files = _FILES
 
     def _most_connections(self) -> int:
@@ -141,6 +143,12 @@ class Server(uvicorn.Server):
             for task in beside:
                 task.cancel()
 
+    def _served(self, state: LiveState) -> LiveState:
+        """Return it, unless it would open a public address to anyone."""
+        check_bind(state.server)
+        check_bind(msgspec.structs.replace(state.server, host=self._host))
+        return state
+
     async def _announce(self) -> None:
         """Let load balancers see that requests should go elsewhere, while those they still send are served.
 
@@ -160,6 +168,9 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""
+        if sockets:  # of a worker that follows another, which was started with another file
+            self._host = sockets[0].getsockname()[0]
+            self._served(self._gateway.state)
         tune_process()
         # Half of the files are for upstreams and stores: without one nobody is served.
         self._files = _open_files() // 2
@@ -245,12 +256,6 @@ def _open_files() -> int:
         return _FILES
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _FILES if soft == resource.RLIM_INFINITY else soft
-
-
-def _served(state: LiveState) -> LiveState:
-    """Return it, unless it would open a public address to anyone."""
-    check_bind(state.server)
-    return state
 
 
 def check_bind(server: ServerSpec) -> None:
