@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import gzip
 import io
@@ -13,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from pointsman.config import load
+from pointsman.console import _now
 from pointsman.upstreams.port import hash_key
 from support.consoles import Browser, console_gateway, console_state
+from support.in_process import Received, ask
 from support.limited import CHAT, Trial
 
 KEYS = """
@@ -118,6 +121,25 @@ def test_a_key_that_a_reload_revokes_is_signed_out() -> None:
         assert browser.get("/console/keys").status == 200
         trial.reload('[keys.adam]\nrole = "admin"\nrevoked = true\n')
         assert browser.get("/console/keys").headers["location"].startswith("/console/login")
+
+
+def test_live_events_end_with_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_now, "_EVERY", 0.001)
+    trial = Trial('[keys.adam]\nrole = "admin"\n')
+
+    async def watched(browser: Browser) -> Received:
+        watching = asyncio.create_task(
+            ask(trial.gateway, "/console/events", b"", {"cookie": browser.cookie}, method="GET")
+        )
+        for _ in range(1000):  # turns of the loop: the stream has begun
+            await asyncio.sleep(0)
+        trial.reload('[keys.adam]\nrole = "admin"\nrevoked = true\n')
+        async with asyncio.timeout(30):
+            return await watching
+
+    with closing(Browser(trial.gateway)) as browser:
+        assert signed_in(browser, "adam") == 303
+        assert browser._loop.run(watched(browser)).status == 200
 
 
 def test_without_keys_the_page_says_how_to_make_one() -> None:

@@ -31,7 +31,7 @@ def _live(ledger: MemoryLedger) -> Live:
 
 
 def _opened(live: Live) -> AsyncGenerator[bytes, None]:
-    return cast("AsyncGenerator[bytes, None]", live.stream().body_iterator)
+    return cast("AsyncGenerator[bytes, None]", live.stream(lambda: True).body_iterator)
 
 
 def _event(sent: bytes) -> tuple[str, Any]:
@@ -96,9 +96,9 @@ def test_no_more_browsers_watch_than_may() -> None:
         for each in streams:
             await anext(each)
         with pytest.raises(Overloaded, match="browsers watch already"):
-            live.stream()
+            live.stream(lambda: True)
         await streams[0].aclose()
-        live.stream()
+        live.stream(lambda: True)
         for each in streams[1:]:
             await each.aclose()
 

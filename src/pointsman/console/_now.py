@@ -134,8 +134,8 @@ class Live:
         self._task: asyncio.Task[None] | None = None
         self._shown: dict[str, DecisionRow] = {}  # the newest, as they were sent last
 
-    def stream(self) -> StreamingResponse:
-        """Return the stream of one more browser.
+    def stream(self, is_signed_in: Callable[[], bool]) -> StreamingResponse:
+        """Return the stream of one more browser, for as long as it is signed in.
 
         Raises:
             Overloaded: as many watch as may.
@@ -143,7 +143,7 @@ class Live:
         if len(self._viewers) >= MOST_VIEWERS:
             raise Overloaded(f"{MOST_VIEWERS} browsers watch already", hint="close one")
         return StreamingResponse(
-            self._events(), media_type="text/event-stream", headers={"cache-control": "no-store"}
+            self._events(is_signed_in), media_type="text/event-stream", headers={"cache-control": "no-store"}
         )
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class Live:
                 queue.get_nowait()
             queue.put_nowait(None)
 
-    async def _events(self) -> AsyncIterator[bytes]:
+    async def _events(self, is_signed_in: Callable[[], bool]) -> AsyncIterator[bytes]:
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(_WAITING)
         self._viewers.add(queue)
         if self._task is None or self._task.done():
@@ -161,7 +161,7 @@ class Live:
         try:
             yield b"retry: 2000\n\n"
             async with asyncio.timeout(_LONGEST):
-                while (event := await queue.get()) is not None:
+                while (event := await queue.get()) is not None and is_signed_in():
                     yield event
         except TimeoutError:
             return

@@ -218,7 +218,7 @@ class Console:
         try:
             if self._admit(request, view) is None:
                 return Response(status_code=401)
-            return self._live.stream()
+            return self._live.stream(lambda: self._admit(request, self._view()) is not None)
         except PointsmanError as error:
             return Response(error.message, error.status, media_type="text/plain")
 
