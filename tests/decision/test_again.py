@@ -192,3 +192,20 @@ def test_a_message_after_a_request_without_words_is_a_new_one_in_replay_too() ->
     assert second.domains == kept[1][0].domains
     assert second.domains is not None
     assert second.domains.signature == "bugfix"
+
+
+def test_a_text_without_a_place_is_decided_again_alike() -> None:
+    """Nothing is added to a request that ends with the assistant's words; the next one gets what was due."""
+    assert POLICY.domains
+    domains = msgspec.structs.replace(POLICY.domains, mode=Mode.ON)
+    engine = build_engine(dataclasses.replace(POLICY, domains=domains))
+    began = {"role": "assistant", "content": "The build fails because"}
+    bodies = [each for body in stuck(3)[:-1] for each in ([*body, began], body)]
+    kept = live(engine, bodies)
+    added = [[each.source for each in then.injections] for then, _ in kept]
+    assert added == [[], ["domains"], [], [], [], [], [], ["guidance"]]
+    for with_text in (True, False):
+        again = replayed(engine, kept, with_text=with_text)
+        assert [outcome(now) for now in again] == [outcome(then) for then, _ in kept]
+        assert [now.reasons for now in again] == [then.reasons for then, _ in kept]
+        assert [[each.source for each in now.injections] for now in again] == added

@@ -278,3 +278,34 @@ def test_a_conversation_that_the_provider_stores_goes_on_with_a_text() -> None:
     assert second.startswith(SAID[1] + "\n\n<pointsman")
     assert again == second
     assert last.startswith(SAID[3])
+
+
+@pytest.mark.parametrize("wire", [WireFormat.CHAT, WireFormat.MESSAGES])
+def test_a_text_without_a_place_waits_for_the_next_request(
+    wire: WireFormat, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A request that ends with the assistant's words takes no text: none is counted or remembered."""
+    began = said(wire, "The command fails because")
+    first, *_, stuck = histories(wire, [("failed", 0)] * 3)
+    arrived = []
+
+    async def answer(asked: Asked, send: Any) -> None:
+        arrived.append(asked.body)
+        await reply(send, 200, b'{"object": "whatever", "choices": [], "content": []}')
+
+    upstream = ScriptedUpstream(answer)
+    headers = {"content-type": "application/json", "x-session-id": "one"}
+    with upstream.running() as url:
+        state = a_state(f"{url}/v1", Mode.ON)
+        ledger = state.runtime.ledger
+        assert isinstance(ledger, MemoryLedger)
+        with gateway(state) as served, httpx.Client() as client:
+            for items in (first + began, stuck + began, stuck):
+                sent = client.post(served.url + PATHS[wire], content=request(wire, items), headers=headers)
+                assert sent.status_code == 200
+        kept = [record.decision for record in ledger.records()]
+    assert [b"<pointsman" in body for body in arrived] == [False, False, True]
+    assert [[each.source for each in one.injections] for one in kept] == [[], [], ["guidance", "domains"]]
+    assert [bool(one.guidance and one.guidance.firings) for one in kept] == [False, False, True]
+    assert "additions.no-place" in [reason.code for reason in kept[0].reasons]
+    assert not caplog.records

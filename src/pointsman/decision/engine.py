@@ -33,7 +33,7 @@ from pointsman.decision.memory import (
     with_subagent,
 )
 from pointsman.decision.policy import DomainPolicy, Policy
-from pointsman.decision.reader import RequestReader
+from pointsman.decision.reader import NO_PLACE, RequestReader, continues_answer
 from pointsman.decision.switching import StartStage, remembered
 from pointsman.domains import PERMISSIVE, DomainTracker
 from pointsman.evidence import Scanner
@@ -237,7 +237,7 @@ class Engine:
             draft.injections.append(Injection("guidance", decided.injection))
 
     def _find_domains(self, draft: Draft, policy: DomainPolicy, tracker: DomainTracker) -> None:
-        before = draft.memory
+        before, request = draft.memory, draft.reading.request
         try:
             profile = policy.profiles.get(draft.chain[0] if draft.chain else "", PERMISSIVE)
             decided, kept = tracker.decide(draft.evidence, before.domains, draft.reading.message, profile)
@@ -247,8 +247,11 @@ class Engine:
         draft.domains = decided
         enriched = before.enriched
         if policy.mode is Mode.ON and decided.enrichment and not _is_enriched(draft, decided.signature):
-            draft.injections.append(Injection("domains", decided.enrichment))
-            enriched = decided.signature
+            if continues_answer(request) if request else draft.reading.continues_answer:
+                draft.reasons.append(NO_PLACE)
+            else:
+                draft.injections.append(Injection("domains", decided.enrichment))
+                enriched = decided.signature
         draft.memory = msgspec.structs.replace(before, domains=kept, enriched=enriched)
 
     def _remembered(self, draft: Draft) -> Memory:

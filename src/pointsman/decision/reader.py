@@ -32,6 +32,7 @@ from pointsman.vocabulary import (
     History,
     Purpose,
     Reason,
+    Role,
     Script,
     Stage,
     Tier,
@@ -40,7 +41,7 @@ from pointsman.vocabulary import (
 from pointsman.wire.request import request_from_text
 from pointsman.wire.tools import forbids_tools
 
-__all__ = ["UNSEEN", "AgentEvent", "going_on", "prompt_of", "with_event"]
+__all__ = ["NO_PLACE", "UNSEEN", "AgentEvent", "continues_answer", "going_on", "prompt_of", "with_event"]
 
 
 # Events that an agent reports of its run, read as the requests that it sends elsewhere.
@@ -53,6 +54,11 @@ __all__ = ["UNSEEN", "AgentEvent", "going_on", "prompt_of", "with_event"]
 _NEEDED = frozenset({"tools"})
 #: Of an event whose tier no words of a person decided; it stands with that tier.
 UNSEEN: Final = Reason("evidence.unseen", "no words of a person were reported in this session")
+
+#: Of a request to which no text can be added, where one was due.
+NO_PLACE: Final = Reason(
+    "additions.no-place", "the request ends with the assistant's message, which the model continues"
+)
 
 
 class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,11 +230,12 @@ class RequestReader:
         beside = role is HELPER and request.purpose is not None
         if guide and not beside and (request.may_call or memory.guidance.threads or speaks_always):
             try:
-                seen = (
-                    _seen_at(guide, request, memory.guidance, words.text)
-                    if speaks_always
-                    else guide.read(request.history, memory.guidance)
-                )
+                if continues_answer(request):  # the agent's steps are read with the next request
+                    pass
+                elif speaks_always:
+                    seen = _seen_at(guide, request, memory.guidance, words.text)
+                else:
+                    seen = guide.read(request.history, memory.guidance)
             except Exception as error:  # noqa: BLE001 - a request goes on without guidance
                 failed.append(failed_part("guidance", error))
         thread, steps, person_spoke = _run(seen) if seen else _NO_RUN
@@ -321,6 +328,7 @@ class RequestReader:
             learned_score=then.tier.learned_router if same_router and then.tier else None,
             of_run=then.capabilities is not None and then.capabilities.of_run,
             enriched=any(each.source == "domains" for each in then.injections),
+            continues_answer=NO_PLACE in then.reasons,
             kind=then.tier.kind if then.tier and then.tier.kinds_version == self._kinds_version else None,
             capabilities=then.capabilities,
             was_too_long=any(reason.code == TOO_LONG for reason in then.refused),
@@ -367,6 +375,14 @@ class RequestReader:
             questions=evidence.questions,
             script=evidence.script,
         )
+
+
+def continues_answer(request: AgentRequest) -> bool:
+    """Whether a request ends with the assistant's words, behind which only Responses takes a text."""
+    history, last = request.history, len(request.history) - 1
+    if last < 0 or request.format is WireFormat.RESPONSES or history.role(last) is not Role.ASSISTANT:
+        return False
+    return not history[last].calls  # before open calls an agent asks without a model
 
 
 def _goes_on(history: History, index: int) -> bool:
