@@ -352,10 +352,12 @@ def _request(
 ) -> AgentRequest:
     from msgspec.structs import replace
 
+    from pointsman.decoding import whole_text
     from pointsman.wire import FORMATS
     from pointsman.wire.project import named_project
     from pointsman.wire.request import of_caller, read_request, request_from_text, session_fingerprint
 
+    caller = whole_text(caller)
     if "/" in caller:
         raise ValueError("the name of a caller holds no slash")
     if format not in FORMATS:
@@ -372,7 +374,7 @@ def _request(
         if isinstance(request, Mapping):
             _check_messages(request.get("input" if wire is WireFormat.RESPONSES else "messages"), wire)
         read = read_request(wire, request, arrived_at=now, caller=caller)
-    session = session_fingerprint(read) if session is None else str(session)
+    session = session_fingerprint(read) if session is None else whole_text(str(session))
     more = {"session": session and of_caller(caller, session), "caller": caller}
     return replace(read, **more, **({"project": named_project(project)} if project else {}))
 

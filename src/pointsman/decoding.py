@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -18,9 +19,11 @@ __all__ = [
     "decode_text",
     "decode_typed",
     "decoded",
+    "encoded",
     "mapped",
     "parse_toml",
     "syntax_error",
+    "whole_text",
     "why_unreadable",
     "without_halves",
     "without_nulls",
@@ -132,6 +135,19 @@ def _in_words(message: str) -> str:
     if message.startswith("Illegal character"):
         return f"{message}: remove it, or write it in a double-quoted text as an escape such as \\u0001"
     return _TABLE.sub(lambda found: f"[{'.'.join(re.findall(_NAME, found[0]))}]", message)
+
+
+def whole_text(text: str) -> str:
+    """Return a text with each half of a surrogate pair replaced: no UTF-8, and so no store, holds one."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def encoded(value: Any, enc_hook: Callable[[Any], Any]) -> bytes:
+    """Encode Python values as JSON, with each half of a surrogate pair as the replacement character."""
+    try:
+        return msgspec.json.encode(value, enc_hook=enc_hook)
+    except UnicodeEncodeError:
+        return without_halves(json.dumps(msgspec.to_builtins(value, enc_hook=enc_hook)).encode())
 
 
 def without_halves(json: bytes) -> bytes:

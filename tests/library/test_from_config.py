@@ -66,6 +66,18 @@ def test_a_configured_model_verifies_for_synchronous_and_asynchronous_callers(
     assert len(upstream[0].asked) == 3
 
 
+def test_half_a_character_loses_no_entry_of_the_ledger(file: Path) -> None:
+    """The ledger's thread could not write such an entry, after the program had its decision."""
+    half = "\ud83d"
+    with Pointsman.from_config(file) as pointsman:
+        decided = pointsman.decide("Hello!" + half, session=half, caller=half)
+        pointsman.record_outcome(decided.id, 1.0, label=half, comment=half, model="")
+    with closing(SqliteLedger(file.parent / "ledger.sqlite")) as ledger:
+        [record] = ledger.records()
+    assert record.decision.input.session == "\ufffd/\ufffd"
+    assert [(each.label, each.comment) for each in record.outcomes] == [("\ufffd", "\ufffd")]
+
+
 def test_a_provider_asks_the_model_it_names(tmp_path: Path) -> None:
     async def yes(asked: Asked, send: Any) -> None:
         assert json.loads(asked.body)["model"] == "small-1"

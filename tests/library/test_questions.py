@@ -12,7 +12,7 @@ import pytest
 
 from pointsman import Pointsman
 from pointsman.decision.policy import Policy
-from pointsman.errors import MalformedRequest
+from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.guidance import GuidancePolicy
 from pointsman.tiers import builtin_profile
 from pointsman.vocabulary import Mode, ModelQuery, ModelReply
@@ -137,6 +137,39 @@ def test_an_object_of_an_sdk_is_the_message_it_stands_for(whole: bool) -> None:
 def test_what_holds_no_messages_is_refused(request_: Any, kind: str) -> None:
     with pytest.raises(MalformedRequest, match=f"which have roles, not a {kind}"):
         Pointsman().decide(request_)
+
+
+HALF = "prove \ud83d it"
+
+
+@pytest.mark.parametrize("format_", ["chat", "responses", "messages"])
+@pytest.mark.parametrize("request_", [HALF, [{"role": "user", "content": HALF}]], ids=["text", "messages"])
+def test_half_a_character_is_decided_as_a_replacement_character(format_: str, request_: Any) -> None:
+    """What JavaScript cuts inside an emoji, and ``json.loads`` reads so."""
+    points = Pointsman()
+    whole = points.decide("prove \ufffd it")
+    decided = points.decide(request_, format=format_, session="s\ud83d", caller="c\ud83d")
+    assert decided.tier == whole.tier
+    assert decided.input.characters == whole.input.characters
+    assert decided.input.session == "c\ufffd/s\ufffd"
+    assert points.explain(request_, format=format_).decision.tier == whole.tier
+
+
+def test_tools_with_half_a_character_are_read() -> None:
+    body = run(3)
+    body["messages"][-1]["content"] += " \ud83d"
+    body["tools"] = [{"type": "function", "function": {"name": "bash", "description": "\ud83d"}}]
+    decided = Pointsman().decide(body)
+    assert [step.tool_name for step in decided.input.steps] == ["bash"] * 3
+    assert decided.input.tools == 1
+
+
+def test_a_body_nested_too_deep_is_named_as_such() -> None:
+    deep: list[Any] = []
+    for _ in range(5_000):
+        deep = [deep]
+    with pytest.raises(TooLarge, match="nested too deep"):
+        Pointsman().decide({"messages": [{"role": "user", "content": deep}]})
 
 
 def test_a_session_may_be_named_by_any_id(caplog: pytest.LogCaptureFixture) -> None:

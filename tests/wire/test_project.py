@@ -53,7 +53,7 @@ def test_a_project_is_a_hash_of_key_and_directory_named_after_its_folder() -> No
     ("directory", "name"),
     [
         ("/home/ana/shop", "shop"), ("/home/ana/shop//", "shop"), ("C:\\work\\shop\\", "shop"), ("/", ""),
-        ("", ""), ("/x/" + "a" * 200, "a" * 80), ("/x/\ud800", "?"),
+        ("", ""), ("/x/" + "a" * 200, "a" * 80), ("/x/\ud800", "\ufffd"),
     ],
 )  # fmt: skip
 def test_a_folder_has_the_last_part_of_its_path_for_a_name(directory: str, name: str) -> None:

@@ -19,6 +19,7 @@ import msgspec
 
 from pointsman.api import Pointsman
 from pointsman.decision.decision import Decision
+from pointsman.decoding import encoded
 from pointsman.model_calls import AskingThread, ask_nobody
 from pointsman.model_choice.chains import FALLBACK_CHAIN
 from pointsman.remembering import grouped
@@ -256,7 +257,7 @@ def with_added_texts(
     found: list[Any] = []
     for index, item in enumerate(items):
         if text := texts.get(index):
-            changed = with_texts(FORMATS[wire], msgspec.json.encode(item, enc_hook=str), [text])
+            changed = with_texts(FORMATS[wire], encoded(item, str), [text])
             found += msgspec.json.decode(b"[%b]" % changed)
         else:
             found.append(item)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from pointsman.decision.decision import Decision, run_mark
+from pointsman.decoding import whole_text
 from pointsman.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from pointsman.orchestrator._facts import ClassifiedError, ErrorSeverity
 from pointsman.orchestrator.progress import conversation_of
@@ -169,4 +170,4 @@ def _class_of(error: UpstreamError) -> str:
 
 
 def _clean(text: object) -> str:
-    return str(text).encode("utf-8", "replace").decode()  # bytes that were not UTF-8 are half surrogates
+    return whole_text(str(text))

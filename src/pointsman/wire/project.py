@@ -12,6 +12,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
+from pointsman.decoding import whole_text
 from pointsman.remembering import remembered
 from pointsman.vocabulary import AgentRequest, Role
 from pointsman.wire.clients import CLIENTS
@@ -80,7 +81,7 @@ def folder_name(directory: str) -> str:
     'shop'
     """
     last = directory.rstrip("/\\").replace("\\", "/").rpartition("/")[2][:_FOLDER]
-    return last.encode("utf-8", "replace").decode()  # a lone surrogate, which no store takes
+    return whole_text(last)
 
 
 def named_project(name: str) -> str:

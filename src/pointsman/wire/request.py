@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE, decode_members
+from pointsman.decoding import UNREADABLE, decode_members, encoded, whole_text
 from pointsman.errors import MalformedRequest, TooLarge
 from pointsman.text.extract import opening
 from pointsman.vocabulary import AgentRequest, Message, Role, WireFormat
@@ -78,10 +78,10 @@ def read_request(
         TooLarge: nested deeper than the decoder goes (about 1,000 levels), more than ``MAX_ITEMS`` messages,
             or more than ``MAX_TOOLS`` tools.
     """
-    if not isinstance(body, Body):
-        data = body if isinstance(body, bytes) else msgspec.json.encode(body, enc_hook=_plain)
-        body = Body(FORMATS[wire], data, trusted=True)
     try:
+        if not isinstance(body, Body):
+            data = body if isinstance(body, bytes) else encoded(body, _plain)
+            body = Body(FORMATS[wire], data, trusted=True)
         items, model = body.conversation()
         tool_list, tool_choice, *others = body.asked()
         offered: msgspec.Raw | None = tool_list
@@ -195,8 +195,7 @@ def request_from_text(
     text: str, *, system: str = "", session: str = "", arrived_at: float = 0.0
 ) -> AgentRequest:
     """The turn of a caller that sends one message and nothing else."""
-    whole = text.encode("utf-8", "replace").decode()  # bytes that were not UTF-8 arrive as half surrogates
-    body = {"messages": [{"role": "user", "content": whole}]}
+    body = {"messages": [{"role": "user", "content": whole_text(text)}]}
     request = read_request(WireFormat.CHAT, body, session=session, arrived_at=arrived_at)
     return msgspec.structs.replace(request, system=system, is_text=True)
 

@@ -35,6 +35,7 @@ from msgspec.structs import replace
 
 from pointsman.config.applications import load_classes
 from pointsman.decision.decision import Decision
+from pointsman.decoding import encoded
 from pointsman.drivers import drive, drive_async, no_model
 from pointsman.errors import UpstreamError, UpstreamTimeout
 from pointsman.guidance import GuidanceDecision, GuidanceMemory, GuidancePolicy, Guide, Mode
@@ -175,7 +176,7 @@ def read_message(message: BaseMessage) -> Message:
         return Message(Role.TOOL, results=(ToolResult(message.tool_call_id, text, failed),))
     if isinstance(message, AIMessage):
         calls = [
-            ToolCall(call["id"] or "", call["name"], msgspec.json.encode(call["args"], enc_hook=str).decode())
+            ToolCall(call["id"] or "", call["name"], encoded(call["args"], str).decode())
             for call in message.tool_calls
         ]
         broken = [

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from pointsman.decision.decision import Decision
+from pointsman.decoding import whole_text
 from pointsman.errors import TooManyOutcomes, UnknownDecision
 from pointsman.remembering import Bounded
 from pointsman.stores.ledger.port import Outcome
@@ -85,9 +86,11 @@ def report(decision: str, *, score: float | None, label: str, comment: str, mode
         "at": at,
     }
     try:
-        return _checked(msgspec.convert(said, Outcome))
+        outcome = msgspec.convert(said, Outcome)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
+    texts = {name: whole_text(getattr(outcome, name)) for name in ("label", "comment", "model")}
+    return _checked(msgspec.structs.replace(outcome, **texts))
 
 
 def read_line(line: bytes, *, at: float) -> Outcome:

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from pointsman.decision.decision import Decision, Injection, TextMode
+from pointsman.decoding import whole_text
 from pointsman.stores.ledger.port import MAX_TEXT, RunEntry
 
 __all__ = ["LONGEST", "kept_decision", "kept_step", "kept_text", "redact"]
@@ -77,7 +78,7 @@ def redact(text: str) -> str:
 def kept_text(text: str, mode: TextMode) -> str | None:
     """Return the stored form of a prompt; None for nothing. A stored form maps to itself."""
     # A lone surrogate, which JSON can smuggle in, has no UTF-8 and would be refused by any store.
-    clean = text.encode("utf-8", "replace").decode()
+    clean = whole_text(text)
     match mode:
         case "off":
             return None
