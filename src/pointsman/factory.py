@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -214,7 +214,14 @@ def read_policy(file: Path, base: Policy) -> Policy:
     return read_policy_text(read(file, hint=hint), file, base)
 
 
-def read_policy_text(text: str, file: Path, base: Policy, env: Mapping[str, str] | None = None) -> Policy:
+def read_policy_text(
+    text: str,
+    file: Path,
+    base: Policy,
+    env: Mapping[str, str] | None = None,
+    *,
+    only: Collection[str] | None = None,
+) -> Policy:
     """Return the policy of a text as the content of a file, to which paths are relative.
 
     Args:
@@ -222,13 +229,14 @@ def read_policy_text(text: str, file: Path, base: Policy, env: Mapping[str, str]
         file: The file of that content.
         base: The policy that takes a profile.
         env: Fills references; by default the environment, in which no key is missing.
+        only: The tables of a configuration that are read; by default all.
 
     Raises:
         ConfigError: it is wrong; the message names line and key.
     """
     if is_profile(text):
         return replace(base, profile=load_profile(text, str(file)))
-    return build_policy(load(file, AnyKey() if env is None else env, text=text))
+    return build_policy(load(file, AnyKey() if env is None else env, text=text, only=only))
 
 
 def build_shadow(config: Config) -> Engine | None:

@@ -17,6 +17,7 @@ from pointsman.config.convert import Converter
 from pointsman.config.draft import draft
 from pointsman.config.json_schema import schema
 from pointsman.config.shapes import Config
+from pointsman.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -106,6 +107,12 @@ def test_an_unknown_key_is_refused_in_every_table() -> None:
     found = tables(schema(__version__))
     assert len(found) > 25
     assert all(table["additionalProperties"] is False for table in found)
+
+
+def test_the_root_is_no_file_to_write() -> None:
+    said = CliRunner().invoke(app, ["config", "schema", "-o", "/"])
+    assert isinstance(said.exception, ConfigError)
+    assert str(said.exception).startswith("cannot write /: ")
 
 
 def test_the_command_writes_it(tmp_path: Path) -> None:

@@ -205,6 +205,18 @@ def test_an_entered_policy_reads_no_variable_of_the_environment(
     assert (page.status == 400) == ("variables of the environment are not read here" in page.body.decode())
 
 
+@pytest.mark.parametrize("table", ["ledger", "sessions"])
+def test_an_entered_policy_does_not_tell_which_users_and_folders_there_are(
+    browser: Browser, tmp_path: Path, table: str
+) -> None:
+    text = '[upstreams.m]\nbase_url = "demo:"\n[models]\ns = { upstream = "m", id = "s" }\n'
+    text += f'[tiers]\nsimple = "s"\n[{table}]\n'
+    path = f"/console/decisions/{browser.chat('Hello!')}"
+    for named in ("~root/a", "~nobody-of-this-name/a", str(tmp_path), str(tmp_path / "none"), "a" * 5_000):
+        form = {"token": browser.token(path), "policy": f"{text}path = {json.dumps(named)}\n"}
+        assert browser.post(f"{path}/again", form).status == 200, named
+
+
 @pytest.mark.parametrize(
     "provider",
     [

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from errno import ENAMETOOLONG
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args, get_origin
@@ -288,10 +290,21 @@ class Converter:
         if not isinstance(raw, str):
             raise ValueError  # noqa: TRY004 - msgspec turns it into a ValidationError
         if of is Path:
-            return self._directory / Path(raw).expanduser()
+            return self._path(raw)
         if of is Template:
             return Template(self._filled(raw), reference=raw, hidden=self._hidden(raw))
         return self._proxy(raw) if of is ProxyUrl else self._secret(raw)
+
+    def _path(self, raw: str) -> Path:
+        try:
+            path = self._directory / Path(raw).expanduser()
+            os.lstat(path)
+        except (RuntimeError, ValueError):
+            raise _Refused("this is no path: it holds a NUL, or begins with ~ and no user's name") from None
+        except OSError as error:  # it need not exist
+            if error.errno == ENAMETOOLONG:
+                raise _Refused("this path is too long") from None
+        return path
 
     def _json(self, raw: object) -> JsonTemplate:
         try:

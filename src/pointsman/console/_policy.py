@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +32,9 @@ _OFFERED: Final = 20
 
 #: Tables without which a text decides nothing.
 _WHOLE: Final = ("upstreams", "models", "tiers")
+
+#: Tables that decide nothing, with paths that are in the text of the policy in force and not in its file.
+_STORES: Final = frozenset({"ledger", "sessions"})
 
 #: Keys that name a file, or Python that would be run.
 _NAMING: Final = frozenset({
@@ -64,9 +67,9 @@ def engine_of(view: GatewayView, text: str, version: str = "") -> Engine:
         if names_code(kept):  # the ledger may be another's; other files were configured once
             _check_files(kept, place)
         return build_engine(read_policy_text(kept, place, view.engine.policy))
-    _check_files(text, place)
+    tables = _check_files(text, place)
     try:  # a viewer may enter one, and errors repeat values: no variable of the environment is one of them
-        return build_engine(read_policy_text(text, place, view.engine.policy, AnyKey({})))
+        return build_engine(read_policy_text(text, place, view.engine.policy, AnyKey({}), only=tables))
     except ConfigError as error:
         raise _of_text(error, text, place) from None
 
@@ -91,12 +94,16 @@ def _of_text(error: ConfigError, text: str, place: Path) -> ConfigError:
     return ConfigError(error.message.removeprefix(f"{error.place}: "), place=where, hint=hint)
 
 
-def _check_files(text: str, place: Path) -> None:
-    """Whoever may look at the console is not thereby allowed to have files read, or code run."""
+def _check_files(text: str, place: Path) -> Collection[str] | None:
+    """Whoever may look at the console is not thereby allowed to have files read or found, or code run.
+
+    Returns:
+        The tables to read; None if it is no TOML, and its reader names the line.
+    """
     try:
         entered = parse_toml(text)
     except tomllib.TOMLDecodeError:
-        return  # the reader says where
+        return None
     try:
         configured = parse_toml(place.read_text("utf-8"))
     except (OSError, ValueError):
@@ -110,6 +117,7 @@ def _check_files(text: str, place: Path) -> None:
                 "a policy here may name only files and classes that the configuration names",
                 hint="pointsman replay --policy FILE takes any file",
             )
+    return entered.keys() - _STORES
 
 
 def _placed(value: str, folder: Path) -> str:
@@ -131,7 +139,7 @@ def _named(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]
                 if isinstance(each, dict):
                     yield from _named(each, place)
         elif isinstance(value, str):
-            is_file = key in _NAMING and place not in {"ledger.path", "sessions.path"}
+            is_file = key in _NAMING and path not in _STORES
             if is_file or value not in _SHIPPED.get(place, (value,)):
                 yield place, value
 

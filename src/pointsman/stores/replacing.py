@@ -25,7 +25,7 @@ def replaced(file: Path, mode: int = PRIVATE) -> Iterator[Path]:
         file: What is replaced; it need not exist. One that does passes its permissions on.
         mode: The permissions of a new one, before the umask.
     """
-    draft = file.with_name(f".{file.name}.{os.getpid()}-{os.urandom(4).hex()}.new")
+    draft = file.parent / f".{file.name}.{os.getpid()}-{os.urandom(4).hex()}.new"
     os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
     try:
         yield draft
