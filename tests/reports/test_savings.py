@@ -2,7 +2,7 @@
 
 from collections import Counter
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -348,6 +348,20 @@ def test_what_groups_of_turns_spent_adds_up() -> None:
     assert (found.hints, found.shadow, found.judging) == pytest.approx((3.0, 33.0, 1.0))
     assert found.retries == pytest.approx(10.0 + 0.1)
     assert found.writes == pytest.approx(0.5 + 2.5 + 0.25 + 2.5)
+
+
+def test_every_amount_of_several_groups_is_added_up() -> None:
+    """A group's amount that were left out would make the saving of all a larger or a smaller one."""
+    amounts: dict[str, Any] = {
+        each.name: Counter(small=number) if each.name == "unpriced" else number
+        for number, each in enumerate(fields(Savings))
+        if each.name not in {"baseline", "baseline_caches"}
+    }
+    whole = Savings("large", baseline_caches=False, **amounts)
+    whole.add(Savings("large", baseline_caches=False, **amounts))
+    assert whole == Savings(
+        "large", baseline_caches=False, **{name: amount + amount for name, amount in amounts.items()}
+    )
 
 
 def test_a_day_begins_at_midnight_of_its_zone() -> None:

@@ -191,7 +191,7 @@ class Savings:
 
 
 #: Fields that are added up: all but the baseline's.
-_SUMS: Final = tuple(each.name for each in fields(Savings)[2:])
+_SUMS: Final = tuple(sorted({each.name for each in fields(Savings)} - {"baseline", "baseline_caches"}))
 
 _AMOUNTS: Final = (Column("part", least=44), Column("amount", right=True, show=dollars), Column("detail"))
 
