@@ -213,7 +213,8 @@ def test_an_export_of_the_wrong_kind(tmp_path: Path, text: str, message: str) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("c.jsonl", "is a copy of a ledger"), ("c.jsonl.gz", "is compressed, or Parquet")]
+    ("name", "message"),
+    [("c.jsonl", "is a copy of a ledger"), ("c.jsonl.gz", "is compressed"), ("c.parquet", "is Parquet")],
 )
 def test_a_copy_of_a_ledger_says_how_it_is_read(tmp_path: Path, name: str, message: str) -> None:
     copied = tmp_path / name

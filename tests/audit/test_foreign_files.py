@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,21 @@ def test_a_pipe_is_left_out_and_named(home: Path, name: str) -> None:
     found = audit(home)
     assert found["total"]["sessions"] == 1
     assert [note for note in found["notes"] if str(pipe) in note] == [f"left out: {pipe}: not a regular file"]
+
+
+ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n AS id"
+
+
+def test_a_view_in_the_place_of_a_table_is_not_read(home: Path) -> None:
+    """Its rows may have no end: once the audit had none either."""
+    database = home / ".local/share/opencode/opencode.db"
+    database.parent.mkdir(parents=True)
+    columns = "'' AS parent_id, '' AS directory, '' AS version, 0 AS time_created"
+    with closing(sqlite3.connect(database)) as made:
+        made.execute(f"CREATE VIEW session AS {ENDLESS}, {columns} FROM c")
+    found = audit(home)
+    assert found["total"]["sessions"] == 1
+    assert [note for note in found["notes"] if str(database) in note]
 
 
 def test_links_to_devices_and_out_of_home_are_left_out_and_named(home: Path, tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ __all__ = ["Home", "Lines", "Log", "Source", "seconds", "session_file", "source_
 
 #: How an SQLite database begins.
 _SQLITE: Final = b"SQLite format 3\0"
-#: How a file of gzip begins, and one of Parquet.
-_PACKED: Final = (b"\x1f\x8b", b"PAR1")
+_PARQUET: Final = b"PAR1"  # how such a file begins
+_PACKED: Final = (b"\x1f\x8b", _PARQUET)  # or one of gzip
 #: Lines of a file that are looked at to recognise a client's session.
 _LINES: Final = 20
 
@@ -64,9 +64,11 @@ def source_of(file: Path) -> Source:
 
             return OwnLedger()
         if begins.startswith(_PACKED):
+            is_parquet = begins.startswith(_PARQUET)
+            copied = f"of a copy of a ledger pointsman ledger copy {file} FILE.sqlite makes one that is read"
             raise PointsmanError(
-                f"{file} is compressed, or Parquet",
-                hint=f"gunzip it; pointsman ledger copy {file} FILE.sqlite, if it is a copy of a ledger",
+                f"{file} is {'Parquet' if is_parquet else 'compressed'}",
+                hint=copied if is_parquet else f"gunzip it; {copied}",
             )
         return kind_of(file)
     except OSError as error:

@@ -235,11 +235,14 @@ class Lines:
 
 
 def read_only(file: Path) -> sqlite3.Connection:
-    """Open a database so that no other file is written."""
+    """Open a database so that no other file is written, and no view is read: one may have no end."""
     log = file.with_name(f"{file.name}-wal")
     in_use = log.exists() and log.stat().st_size > 0 and file.with_name(f"{file.name}-shm").exists()
     mode = "mode=ro" if in_use else "mode=ro&immutable=1"
-    return sqlite3.connect(f"{file.absolute().as_uri()}?{mode}", uri=True)
+    database = sqlite3.connect(f"{file.absolute().as_uri()}?{mode}", uri=True)
+    # The last argument names the view inside which something is read.
+    database.set_authorizer(lambda *asked: sqlite3.SQLITE_DENY if asked[-1] else sqlite3.SQLITE_OK)
+    return database
 
 
 def seconds(timestamp: str | float | None, zone: tzinfo | None = None) -> float:
