@@ -393,4 +393,5 @@ def _is_message(given: object, wire: WireFormat) -> bool:
     """Whether a request may hold it: a mapping, or an object for one that is written as one, as SDKs have."""
     is_written = any(hasattr(given, each) for each in ("model_dump", *_WRITTEN))
     is_item = wire is WireFormat.RESPONSES and hasattr(given, "type")
+    is_item = is_item and not hasattr(given, "response_metadata")  # as LangChain's messages have, and a type
     return isinstance(given, Mapping) or (is_written and (hasattr(given, "role") or is_item))

@@ -46,7 +46,8 @@ def files(tmp_path: Path) -> Path:
         model = "small" if number % 2 else "large"
         asked = RequestInput(
             format=WireFormat.CHAT, model_asked="auto", session=f"s{number}", arrived_at=float(number),
-            user_message=1, role=AgentRole.MAIN, purpose=Purpose.MESSAGE, project="p-1", client="claude-cli",
+            user_message=1, role=AgentRole.MAIN, purpose=Purpose.MESSAGE, project="p-1", project_name="shop",
+            client="claude-cli",
         )  # fmt: skip
         again = msgspec.structs.replace(asked, purpose=Purpose.TOOL_ITERATION)
         for place, read in enumerate((asked, again)):
@@ -98,8 +99,8 @@ def test_the_report_shows_each_model_and_the_tier(files: Path) -> None:
     assert lines[1].startswith("the probabilities hold if chance decided")
     assert "only where its own outcomes alone reach the target with that probability too" in lines[1]
     assert lines[1].endswith("; old outcomes count less, and those of one session as far as they differ")
-    assert lines[3].split()[:5] == ["p-1", "*", "*", "large", "40.0"]
-    assert re.search(r"  simple  .*simple [01]\.\d\d.*  claude-cli$", lines[3]), lines
+    assert lines[3].split()[:6] == ["shop", "*", "*", "simple", "large", "40.0"]
+    assert re.search(r"  simple [01]\.\d\d.*  claude-cli  p-1$", lines[3]), lines
     assert lines[-1] == "160 requests of projects; decided by project: observe 160"
     found = json.loads(run(files, "report", "projects", *ledger, "--json").output)
     assert found["requests"]["requests"] == 160

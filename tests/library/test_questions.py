@@ -9,6 +9,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
+from langchain_core.messages import HumanMessage
 
 from pointsman import Pointsman
 from pointsman.decision.policy import Policy
@@ -170,6 +171,13 @@ def test_a_body_nested_too_deep_is_named_as_such() -> None:
         deep = [deep]
     with pytest.raises(TooLarge, match="nested too deep"):
         Pointsman().decide({"messages": [{"role": "user", "content": deep}]})
+
+
+@pytest.mark.parametrize("format_", ["chat", "responses", "messages"])
+def test_messages_of_langchain_are_refused(format_: str) -> None:
+    given: list[Any] = [HumanMessage("prove it")]
+    with pytest.raises(MalformedRequest, match="not a list of HumanMessage"):
+        Pointsman().decide(given, format=format_)
 
 
 def test_a_session_may_be_named_by_any_id(caplog: pytest.LogCaptureFixture) -> None:

@@ -25,7 +25,7 @@ def run(
     for place in range(calls + 1):
         asked = RequestInput(
             format=WireFormat.CHAT, model_asked="auto", session=f"s{number}", arrived_at=number + place / 100,
-            user_message=1, project="p-1", steps=(STEP,) if place else (),
+            user_message=1, project="p-1", project_name="shop", steps=(STEP,) if place else (),
         )  # fmt: skip
         name = f"d{number}-{place}"
         why = (Reason(code, "…"),) if code and place == calls else ()
@@ -131,7 +131,7 @@ def test_the_command_prints_lines_for_the_configuration(tmp_path: Path, as_json:
     if as_json:
         assert json.loads(output)["longest"] == {"p-1|small": 9}
         return
-    assert output.splitlines()[-2:] == ["[tiers.escalation.longest]", '"p-1|small" = 9']
+    assert output.splitlines()[-2:] == ["[tiers.escalation.longest]", '"p-1|small" = 9  # shop']
     assert "a limit needs 20 successful runs of its source" in output
     assert 'no tier is raised without mode = "on" under [tiers.escalation]' in output
     assert output.splitlines()[0].split()[:2] == ["project", "source"]

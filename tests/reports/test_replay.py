@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,15 @@ from pointsman.factory import build_engine, default_policy
 from pointsman.model_choice.fitness import TOO_LONG
 from pointsman.reports.replay import Cache, Replay, Replayed, Source, Summary
 from pointsman.reports.replay_period import ReplayFile
-from pointsman.stores.ledger import Attempt, MemoryLedger, Outcome, PromptText, Record, SqliteLedger
+from pointsman.stores.ledger import (
+    Attempt,
+    MemoryLedger,
+    Outcome,
+    PolicyText,
+    PromptText,
+    Record,
+    SqliteLedger,
+)
 from pointsman.stores.ledger._bodies import decision_in
 from pointsman.tiers import Verification
 from pointsman.vocabulary import ModelQuery, ModelReply, ModelSpec, Tier, WireFormat
@@ -440,7 +449,7 @@ def test_what_cannot_be_resumed_is_said(tmp_path: Path, spoil: Any, message: str
     ("arguments", "message"),
     [
         (["missing.sqlite", "--policy", "{policy}"], "there is no ledger"),
-        (["{ledger}", "--policy", "missing.toml"], "cannot read missing.toml"),
+        (["{ledger}", "--policy", "missing.toml"], "is no file, and no policy of this ledger"),
         (["{ledger}", "--policy", "{policy}", "--resume"], "--resume continues a file"),
         (["{ledger}", "--policy", "{policy}", "--out", "{policy}/x"], "cannot write"),
     ],
@@ -449,6 +458,16 @@ def test_wrong_usage(tmp_path: Path, policy_file: Path, arguments: list[str], me
     ledger = in_ledger(tmp_path / "l.sqlite")
     result = command(*(part.format(ledger=ledger, policy=policy_file) for part in arguments))
     assert message in str(result.exception)
+
+
+def test_the_versions_that_a_ledger_has_are_named(tmp_path: Path) -> None:
+    with closing(SqliteLedger(tmp_path / "l.sqlite")) as ledger:
+        ledger.append(PolicyText(version="5dae3314e19a", text="[domains]\n"))
+        for record in recorded():
+            ledger.append(msgspec.structs.replace(record.decision, policy="5dae3314e19a"))
+    refused = command(str(tmp_path / "l.sqlite"), "--policy", "5dae").exception
+    assert isinstance(refused, PointsmanError)
+    assert refused.hint == "policies of this ledger: 5dae3314e19a"
 
 
 def test_a_built_in_profile_is_no_policy_and_the_hint_says_how(tmp_path: Path) -> None:

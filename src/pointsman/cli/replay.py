@@ -22,13 +22,14 @@ from pointsman.cli.ledger import has_no_demo, opened
 from pointsman.cli.output import DemoOption, JsonOption, MarginOption, echo, json_line
 from pointsman.cli.terminal import progress
 from pointsman.decision.engine import Engine
-from pointsman.errors import PointsmanError
+from pointsman.errors import ConfigError, PointsmanError
 from pointsman.factory import build_engine, default_policy, read_policy, read_policy_text
 from pointsman.learning.intervals import MARGIN
 from pointsman.reports.labels import ScoredAnswers
 from pointsman.reports.replay import Replay, Replayed, Summary, differences
 from pointsman.reports.replay_period import ReplayFile
 from pointsman.stores.ledger import Record, Search
+from pointsman.tiers import BUILTIN_PROFILES
 
 
 def replay(
@@ -110,6 +111,10 @@ def _engine(policy: Path, ledger: Search) -> Engine:
     """Build an engine of a policy in a file, or of an earlier one with its text in the ledger."""
     text = None if policy.exists() else ledger.policy(str(policy))
     if text is None:
+        if not policy.exists() and str(policy) not in BUILTIN_PROFILES:
+            known = [each.version for each in ledger.policies() if each.has_text]
+            hint = f"policies of this ledger: {', '.join(known) or 'none with a text'}"
+            raise ConfigError(f'"{policy}" is no file, and no policy of this ledger', hint=hint)
         return build_engine(read_policy(policy, default_policy()))
     engine = build_engine(read_policy_text(text, Path.cwd() / f"policy {policy}", default_policy()))
     if engine.version != str(policy):

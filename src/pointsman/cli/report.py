@@ -279,10 +279,10 @@ def projects(source: _Source, *, target: TargetOption = 0.95, keep: KeepOption =
     """Report the outcomes of each project by model, the expected success, and the tier good enough."""
     with needs_extra("fit", "pointsman report projects"):
         from pointsman.learning.projects import fit_projects
-        from pointsman.reports.projects import ProjectReport, clients_of, outcomes_of, uses
+        from pointsman.reports.projects import ProjectReport, outcomes_of, seen_in, uses
     tiers, records = tiers_of(source.settings), source.records
     found = fit_projects(list(outcomes_of(records)), tiers, target=target, keep=keep)
-    return ProjectReport(found, clients_of(records), uses(records))
+    return ProjectReport(found, seen_in(records), uses(records))
 
 
 @_command

@@ -17,7 +17,7 @@ from pointsman.learning.picture import Picture, curve_svg
 from pointsman.reports.good_enough import LEVEL, LOOKS, GoodEnough
 from pointsman.reports.guidance import GuidanceReport, guidance_report
 from pointsman.reports.labels import good_enough
-from pointsman.reports.projects import ProjectReport, clients_of, uses
+from pointsman.reports.projects import ProjectReport, seen_in, uses
 from pointsman.reports.quality import (
     Curve,
     Drift,
@@ -110,7 +110,7 @@ def _newest(
     return _Newest(
         guidance_report(records),
         drift(records, router) if router else None,
-        ProjectReport(policy.projects, clients_of(records), uses(records), _SHOWN) if policy else None,
+        ProjectReport(policy.projects, seen_in(records), uses(records), _SHOWN) if policy else None,
         good_enough(
             [*view.ledger.records_of(paired[:_PAIRED], since=since).values(), *records], view.config.models
         ),

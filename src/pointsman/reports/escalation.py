@@ -187,8 +187,9 @@ class EscalationReport:
         yield from self.effect.lines()
         if self.longest:
             yield "\n[tiers.escalation.longest]"
+        names = {each.source: f"  # {each.name}" for each in self.sources if each.name}
         for source, limit in self.longest.items():
-            yield f"{msgspec.json.encode(source).decode()} = {limit}"
+            yield f"{msgspec.json.encode(source).decode()} = {limit}{names.get(source, '')}"
 
 
 _COLUMNS: Final = (

@@ -20,7 +20,7 @@ from pointsman.tiers.projects import ANY, PRIOR, Cell, Projects, name_of, named_
 if TYPE_CHECKING:
     from pointsman.learning.projects import ProjectOutcome
 
-__all__ = ["CONDITION", "ProjectReport", "clients_of", "outcomes_of", "uses"]
+__all__ = ["CONDITION", "ProjectReport", "outcomes_of", "seen_in", "uses"]
 
 #: What the certainty of a tier rests on: rules that choose by length give the cheaper model easier messages.
 CONDITION: Final = (
@@ -98,11 +98,17 @@ def uses(records: Iterable[Record]) -> dict[str, int]:
     return counts
 
 
-def clients_of(records: Iterable[Record]) -> dict[str, str]:
-    """The programs seen in each project."""
+def seen_in(records: Iterable[Record]) -> dict[str, tuple[str, str]]:
+    """The name of each project, and the programs seen in it, by its key."""
     asked = (record.decision.input for record in records)
-    seen = grouped((each.project, each.client) for each in asked if each.client)
-    return {project: " ".join(sorted(set(clients))) for project, clients in seen.items()}
+    found = grouped((each.project, each) for each in asked if each.project)
+    return {
+        project: (
+            next((each.project_name for each in seen if each.project_name), ""),
+            " ".join(sorted({each.client for each in seen} - {""})),
+        )
+        for project, seen in found.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,7 @@ class ProjectReport:
     """The cells of projects, and the use of projects in a record."""
 
     found: Projects
-    clients: Mapping[str, str]  # programs seen in a project, by its key
+    seen: Mapping[str, tuple[str, str]]  # as ``seen_in`` gives it
     counts: Mapping[str, int]  # as ``uses`` gives them
     most: int | None = None  # projects that are shown, those with the most outcomes, without their kinds
 
@@ -147,22 +153,25 @@ class ProjectReport:
         for name, cell in self._cells():
             project, kind, role = named_cell(name)
             chances = ", ".join(f"{tier} {chance:.2f}" for tier, chance in cell.chance.items())
-            client = self.clients.get(project, "") if kind == role == ANY else ""
-            verdict = (cell.tier or "none known", chances or "nothing known", client)
+            title, programs = self.seen.get(project, ("", ""))
+            whole = (programs, project) if kind == role == ANY else ("", "")
+            verdict = (cell.tier or "none known", chances or "nothing known", *whole)
             for model, (successes, outcomes, mean) in cell.models.items():
                 share = successes / outcomes if outcomes else None
-                yield project, kind, role, model, outcomes, share, mean, *verdict
-                verdict = ("", "", "")
+                tier, *rest = verdict
+                yield title or project, kind, role, tier, model, outcomes, share, mean, *rest
+                verdict = ("", "", "", "")
 
 
 _COLUMNS: Final = (
     Column("project", whole=True),
     Column("kind"),
     Column("role"),
+    Column("good enough"),
     Column("model"),
     Column("outcomes", right=True, show="{:.1f}".format),
     *(Column(name, right=True, show="{:.2f}".format) for name in ("success", "expected")),
-    Column("good enough"),
     Column("chance of each tier"),
     Column("programs"),
+    Column("key", whole=True),
 )
