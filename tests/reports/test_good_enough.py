@@ -136,6 +136,19 @@ def test_a_pair_counts_from_when_both_answers_had_their_first_score() -> None:
     assert (found.looked, found.repeated, found.difference) == (30, 1, 0.0)
 
 
+def test_of_pairs_scored_at_once_the_older_requests_count_first() -> None:
+    """The page Quality and the command read an imported file of scores in different orders."""
+    records = [
+        msgspec.structs.replace(
+            each, decision=a_decision(each.decision.id, session=f"s-{number}", at=float(number))
+        )
+        for number, each in enumerate(scored([(1.0, 1.0)] * 60 + [(0.0, 1.0)] * 40))
+    ]
+    found = good_enough(records, MODELS)
+    assert (found.looked, found.pairs, found.difference) == (60, 100, 0.0)
+    assert good_enough(records[::-1], MODELS) == found
+
+
 def test_between_looks_the_answer_is_that_of_the_last() -> None:
     differences = [0.0] * 240 + [-1.0] * 240
     answers = [decided("cheap", "strong", differences[:count]) for count in range(1, 481)]

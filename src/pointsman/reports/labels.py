@@ -217,7 +217,7 @@ class ScoredAnswers:
         return self._costs.keys() >= {*models}
 
     def noted(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Pass records on; pairs scored at the same time count in their order."""
+        """Pass records on. Of pairs scored at once, as by an import, the older request counts first."""
         for record in records:
             if record.decision.input.role is not AgentRole.HELPER and (kept := kept_answers(record)):
                 self._kept.add((session_of(record.decision), all(answer.is_labelled for answer in kept)))
@@ -337,7 +337,7 @@ def good_enough(records: Iterable[Record], models: Mapping[str, ModelSpec]) -> G
     """Compare the two models that most requests have scored answers of.
 
     Args:
-        records: Of which the outcomes are read; pairs scored at the same time in this order.
+        records: Of which the outcomes are read.
         models: With their prices.
     """
     return _noted_answers(records, models, MARGIN).most_frequent()
@@ -365,7 +365,7 @@ class _Turn(NamedTuple):
     session: str  # as of ``session_of``
     said: Mapping[str, float]  # by model with a price, its score by people and programs
     scored: frozenset[str]  # models with a price that have a score of any kind
-    at: float  # when the last of the answers had its first score by people and programs
+    at: tuple[float, float]  # when the last answer had its first score by people and programs; the request
     tier: str  # that was decided, or "no tier"
 
     @classmethod
@@ -380,6 +380,6 @@ class _Turn(NamedTuple):
             session_of(record.decision),
             {name: score for name, score in scores.items() if name in priced},
             frozenset(name for name, _ in scores_of(record) if name in priced),
-            max(map(min, times.values()), default=0.0),
+            (max(map(min, times.values()), default=0.0), record.decision.input.arrived_at),
             verdict(record.decision).tier or "no tier",
         )
