@@ -74,12 +74,15 @@ def test_a_new_key_is_printed_once_with_its_table() -> None:
 
 
 def test_a_new_key_can_be_written(file: Path) -> None:
-    key = done("new", "alice", "--team", "research", "--write").stdout.strip()
+    made = done("new", "alice", "--team", "research", "--write")
+    key = made.stdout.strip()
+    assert "from now on agents and the console must send a key" in made.stderr
     assert file.read_text().startswith(BASE)
     found = load(file)
     assert found.keys["alice"].team == "research"
     assert (found.server.keys, found.server.names) == ((hash_key(key),), ("alice",))
     assert key not in file.read_text()
+    assert "from now on" not in done("new", "alice", "--write").stderr
 
 
 def test_a_further_key_of_a_name_is_valid_beside_the_first(file: Path) -> None:
@@ -118,6 +121,13 @@ def test_what_cannot_be_done_is_said_and_nothing_is_written(
     assert isinstance(error, ConfigError)
     assert message in str(error)
     assert file.read_text() == BASE
+
+
+def test_the_first_team_is_shown_the_table_that_it_needs(file: Path) -> None:
+    file.write_text(BASE.replace('[teams.research]\nbudget = { money = 5, per = "month" }\n', ""))
+    error = run("new", "alice", "--team", "research", "--write").exception
+    assert isinstance(error, ConfigError)
+    assert error.hint == "there are: none; add [teams.research]"
 
 
 def test_a_further_key_cannot_change_the_team(file: Path) -> None:

@@ -350,12 +350,7 @@ def _list(*, as_json: bool) -> None:
 _PATIENCE: Final = 10.0
 _COLUMNS: Final = (
     Column("name", whole=True),
-    Column("team"),
-    Column("role"),
-    Column("state"),
-    Column("expires"),
-    Column("models"),
-    Column("limits"),
+    *map(Column, ("team", "role", "state", "expires", "models", "limits")),
 )
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the caller.")]
 
@@ -375,6 +370,7 @@ def new(
     """
     made = new_key(name, team)
     file = config_file(config) if write else None
+    is_first = file is not None and not load(file, AnyKey()).server.keys
     if file is not None:
         write_key(file, made)
     if as_json:
@@ -385,6 +381,8 @@ def new(
     echo("This key is shown once: give it to the caller. The configuration holds its hash.", err=True)
     if file is not None:
         echo(f"wrote {file}: a running gateway reloads it", err=True)
+        if is_first:
+            echo("It is the first key: from now on agents and the console must send a key.", err=True)
     else:
         echo("Add to the configuration, or use --write:\n", err=True)
         echo(made.table, nl=False)

@@ -177,9 +177,8 @@ class Problem:
         """Return the problem of an unknown name; its hint is the nearest, or all."""
         known = list(known)
         near = did_you_mean(name, known)
-        return cls(
-            path, f'unknown {kind} "{name}"{near}', "" if near else f"there are: {', '.join(known) or 'none'}"
-        )
+        there_are = f"there are: {', '.join(known) or f'none; add [{kind}s.{name}]'}"
+        return cls(path, f'unknown {kind} "{name}"{near}', "" if near else there_are)
 
 
 def table(path: KeyPath) -> str:
