@@ -141,7 +141,9 @@ def test_the_terminal_says_the_same(file: Path) -> None:
     found = json.loads(CliRunner().invoke(app, [*command, later, "--json"]).output)
     assert (found["from"]["since"], found["to"]["since"]) == (FIRST, FIRST + HOUR)
     nothing = CliRunner().invoke(app, [*command, earlier])
-    assert nothing.output.splitlines()[:2] == [
+    newest = nothing.stderr.split("--to ")[1].strip()
+    assert "no request" not in CliRunner().invoke(app, [*command, newest]).output
+    assert nothing.stdout.splitlines()[:2] == [
         "no request in either period",
         (
             f"{local(FIRST - 2 * HOUR):%Y-%m-%d %H:%M} to {local(FIRST - HOUR):%H:%M}, beside "

@@ -30,6 +30,7 @@ from pointsman.cli.output import (
     OpenGroup,
     Report,
     config_file,
+    echo,
     needs_extra,
     print_report,
 )
@@ -191,7 +192,11 @@ def change(
     before = _hour(since.timestamp()) if since else after - length
     if before == after:
         raise PointsmanError("both periods begin with the same hour", hint="--from and --to are two hours")
-    return change_between(source.store, policy, before, after, length)
+    found = change_between(source.store, policy, before, after, length)
+    if not (found.before.turns or found.after.turns) and (used := source.store.policies()):
+        newest = time.strftime("%Y-%m-%dT%H:%M", time.localtime(used[0].last))
+        echo(f"the hour of the newest request: pointsman report change --to {newest}", err=True)
+    return found
 
 
 def _hour(seconds: float) -> float:
