@@ -449,6 +449,13 @@ def test_without_the_setting(path: str, headers: dict[str, str], is_anthropic: b
     assert ("type" in got.json()) == is_anthropic
 
 
+def test_a_base_url_that_ends_with_v1_for_a_client_that_adds_it_is_named() -> None:
+    with gateway(state_for()) as running:
+        got = httpx.post(f"{running.url}/v1/v1/messages", json={"model": "x"}, trust_env=False)
+    assert got.status_code == 404
+    assert got.json()["error"]["message"].endswith("the client adds /v1 itself: leave it out of the base URL")
+
+
 def test_an_unknown_upstream_in_the_setting(tmp_path: Path) -> None:
     text = '[upstreams.main]\nbase_url = "http://x/v1"\n\n[server]\npassthrough = "mian"\n'
     [error] = examine(tmp_path / "pointsman.toml", {}, text=text).errors

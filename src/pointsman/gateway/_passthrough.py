@@ -154,10 +154,10 @@ class Passthrough:
         scope = inbound.scope
         name = state.server.passthrough
         if not name:
-            raise NotFound(
-                f'"{_shown(scope)}" is not served here: {PATHS_HINT}',
-                hint='[server] passthrough = "UPSTREAM" sends other paths below /v1 to an upstream',
-            )
+            hint = '[server] passthrough = "UPSTREAM" sends other paths below /v1 to an upstream'
+            if scope["raw_path"].startswith(b"/v1/v1/"):
+                hint = "the client adds /v1 itself: leave it out of the base URL"
+            raise NotFound(f'"{_shown(scope)}" is not served here: {PATHS_HINT}', hint=hint)
         if scope["method"] not in {"DELETE", "GET", "POST"}:
             raise MethodNotAllowed(scope["method"], allowed=_ALLOWED)
         path = passed_path(scope["raw_path"], scope["query_string"])
