@@ -119,7 +119,8 @@ def test_the_sign_of_the_trouble_is_not_its_outcome(sign: str) -> None:
 @pytest.mark.parametrize("as_json", [False, True])
 def test_the_command_prints_lines_for_the_configuration(tmp_path: Path, as_json: bool) -> None:
     ledger = SqliteLedger(tmp_path / "l.sqlite")
-    for record in runs(*(run(n, n % 10, 1.0) for n in range(20)), run(20, 40, 0.0, model="large")):
+    at_once = [run(n, 0, 1.0, model="huge") for n in range(30, 50)]  # a limit of 0 would raise every call
+    for record in runs(*(run(n, n % 10, 1.0) for n in range(20)), run(20, 40, 0.0, model="large"), *at_once):
         ledger.append(record.decision)
         for attempt in record.attempts:
             ledger.append(attempt)

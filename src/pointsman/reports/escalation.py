@@ -61,7 +61,7 @@ class SourceRuns:
     failures: list[int] = field(default_factory=list)
 
     def limit(self, quantile: float, margin: float = MARGIN) -> int | None:
-        """Tool calls above those of the successful runs; None with too few of them.
+        """Tool calls above those of the successful runs; None with too few of them, or without a tool call.
 
         Args:
             quantile: Of the successful runs, 1 for the longest.
@@ -70,7 +70,7 @@ class SourceRuns:
         if len(self.successes) < ENOUGH_RUNS:
             return None
         ordered = sorted(self.successes)
-        return int(margin * ordered[max(math.ceil(quantile * len(ordered)), 1) - 1])
+        return int(margin * ordered[max(math.ceil(quantile * len(ordered)), 1) - 1]) or None
 
 
 @dataclass(slots=True)
@@ -183,7 +183,7 @@ class EscalationReport:
         ]
         yield TextTable(_COLUMNS, rows)
         if len(self.longest) < len(self.sources):
-            yield f"a limit needs {ENOUGH_RUNS} successful runs of its source"
+            yield f"a limit needs {ENOUGH_RUNS} successful runs of its source, and tool calls in them"
         yield from self.effect.lines()
         if self.longest:
             yield "\n[tiers.escalation.longest]"
