@@ -128,7 +128,10 @@ def test_copies_of_prompts_are_no_more_evidence(data: Path) -> None:
 
     assert width(4) > 0.8 * width(1), "drawn one by one, four copies would halve it"
     data.write_text("\n".join(lines[:50] * 4))
-    assert "50 different prompts are too few" in str(run(data, "--quality", "0.9", *PRICES).exception)
+    error = run(data, "--quality", "0.9", *PRICES).exception
+    assert isinstance(error, PointsmanError)
+    assert "50 different prompts are too few" in error.message
+    assert "case, spaces and numbers" in error.hint
 
 
 def test_boundaries_of_the_rules(data: Path) -> None:

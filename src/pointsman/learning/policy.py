@@ -120,7 +120,8 @@ def fit_policy(
         other = "different " if different < len(rows) else ""
         raise PointsmanError(
             f"{different} {other}prompts are too few to choose boundaries;"
-            f" at least {LEAST_FOR_POLICY} are needed"
+            f" at least {LEAST_FOR_POLICY} are needed",
+            hint="of prompts that differ in case, spaces and numbers alone one counts" if other else "",
         )
     first = clusters(copies, [row.session for row in rows])
     if (sessions := len(np.unique(first))) < LEAST_SESSIONS:
