@@ -159,6 +159,8 @@ def test_reports_replay_and_the_audit_read_the_ledger(ledger: Path, tmp_path: Pa
     done("config", "init", "--from-audit", "--home", home, "-o", config)
     assert "9 of 10 turns" in done("report", "savings", "--ledger", str(ledger), "--config", config)
     assert "message" in done("report", "roles", "--ledger", str(ledger), "--config", config)
+    alone = done("report", "savings", "--ledger", str(ledger))  # at the prices of the policy that it holds
+    assert "9 of 10 turns" in alone
     assert "cost of answers" in done("replay", str(ledger), "--policy", config)
     again = json.loads(done("audit", str(ledger), "--json"))
     assert again["total"]["requests"] == 10

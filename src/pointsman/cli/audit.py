@@ -323,11 +323,12 @@ def write_ledger(file: Path, collection: Collection, report: AuditReport, *, wit
         progress("pointsman audit", len(collection.logs)) as shown,
     ):
         collection.on_log = shown.advance if shown else None
+        # Before the decisions: the first one by it keeps it.
+        ledger.append(PolicyText(version=engine.version, text=policy_toml(config)))
         written = LoggedDecisions(ledger, engine, names)
         for session, _ in collection.sessions():
             if (of := figures.get((session.client, session.id))) is not None:
                 written.write(session, of)
-        ledger.append(PolicyText(version=engine.version, text=policy_toml(config)))
         ledger.flush()
         if ledger.lost:
             raise PointsmanError(f"{ledger.lost:,} entries could not be written to {file}: {ledger.fault}")
