@@ -21,6 +21,7 @@ SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 AXE = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations.map(
     (one) => one.id + ": " + one.nodes.map((node) => node.html + " " + node.failureSummary).join("; "))"""
 TOO_WIDE = "() => document.documentElement.scrollWidth > document.documentElement.clientWidth"
+TALLEST_ROW = "() => Math.max(...[...document.querySelectorAll('tr')].map((row) => row.clientHeight))"
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,8 @@ def test_the_page_is_right_in_every_width_and_scheme(browser: Browser, page_file
                     found[f"{width} {scheme}"] = problems
             if page.evaluate(TOO_WIDE):
                 found[f"{width} too wide"] = True
+            if page.evaluate(TALLEST_ROW) > 80:  # two lines; a narrow last column made ten of a sentence
+                found[f"{width} rows too tall"] = True
     assert found == {}
 
 

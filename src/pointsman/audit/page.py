@@ -44,7 +44,8 @@ max-width:920px;font-size:.8rem}.session svg{max-width:none}
 .session{break-inside:avoid;border-top:1px solid var(--line);padding:.5rem 0}
 @media print{body{max-width:none;padding:0}.session svg{max-width:100%}
 .scroll,code{overflow:visible}table{font-size:.72rem}
-td,th,code{white-space:normal;overflow-wrap:anywhere}}@media (max-width:32rem){h1{font-size:1.15rem}}
+td,th,code{white-space:normal;overflow-wrap:anywhere}}
+@media screen and (max-width:32rem){h1{font-size:1.15rem}td:last-child{white-space:nowrap}}
 """
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 _END: Final = {"unknown": "outcome unknown"}
