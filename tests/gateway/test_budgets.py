@@ -59,6 +59,32 @@ def test_streams_count() -> None:
     assert run(statuses(trial, 1, stream=True)) == [429]
 
 
+@pytest.mark.parametrize("is_stream", [False, True])
+@pytest.mark.parametrize(
+    ("more", "output"),
+    [
+        ({"total_tokens": 40}, 30),  # Google
+        ({"total_tokens": 40, "completion_tokens_details": {"reasoning_tokens": 20}}, 30),  # xAI
+        ({"total_tokens": 20, "completion_tokens_details": {"reasoning_tokens": 5}}, 10),  # OpenAI
+        ({"total_tokens": 40, "prompt_tokens_details": {"cached_tokens": 20}}, 10),  # input counted apart
+        ({"total_tokens": True}, 10),
+    ],
+)
+def test_reasoning_counted_in_the_total_alone_is_paid_for(
+    more: dict[str, Any], output: int, *, is_stream: bool
+) -> None:
+    used = {"prompt_tokens": 10, "completion_tokens": 10, **more}
+    said = {"index": 0, "message": {"content": "hi"}, "delta": {"content": "hi"}, "finish_reason": "stop"}
+    body = json.dumps({"id": "1", "choices": [said], "usage": used}).encode()
+    parts = [b"data: %s\n\n" % body, b"data: [DONE]\n\n"] if is_stream else [body]
+    trial = Trial(ALICE + money(1))
+    trial.provider.answers = [
+        lambda: Reply(200, parts, "text/event-stream" if is_stream else "application/json")
+    ]
+    assert run(statuses(trial, 1, stream=is_stream)) == [200]
+    assert trial.used("money/key/alice/day") == output * UNIT // 1000
+
+
 @pytest.mark.parametrize(
     ("key", "team", "refused_by"),
     [

@@ -66,6 +66,7 @@ _USAGE: Final = (
     ("input_tokens_details", _InputDetails | None, None),
     ("output_tokens_details", Any, None),
     ("prompt_cache_hit_tokens", Any, None),  # DeepSeek
+    ("total_tokens", Any, None),
 )
 #: What stands for an absent member.
 NOTHING: Final = (b"", b"null")
@@ -78,7 +79,10 @@ def usage_reader(names: Mapping[str, str]) -> Callable[[msgspec.Raw], Usage | No
 
 
 def _read_usage(decode: Callable[[msgspec.Raw], Any], raw: msgspec.Raw) -> Usage | None:
-    """Read a ``usage`` member; None if it is absent or of another shape."""
+    """Read a ``usage`` member; None if it is absent or of another shape.
+
+    xAI and Google count reasoning in the total alone, and charge for it as output.
+    """
     try:
         found = decode(raw) if raw else None
     except UNREADABLE:  # usage of a kind we do not know is no reason to throw an answer away
@@ -89,13 +93,14 @@ def _read_usage(decode: Callable[[msgspec.Raw], Any], raw: msgspec.Raw) -> Usage
     cached, written = (details.cached_tokens, details.cache_write_tokens) if details else (None, None)
     if found.prompt_cache_hit_tokens and not cached:
         cached = count(found.prompt_cache_hit_tokens) or cached
-    return Usage(
-        found.input_tokens,
-        cached,
-        found.output_tokens,
-        written if written is None else count(written),
-        count(reasoned.get("reasoning_tokens")) if isinstance(reasoned, dict) else None,
-    )
+    sent, output = found.input_tokens, found.output_tokens
+    reasoning = count(reasoned.get("reasoning_tokens")) if isinstance(reasoned, dict) else None
+    if (total := found.total_tokens) and sent and total != sent + (output or 0):
+        # What the total has beyond both is reasoning, or a cache that is not part of the input.
+        apart = (count(total) or 0) - sent - (output or 0)
+        if apart == reasoning or (apart > 0 and not reasoning and apart != cached):
+            output, reasoning = (output or 0) + apart, apart
+    return Usage(sent, cached, output, written if written is None else count(written), reasoning)
 
 
 def error_object(fault: Fault) -> dict[str, Any]:

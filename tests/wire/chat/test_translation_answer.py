@@ -116,6 +116,10 @@ def test_why_an_answer_ended(finish: str | None, message: dict[str, Any], stop: 
             },
             Usage(input=115, cached=100, output=9, reasoning=4),
         ),
+        (
+            {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 9},
+            Usage(input=3, output=6, reasoning=4),
+        ),
         ({"prompt_tokens": 10, "prompt_tokens_details": None}, Usage(input=10)),
         ({"prompt_tokens": 10, "prompt_cache_hit_tokens": 4}, Usage(input=10, cached=4)),
         ({"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}}, Usage(input=1, cached=4)),
