@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import time
+from contextlib import closing
+
+import msgspec
+import pytest
+
 from pointsman.cli.demo_traffic import one_round
-from support.consoles import Browser
+from pointsman.config.shapes import demo_config
+from pointsman.prices import dollars
+from pointsman.stores.ledger import MemoryLedger
+from pointsman.testing import a_decision, an_attempt
+from support.consoles import Browser, console_gateway, console_state
 
 
 def play(browser: Browser) -> None:
@@ -60,3 +71,39 @@ def test_a_long_list_is_paged_without_a_session_twice(browser: Browser) -> None:
 def test_words_that_were_not_kept_are_not_shown(browser: Browser) -> None:
     assert "No session yet." in browser.get("/console/sessions").body.decode()
     assert "No session matches." in browser.get("/console/sessions?project=p-0").body.decode()
+
+
+def test_the_money_of_a_session_is_that_of_the_first_page() -> None:
+    """Retries are paid for, and the baseline would have read the turn before from its cache."""
+    ledger = MemoryLedger()
+    at = time.time()
+    for number in (1, 2, 3):
+        decision = a_decision(f"d-{number}", session="s", at=at + number / 1e3)
+        ledger.append(decision)
+        for tried, error in enumerate(("cut", "") if number == 2 else ("",), start=1):
+            ledger.append(
+                msgspec.structs.replace(
+                    an_attempt(decision.id, tried),
+                    error=error,
+                    model="demo-small",
+                    input_tokens=100_000,
+                    cached_tokens=0,
+                    output_tokens=0 if error else 10,
+                )
+            )
+    config = demo_config()
+    large = msgspec.structs.replace(config.models["demo-large"], cached_input_per_million=0.1)
+    config = msgspec.structs.replace(config, models={**config.models, "demo-large": large})
+    with closing(Browser(console_gateway(ledger=ledger))) as browser:
+        browser.gateway.replace(console_state(config, browser))
+        home = browser.get("/console/home.json").json()["total"]
+        [listed] = browser.get("/console/sessions.json").json()["sessions"]
+        page = browser.get("/console/sessions/s").body.decode()
+    assert home["counted"] == 3
+    assert home["retries"] > 0
+    assert home["baseline_cache"] > 0
+    assert listed["cost"] == pytest.approx(home["paid"], abs=1e-6)
+    [tile] = re.findall(r"<dt>Cost</dt><dd>(.*?)</dd>", page)
+    assert tile == f"{dollars(home['paid'])} <small>{dollars(home['expected'])} on demo-large</small>"
+    lines = re.findall(r'<span class="dim">\$([\d.]+) on demo-large', page)
+    assert sum(map(float, lines)) == pytest.approx(home["expected"], rel=0.05)

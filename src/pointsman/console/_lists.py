@@ -12,8 +12,9 @@ from pointsman.console._filters import FILTERS, PERIODS, filter_of, page_after, 
 from pointsman.console._names import names_of
 from pointsman.console._view import GatewayView, Page, Unusable, Visit
 from pointsman.printable import TextTable
-from pointsman.reports.usage import priced, root_session
-from pointsman.stores.ledger.reading import FIRED, SELECTED, DecisionFilter, DecisionRow
+from pointsman.reports.savings import SavingsCalculator, usual_baseline
+from pointsman.reports.usage import root_session
+from pointsman.stores.ledger.reading import FIRED, SELECTED, DecisionFilter, DecisionRow, totals_of
 from pointsman.vocabulary import AgentRole, Tier
 
 _ROWS: Final = 100
@@ -107,7 +108,8 @@ def sessions(visit: Visit) -> Page:
             break
         wanted.update({name: None} if name else {})
         last = row
-    rows = [_row(view, session) for session in wanted]
+    money = SavingsCalculator.of(view.engine.policy) if usual_baseline(view.config.models) else None
+    rows = [_row(view, session, money) for session in wanted]
     place = (last.at, last.id) if last and (is_more or found.next) else None
     context = {
         "rows": rows,
@@ -124,11 +126,11 @@ def sessions(visit: Visit) -> Page:
     return Page("sessions.html", context, data, TextTable.of(_SESSION_COLUMNS, cells))
 
 
-def _row(view: GatewayView, session: str) -> dict[str, object]:
+def _row(view: GatewayView, session: str, money: SavingsCalculator | None) -> dict[str, object]:
     """One session with its sub-agents; it ``is_cut`` where only the first requests were added up."""
     found: Sequence[DecisionRow] = view.ledger.session(session)
-    rows = priced(found[:_MOST], view.config.models)
-    first, costs = rows[0], [row.cost for row in rows if row.cost is not None]
+    rows = found[:_MOST]
+    first, spent = rows[0], money.total(totals_of(rows)) if money else None
     tiers = Counter(row.tier for row in rows)
     return {
         "session": session,
@@ -144,7 +146,7 @@ def _row(view: GatewayView, session: str) -> dict[str, object]:
         "tiers": {str(tier): tiers[tier] for tier in Tier if tiers[tier]},  # requests
         "stuck": sum(row.stuck for row in rows),
         "downgraded": sum(row.downgraded for row in rows),
-        "cost": sum(costs) if costs else None,  # US dollars; None where none is known
+        "cost": None if spent is None or spent.is_unknown else spent.paid,  # US dollars
     }
 
 

@@ -13,9 +13,11 @@ from pointsman.decision.decision import Decision
 from pointsman.printable import TextTable
 from pointsman.reports.outcomes import kept_answers
 from pointsman.reports.replay import Replay, Replayed
-from pointsman.reports.savings import usual_baseline
+from pointsman.reports.savings import Savings, SavingsCalculator, merged, usual_baseline
 from pointsman.reports.usage import answered, cost, kept_words, usage
 from pointsman.stores.ledger import Record
+from pointsman.stores.ledger.reading import totals_of
+from pointsman.stores.ledger.turns import rows_of
 from pointsman.trajectory.step import Step
 from pointsman.vocabulary import ModelSpec, Tier
 
@@ -66,7 +68,7 @@ class _Line(NamedTuple):
     words: str | None  # of the user message, with its first request; None where they are not kept
     answer: str | None  # its text, where a shadow model's is kept beside it
     calls: tuple[Step, ...]  # of tools, that the answer asked for, as the next request tells
-    baseline: float | None  # what the most expensive model would have cost
+    baseline: float | None  # the least that the most expensive model would have cost
     now: Replayed | None  # under another policy
     model: str
     status: int
@@ -89,7 +91,11 @@ def session(visit: Visit) -> Page:
     shown = records[:MOST_SHOWN]
     version = visit.asked("version")
     replayed = list(Replay(engine_of(visit.view, "", version)).turns(shown)) if version else []
-    lines = list(_lines(shown, visit.view, replayed))
+    baseline = usual_baseline(visit.view.config.models)
+    money = SavingsCalculator.of(visit.view.engine.policy, baseline) if baseline else None
+    spent = [money.total(totals_of([row])) for row in rows_of(shown)] if money else []
+    total = merged({"": each} for each in spent).get("")
+    lines = list(_lines(shown, visit.view, replayed, spent))
     context = {
         "session": wanted,
         "name": name_of(wanted, shown[0].decision, shown[0].text),
@@ -98,8 +104,8 @@ def session(visit: Visit) -> Page:
         "lane": lane(shown),
         "is_cut": len(records) > MOST_SHOWN,
         "cost": _sum(line.cost for line in lines),
-        "baseline": usual_baseline(visit.view.config.models),
-        "baseline_cost": _sum(line.baseline for line in lines),
+        "baseline": baseline,
+        "total": None if total is None or total.is_unknown else total,
         "messages": [list(of) for _, of in groupby(lines, _message)],
         "text_mode": visit.view.config.ledger.text,
         "versions": version_choices(visit.view),
@@ -163,9 +169,10 @@ def _marks(decision: Decision, *, new_message: bool) -> Iterator[Mark]:
     yield Mark("model", "request", 0, 0, f"{tier or 'by name'} → {model or 'none'}", of, tier)
 
 
-def _lines(records: Sequence[Record], view: GatewayView, replayed: Sequence[Replayed]) -> Iterator[_Line]:
+def _lines(
+    records: Sequence[Record], view: GatewayView, replayed: Sequence[Replayed], spent: Sequence[Savings]
+) -> Iterator[_Line]:
     models = view.config.models
-    compared = models.get(usual_baseline(models))
     before, sent, message = "", 0, -1
     for number, record in enumerate(records):
         asked = record.decision.input
@@ -183,7 +190,7 @@ def _lines(records: Sequence[Record], view: GatewayView, replayed: Sequence[Repl
             kept_words(record.text) if is_new else None,
             next((each.text for each in kept_answers(record) if not each.model), None),
             _called(record, islice(records, number + 1, None)),
-            cost(compared, used),
+            spent[number].expected if spent and spent[number].counted else None,
             replayed[number] if replayed else None,
             model,
             last.status if last else 0,
