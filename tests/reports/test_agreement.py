@@ -99,6 +99,42 @@ def test_the_figures_are_those_counted_by_hand() -> None:
     assert "configure [agreement.NAME]" in "".join(agreement_report([], MODELS, {}).blocks())
 
 
+@pytest.mark.parametrize(
+    ("error", "status", "priced"), [("status", 429, 5), ("connect", 0, 5), ("cut", 200, 4)]
+)
+def test_a_model_that_failed_for_free_leaves_its_request_in_the_sum(
+    error: str, status: int, priced: int
+) -> None:
+    """Requests of which one model failed save nothing: without them the rest saves more."""
+    ledger = MemoryLedger()
+    written(ledger)
+    ledger.append(a_decision("d9", at=1_800_000_009.0, session="two"))
+    tries = [("a", 200, "compared", 600_000), ("b", status, error, None), ("s", 200, "", 600_000)]
+    for number, (model, answered, why, tokens) in enumerate(tries, 1):
+        ledger.append(
+            Attempt(
+                decision="d9",
+                number=number,
+                model=model,
+                upstream="main",
+                status=answered,
+                error=why,
+                started_at=1_800_000_009.0,
+                total_ms=5.0,
+                input_tokens=tokens,
+                output_tokens=tokens and 400_000,
+            )
+        )
+    ledger.append(
+        ComparedAnswers(
+            decision="d9", at=1.0, rule="tools", cheap=("a", "b"), strong="s", result=Result.FAILED
+        )
+    )
+    [rule] = agreement_report(ledger.records(), MODELS, {"tools": POLICY}).rules.values()
+    assert rule.priced == priced
+    assert rule.saved == pytest.approx(2 - (1 if priced == 5 else 0))
+
+
 def test_the_command(tmp_path: Path) -> None:
     config, file = tmp_path / "pointsman.toml", tmp_path / "ledger.sqlite"
     config.write_text(CONFIG, encoding="utf-8")

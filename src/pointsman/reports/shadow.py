@@ -15,6 +15,7 @@ from pointsman.reports.labels import ScoredAnswers
 from pointsman.reports.replay import Replayed, SessionState, Side, Source, Summary, costs, served
 from pointsman.reports.usage import PRICED, answered, cost, usage
 from pointsman.stores.ledger import Attempt, ComparedAnswers, Record, ShadowAnswer, ShadowDecision
+from pointsman.stores.ledger.port import may_be_paid
 from pointsman.text.extract import draw
 from pointsman.vocabulary import ModelSpec
 
@@ -373,7 +374,8 @@ def _add_costs(
     used = usage(answer)
     if answer is None or used is None:
         return
-    paid = [cost(models.get(attempt.model), usage(attempt)) for attempt in record.attempts]
+    tried = filter(may_be_paid, record.attempts)  # a model that failed at once costs nothing
+    paid = [cost(models.get(attempt.model), usage(attempt)) for attempt in tried]
     if entry.result is Result.SKIPPED:
         rule.skipped += sum(filter(None, paid))
         return
