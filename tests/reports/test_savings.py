@@ -185,7 +185,7 @@ def test_a_baseline_without_a_price_of_cached_input_is_named() -> None:
 
 
 def test_writing_to_a_cache_is_a_bound_beside_the_net() -> None:
-    """No record has the tokens written: at most all that were not read."""
+    """No record has the tokens written, or for how long: at most all that were not read, for an hour."""
     models = {
         **MODELS,
         "small": msgspec.structs.replace(MODELS["small"], cache_write_per_million=1.25),
@@ -193,11 +193,9 @@ def test_writing_to_a_cache_is_a_bound_beside_the_net() -> None:
     }
     tried = [a_try("small", (M, 0, 0), status=500), a_try("small", (2 * M, M, 0))]
     found = SavingsCalculator(models, "large").total(totals(tried))
-    assert found.writes == pytest.approx(0.5)
-    assert found.to_json()["net_after_writes"] == pytest.approx(found.net - 0.5)
-    assert "writing to prompt caches, at most $0.50; saved then $8.40" in "\n".join(
-        plain_lines(found.blocks())
-    )
+    assert found.writes == pytest.approx(2.0)
+    assert found.to_json()["net_after_writes"] == pytest.approx(found.net - 2.0)
+    assert "for an hour, at most $2.00; saved then $6.90" in "\n".join(plain_lines(found.blocks()))
     own = SavingsCalculator(models, "large").total(totals([a_try("large", (M, 0, 0))]))
     assert own.writes == 0.0  # the baseline would have written the same
 
@@ -347,7 +345,7 @@ def test_what_groups_of_turns_spent_adds_up() -> None:
     assert found.baseline_cache == pytest.approx(9.0 + 18.0)  # what the turn before had sent
     assert (found.hints, found.shadow, found.judging) == pytest.approx((3.0, 33.0, 1.0))
     assert found.retries == pytest.approx(10.0 + 0.1)
-    assert found.writes == pytest.approx(0.5 + 2.5 + 0.25 + 2.5)
+    assert found.writes == pytest.approx(2.0 + 10.0 + 1.0 + 10.0)
 
 
 def test_every_amount_of_several_groups_is_added_up() -> None:
@@ -437,7 +435,7 @@ def test_each_amount_has_its_name_and_its_line() -> None:
         'taken as fact: "large" would have read and written the same tokens',
         "not counted: 2 calls that ended before their usage came",
         "assumed: in 3 turns its cache held all that the turn before had sent",
-        "not counted: writing to prompt caches, at most $0.062; saved then $31.81",
+        "not counted: writing to prompt caches, for an hour, at most $0.062; saved then $31.81",
         "left out: 30 turns (75.0%): 5 without an answer, 12 without usage, 13 by a model without a price",
         f"without usage: {USAGE_ASKED}",
         'without a price: "a" 7, "b" 6; set input_per_million and output_per_million of each',

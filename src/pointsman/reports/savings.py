@@ -67,7 +67,7 @@ class Savings:
     shadow: float = 0.0  # answers of a shadow model, where usage is known
     hints: float = 0.0  # what the baseline is taken to read of text that was added, and would not have
     judging: float = 0.0  # what judges of two answers cost, as recorded with their verdicts
-    writes: float = 0.0  # the most that prompt caches charged for writing, over the price of input
+    writes: float = 0.0  # the most that prompt caches charged for writing for an hour, over input
 
     def add(self, other: Savings) -> None:
         """Add the sums of other turns, against the same baseline."""
@@ -187,7 +187,7 @@ class Savings:
             yield f"assumed: in {self.assumed:,} turns its cache held all that the turn before had sent"
         if self.writes:
             most = f"{dollars(self.writes)}; saved then {dollars(self.net - self.writes)}"
-            yield f"not counted: writing to prompt caches, at most {most}"
+            yield f"not counted: writing to prompt caches, for an hour, at most {most}"
 
 
 #: Fields that are added up: all but the baseline's.
@@ -314,7 +314,7 @@ class SavingsCalculator:
     def _add_part(self, found: Savings, part: PartTotals) -> None:
         model = self.models[part.part_model]
         spent = model.cost(part.input, part.cached, part.output) or 0.0
-        found.writes += model.writing(part.input - part.cached)
+        found.writes += model.writing_for_an_hour(part.input - part.cached)
         if part.kind == "retry":
             found.retries += spent
         elif part.kind == "shadow":
@@ -332,7 +332,7 @@ class SavingsCalculator:
         found.hints += spec.cost(turn.added, 0, 0) or 0.0
         if turn.own == self.baseline:
             return  # the baseline itself: what it reports is what it would have had
-        found.writes += model.writing(turn.input - turn.cached)
+        found.writes += model.writing_for_an_hour(turn.input - turn.cached)
         if turn.gap < 0 or (spec.cache_seconds is not None and GAPS[turn.gap] >= spec.cache_seconds):
             return
         found.baseline_cache += at_baseline - (spec.cost(turn.input, turn.reused, turn.output) or 0.0)
