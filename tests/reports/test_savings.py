@@ -428,7 +428,7 @@ def test_each_amount_has_its_name_and_its_line() -> None:
         "= baseline $52.00",
         "answers -$16.25 4 changes of model",
         "attempts that did not answer -$2.12",
-        "verification, at most -$0.50 9 questions",
+        "verification, at most -$0.50 9 questions, without those of guidance and capabilities",
         "answers of a shadow model -$1.00 8 answers",
         "judges of two answers -$0.25",
         "= saved, at least $31.88",

@@ -170,10 +170,10 @@ class Savings:
         yield "= baseline", self.expected, ""
         yield "answers", -self.answers, f"{self.switches:,} changes of model"
         yield "attempts that did not answer", -self.retries, ""
-        yield "verification, at most", -self.verification, f"{self.questions:,} questions"
+        asked = f"{self.questions:,} questions, without those of guidance and capabilities"
+        yield "verification, at most", -self.verification, asked
         yield "answers of a shadow model", -self.shadow, f"{self.trials:,} answers"
-        if self.judging:
-            yield "judges of two answers", -self.judging, ""
+        yield from [("judges of two answers", -self.judging, "")] if self.judging else ()
         yield "= saved, at least", self.net, ""
 
     def _unknown(self) -> Iterator[str]:
