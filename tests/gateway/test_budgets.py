@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pointsman.access import Budgets
 from pointsman.config import Config, examine
@@ -83,6 +84,24 @@ def test_reasoning_counted_in_the_total_alone_is_paid_for(
     ]
     assert run(statuses(trial, 1, stream=is_stream)) == [200]
     assert trial.used("money/key/alice/day") == output * UNIT // 1000
+
+
+@pytest.mark.parametrize(("price", "billed"), [(None, 0.010), (1250.0, 0.0115)])
+def test_what_a_provider_writes_to_its_cache_is_paid_for(price: float | None, billed: float) -> None:
+    trial = Trial(ALICE + money(1))
+    prices = {"input": 1000.0, "output": 0.0, "cached_input": 0.0, "cache_write": price}
+    small = replace(
+        trial.config.models["small"], **{f"{name}_per_million": each for name, each in prices.items()}
+    )
+    trial.config = replace(trial.config, models={**trial.config.models, "small": small})
+    trial.gateway.replace(trial.state(trial.gateway.state.runtime))
+    details = {"cached_tokens": 20, "cache_write_tokens": 6}
+    used = {"prompt_tokens": 30, "completion_tokens": 1, "prompt_tokens_details": details}
+    said = {"index": 0, "message": {"content": "hi"}, "finish_reason": "stop"}
+    body = json.dumps({"id": "1", "choices": [said], "usage": used}).encode()
+    trial.provider.answers = [lambda: Reply(200, [body])]
+    assert run(statuses(trial, 1)) == [200]
+    assert trial.used("money/key/alice/day") == pytest.approx(billed * UNIT)
 
 
 @pytest.mark.parametrize(

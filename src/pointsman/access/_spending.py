@@ -70,7 +70,9 @@ class Hold:
         if is_open:
             return self._settle(max(known.input or 0, read), 0, max(known.output or 0, written))
         if known.input is not None and known.output is not None:
-            return self._settle(known.input, min(known.cached or 0, known.input), known.output)
+            cached = min(known.cached or 0, known.input)
+            to_cache = min(known.written or 0, known.input - cached)
+            return self._settle(known.input, cached, known.output, to_cache)
         if error in _FREE:
             return self._settle(0, 0, 0)
         used = (known.input if known.input is not None else read), known.output
@@ -82,11 +84,11 @@ class Hold:
         """Settle an unfinished attempt at its reservation."""
         self._settle(self._tokens[0], 0, self._tokens[1])
 
-    def _settle(self, read: int, cached: int, written: int) -> float:
+    def _settle(self, read: int, cached: int, written: int, to_cache: int = 0) -> float:
         if self._claims is None:
             return 0.0
         claims, self._claims = self._claims, None
-        cost = self._prices.cost(read, cached, written) or 0.0
+        cost = (self._prices.cost(read, cached, written) or 0.0) + self._prices.writing(to_cache)
         amounts = {"money": _units(cost), "tokens": read + written, "requests": 1}
         used = {claim.counter: amounts[limit.kind] for limit, claim in claims}
         self._budgets.settle(self._id, used)
@@ -260,7 +262,7 @@ def _units(money: float) -> int:
 
 def _believed(usage: Usage) -> Usage:
     """Usage reported by an upstream, within plausible bounds; a negative number is no report."""
-    return Usage(_count(usage.input), _count(usage.cached), _count(usage.output))
+    return Usage(*map(_count, (usage.input, usage.cached, usage.output, usage.written)))
 
 
 def _count(tokens: int | None) -> int | None:
