@@ -401,7 +401,7 @@ def test_savings_are_reported_with_the_date_of_the_prices(ledger: Path, tmp_path
     result = CliRunner().invoke(app, [*asked, "--prices-as-of", "2026-01-31"])
     assert result.exit_code == 0, result.exception
     assert "left out: 3 turns (100.0%)" in result.stdout
-    assert "prices as of 2026-01-31" in result.stdout
+    assert "all requests at prices as of 2026-01-31" in result.stdout
     printed = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)
     assert (printed["prices_as_of"], printed["prices"]) == (None, {"small": None, "large": None})
     assert printed["lacking"]["no_usage"] == 3

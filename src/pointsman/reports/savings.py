@@ -438,9 +438,9 @@ class SavingsReport:
 
     def _dated(self) -> str:
         if len(set(self.dates.values())) == 1 and (day := self._oldest()):
-            return f"prices as of {day}, from {self.source}"
+            return f"all requests at prices as of {day}, from {self.source}"
         each = ", ".join(f"{name} {day or 'unknown'}" for name, day in self.dates.items())
-        return f"prices as of: {each}; from {self.source}, where prices_as_of dates them"
+        return f"all requests at prices as of: {each}; from {self.source}, where prices_as_of dates them"
 
 
 _SPENT: Final = (
