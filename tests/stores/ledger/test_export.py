@@ -11,6 +11,7 @@ import pytest
 from pointsman.decision.decision import run_mark
 from pointsman.stores.ledger import MemoryLedger, Outcome, PromptText
 from pointsman.stores.ledger.export import COLUMNS, Format, export
+from pointsman.stores.ledger.port import COMPARED
 from pointsman.testing import a_decision, a_run_entry, an_attempt
 from pointsman.vocabulary import Reason
 
@@ -92,3 +93,12 @@ def test_no_cell_is_a_formula(ledger: MemoryLedger) -> None:
 def test_one_session_and_a_limit(ledger: MemoryLedger) -> None:
     assert '"d1"' not in text(ledger, Format.JSONL, session="=cmd()")
     assert '"d2"' not in text(ledger, Format.JSONL, limit=1)
+
+
+def test_a_row_is_about_the_attempt_that_answered(ledger: MemoryLedger) -> None:
+    """Of two models asked at once the one that serves may be the first of the attempts."""
+    ledger.append(a_decision("d3", at=3.0))
+    ledger.append(msgspec.structs.replace(an_attempt("d3", 1), model="small", output_tokens=7))
+    ledger.append(msgspec.structs.replace(an_attempt("d3", 2), error=COMPARED, output_tokens=900))
+    *_, row = csv.DictReader(io.StringIO(text(ledger, Format.CSV)))
+    assert (row["model"], row["output_tokens"], row["attempts"]) == ("small", "7", "2")

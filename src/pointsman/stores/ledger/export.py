@@ -16,6 +16,7 @@ from pointsman.printable import printable_json, table_cell
 from pointsman.stores.ledger._bodies import SHAPE, decision_in
 from pointsman.stores.ledger.port import Record, RunEntry
 from pointsman.stores.ledger.runs import RunRecord, RunUsage, record, usage_by_run
+from pointsman.stores.ledger.turns import answered
 
 __all__ = ["SHAPE", "Format", "export", "record", "record_in"]
 
@@ -108,7 +109,7 @@ def _line_of(found: Record | RunRecord) -> str:
 def _row(found: Record) -> tuple[object, ...]:
     decision, tier, guidance = found.decision, found.decision.tier, found.decision.guidance
     selected = decision.capabilities
-    last = found.attempts[-1] if found.attempts else None
+    last = answered(found.attempts) or (found.attempts[-1] if found.attempts else None)
     said = found.outcomes[-1] if found.outcomes else None
     return (
         decision.id,
