@@ -58,6 +58,8 @@ def test_the_first_request_is_on_the_chart_under_its_project(browser: Browser) -
     chat(browser, "/home/ana/blog")
     found = browser.get("/console/home.json").json()
     assert found["period"] == "24h"  # the first day
+    assert found["total"]["baseline_caches"] is False  # as of the period before
+    assert found["before"]["baseline_caches"] is False
     assert [bar["requests"] for bar in found["bars"]][-2:] in ([0, 3], [3, 0])
     assert {row["name"]: row["turns"] for row in found["by"]["project"]} == {"shop": 2, "blog": 1}
     assert [row["name"] for row in found["by"]["client"]] == ["claude-cli"]

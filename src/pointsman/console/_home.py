@@ -303,7 +303,7 @@ def _days(
     money: SavingsCalculator, totals: Totals, since: float, until: float
 ) -> tuple[Savings, tuple[Money, ...]]:
     found = money.by(totals, "day")
-    total = Savings(money.baseline)
+    total = money.total(Totals((), ()))
     for each in found.values():
         total.add(each)
     days = [(at, datetime.fromtimestamp(at, UTC).date().isoformat()) for at, _ in _chunks(since, until, "")]
