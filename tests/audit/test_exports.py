@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 
 from pointsman import Pointsman
 from pointsman.cli import app
-from pointsman.stores.ledger import Attempt, PolicyText, SqliteLedger
+from pointsman.stores.ledger import Attempt, PolicyText, ShadowAnswer, SqliteLedger
 
 EXPORTS = Path(__file__).parent / "logs/exports"
 OWN_PRICES = """
@@ -414,5 +415,9 @@ def test_answers_of_a_ledger_that_have_no_usage_are_named(tmp_path: Path) -> Non
     assert "Without a request to count: 1 log of pointsman." in said
     for session in ("one", "two"):
         a_ledger(file, "cheap", session=session)
+    with closing(SqliteLedger(file)) as again:
+        again.append(ShadowAnswer(decision=decision.id, at=1.0, model="m", upstream="u", output_tokens=9))
     said = CliRunner().invoke(app, ["audit", str(file)]).stdout
     assert said.count("without usage, so in no figure") == 1
+    assert said.count("1 answer of a shadow model, so in no figure") == 1
+    assert "Not logged by pointsman, so in no figure: cache writes, questions of verification" in said

@@ -18,13 +18,14 @@ from pointsman.decision.decision import RequestInput
 from pointsman.errors import ConfigError
 from pointsman.prices import PRICES
 from pointsman.printable import counted
-from pointsman.stores.ledger import Attempt, Retention, SqliteLedger
+from pointsman.stores.ledger import Attempt, Retention, ShadowAnswer, SqliteLedger
 from pointsman.vocabulary import AgentRole, Purpose
 
 __all__ = ["OwnLedger"]
 
 #: Reading deletes nothing.
 _KEEP: Final = Retention(None, None)
+_NOT_LOGGED: Final = ("cache writes", "questions of verification, guidance and capabilities")
 #: Tables of a policy's text that are read: the ledger may be another's, and others name code and files.
 _PRICED: Final = ("upstreams", "models")
 
@@ -46,7 +47,7 @@ class OwnLedger(Named):
         projects: dict[str, str] = {}
         policies: dict[str, Config] = {}
         prices: dict[tuple[str, str], CatalogueEntry] = {}
-        unknown = 0
+        unknown = shadows = 0
         with _opened(file) as ledger:
             for record in ledger.records():
                 asked, version = record.decision.input, record.decision.policy
@@ -58,12 +59,14 @@ class OwnLedger(Named):
                     asked.session, "/".join(filter(None, (asked.project, asked.project and name)))
                 )
                 unknown += sum(each.output_tokens is None and not each.error for each in record.attempts)
+                shadows += sum(isinstance(each, ShadowAnswer) for each in record.shadows)
                 sessions.setdefault(asked.session, []).extend(
                     _request(asked, attempt, policies[version])
                     for attempt in record.attempts
                     if attempt.output_tokens is not None
                 )
-        notes = (f"{file}: {counted(unknown, 'answer')} without usage, so in no figure",) if unknown else ()
+        left_out = (unknown, "without usage"), (shadows, "of a shadow model")
+        notes = tuple(f"{file}: {counted(of, 'answer')} {why}, so in no figure" for of, why in left_out if of)
         if notes and not any(sessions.values()):
             yield Session(id="", client=self.name, requests=(), notes=notes)
         for session, requests in sessions.items():
@@ -75,6 +78,7 @@ class OwnLedger(Named):
                     project=projects[session],
                     files=(str(file),),
                     requests=tuple(requests),
+                    not_logged=_NOT_LOGGED,
                     notes=notes,
                     prices=tuple(prices[each] for each in used if each in prices),
                 )
