@@ -68,6 +68,13 @@ def test_streams_count() -> None:
         ({"total_tokens": 40, "completion_tokens_details": {"reasoning_tokens": 20}}, 30),  # xAI
         ({"total_tokens": 20, "completion_tokens_details": {"reasoning_tokens": 5}}, 10),  # OpenAI
         ({"total_tokens": 40, "prompt_tokens_details": {"cached_tokens": 20}}, 10),  # input counted apart
+        (
+            {
+                "total_tokens": 40,
+                "prompt_tokens_details": {"cached_tokens": 15, "cache_write_tokens": 5},
+            },
+            10,
+        ),
         ({"total_tokens": True}, 10),
     ],
 )

@@ -98,7 +98,8 @@ def _read_usage(decode: Callable[[msgspec.Raw], Any], raw: msgspec.Raw) -> Usage
     if (total := found.total_tokens) and sent and total != sent + (output or 0):
         # What the total has beyond both is reasoning, or a cache that is not part of the input.
         apart = (count(total) or 0) - sent - (output or 0)
-        if apart == reasoning or (apart > 0 and not reasoning and apart != cached):
+        of_cache = cached, (cached or 0) + (count(written) or 0)
+        if apart == reasoning or (apart > 0 and not reasoning and apart not in of_cache):
             output, reasoning = (output or 0) + apart, apart
     return Usage(sent, cached, output, written if written is None else count(written), reasoning)
 
