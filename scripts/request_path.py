@@ -16,7 +16,7 @@ import itertools
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -27,8 +27,16 @@ import pointsman
 from pointsman.config import load
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
-from pointsman.upstreams.port import Call, Exchange
+from pointsman.vocabulary import WireFormat
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from support.in_process import ask
+from support.limited import Provider, Reply
+from support.requests_by_format import PATHS, answer
+from support.stuck_agents import call, say
+
+CHAT, MESSAGES = WireFormat.CHAT, WireFormat.MESSAGES
 RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 ROOT = Path(pointsman.__file__).parent
 WARM_UP = 20  # requests before the one that is counted
@@ -59,131 +67,27 @@ path = "{directory}/ledger.sqlite"
 store = "memory"
 """
 
-ANSWER = msgspec.json.encode(
-    {
-        "id": "1",
-        "object": "chat.completion",
-        "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 9, "completion_tokens": 1},
-    }
-)
-
-#: The same in Messages.
-TRANSLATED = msgspec.json.encode(
-    {
-        "id": "1",
-        "type": "message",
-        "role": "assistant",
-        "model": "large",
-        "content": [{"type": "text", "text": "hi"}],
-        "stop_reason": "end_turn",
-        "usage": {"input_tokens": 9, "output_tokens": 1},
-    }
-)
+FUNCTIONS: list[dict[str, Any]] = [{"name": name, "parameters": {}} for name in ("read", "write")]
+TOOLS = {"tools": [{"type": "function", "function": function} for function in FUNCTIONS]}
 
 
-class Answered:
-    """An upstream's answer that is already there (``Exchange``)."""
-
-    def __init__(self, body: bytes) -> None:
-        self.body = body
-        self.status = 200
-        self.headers = [(b"content-type", b"application/json")]
-
-    async def read(self) -> bytes:
-        """Return the whole body."""
-        return self.body
-
-    async def next(self) -> bytes:
-        """Return nothing more."""
-        return b""
-
-    def close(self) -> None:
-        """There is nothing to close."""
-
-
-class Upstream:
-    """Answers every request alike (``UpstreamClient``)."""
-
-    async def send(self, call: Call) -> Exchange:
-        """Answer at once."""
-        assert call.body
-        assert call.path != b"/messages" or b"<pointsman source=" in call.body
-        return Answered(TRANSLATED if call.path == b"/messages" else ANSWER)
-
-    def close(self) -> None:
-        """There is nothing to close."""
-
-
-def scope(session: str) -> dict[str, Any]:
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"host", b"localhost"),
-        (b"x-session-id", session.encode()),
-    ]
-    path = "/v1/chat/completions"
-    return {
-        "type": "http",
-        "method": "POST",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-        "headers": headers,
-    }
-
-
-def short(number: int) -> bytes:
+def question(number: int) -> dict[str, Any]:
     """A person's question."""
-    messages = [
-        {"role": "system", "content": "You are a helpful assistant."},
-        {"role": "user", "content": f"What does case {number} do, and why is the build slow?"},
-    ]
-    return msgspec.json.encode({"model": "auto", "messages": messages})
+    asked = say(CHAT, f"What does case {number} do, and why is the build slow?")
+    return {"model": "auto", "messages": [{"role": "system", "content": "You are a helpful agent."}, asked]}
 
 
-def agent(number: int) -> bytes:
+def agent(number: int) -> dict[str, Any]:
     """A coding agent's turn with two tools and the result of one."""
-    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a.py"}'}}
-    tools = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("read", "write")]
-    messages = [
-        {"role": "system", "content": "You are a coding agent."},
-        {"role": "user", "content": f"Please find out why the build of case {number} is slow."},
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c1", "content": "import os"},
-    ]
-    return msgspec.json.encode({"model": "auto", "messages": messages, "tools": tools})
+    asked = question(number)
+    return {**asked, **TOOLS, "messages": [*asked["messages"], *call(CHAT, number, "a", failed=False)]}
 
 
-def stuck(number: int) -> bytes:
+def stuck(number: int) -> dict[str, Any]:
     """A coding agent's turn whose last eight calls have failed: guidance adds a hint."""
-    error = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'build'"
-    messages: list[dict[str, Any]] = [
-        {"role": "system", "content": "You are a coding agent."},
-        {"role": "user", "content": f"Please find out why the build of case {number} is slow."},
-    ]
-    for step in range(8):
-        function = {"name": "read", "arguments": f'{{"path": "{number}-{step}.py"}}'}
-        call = {"id": f"c{step}", "type": "function", "function": function}
-        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        messages.append({"role": "tool", "tool_call_id": f"c{step}", "content": error})
-    tools = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("read", "write")]
-    return msgspec.json.encode({"model": "auto", "messages": messages, "tools": tools})
-
-
-async def request(gateway: Gateway, body: bytes, session: str) -> int:
-    """Send one request and return the status."""
-    messages: Iterator[dict[str, Any]] = iter([{"type": "http.request", "body": body}])
-    status = 0
-
-    async def receive() -> dict[str, Any]:
-        return next(messages)
-
-    async def send(message: Any) -> None:
-        nonlocal status
-        status = message.get("status", status)
-
-    await gateway(scope(session), receive, send)
-    return status
+    asked = question(number)
+    failed = itertools.chain.from_iterable(call(CHAT, step, "No module named 'build'") for step in range(8))
+    return {**asked, **TOOLS, "messages": [*asked["messages"], *failed]}
 
 
 class Trace:
@@ -209,21 +113,23 @@ def package(file: str) -> str:
     return file.partition("/")[0].removesuffix(".py")
 
 
-def session(written: Callable[[int], bytes], number: int) -> str:
+def session(written: Callable[[int], dict[str, Any]], number: int) -> str:
     """Return the session of a request. A hint is given once: each stuck agent is another one."""
     return f"s-{number}" if written is stuck else "s-1"
 
 
-async def counted(gateway: Gateway, written: Callable[[int], bytes]) -> Trace:
-    for number in range(WARM_UP):
-        assert await request(gateway, written(number), session(written, number)) == 200
-    trace, last = Trace(), written(WARM_UP)
-    sys.setprofile(trace)
-    try:
-        status = await request(gateway, last, session(written, WARM_UP))
-    finally:
-        sys.setprofile(None)
-    assert status == 200
+async def counted(gateway: Gateway, written: Callable[[int], dict[str, Any]]) -> Trace:
+    """Send requests, and trace the last."""
+    trace = Trace()
+    for number in range(WARM_UP + 1):
+        body, headers = msgspec.json.encode(written(number)), {"x-session-id": session(written, number)}
+        if number == WARM_UP:
+            sys.setprofile(trace)
+        try:
+            got = await ask(gateway, PATHS[CHAT], body, headers)
+        finally:
+            sys.setprofile(None)
+        assert got.status == 200
     return trace
 
 
@@ -241,13 +147,16 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "pointsman.toml"
-        written = stuck if options.translated else agent if options.agent else short
+        written = stuck if options.translated else agent if options.agent else question
         file.write_text(configuration(directory, translated=options.translated))
         builder = Builder(lambda: load(file))
         state = builder()
+        provider, said = Provider(), answer(MESSAGES if options.translated else CHAT)
+        provider.answers = [lambda: Reply(200, [said])] * (WARM_UP + 1)
         for target in state.targets.values():
-            target.upstream.client = Upstream()
+            target.upstream.client = provider
         trace = asyncio.run(counted(Gateway(state), written))
+        assert (b"<pointsman source=" in provider.asked[-1].body) == options.translated
         builder.close()
     files, changes = report(trace, functions=options.functions)
     if options.at_most is not None and files > options.at_most:
