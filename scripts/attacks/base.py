@@ -7,13 +7,14 @@ import contextlib
 import json
 import re
 import socket
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from real_agents.gateway import free_port, memory
 from real_agents.gateway import running as serving
+
+from support.threads import serving as in_thread
 
 __all__ = [
     "ANSWER",
@@ -195,33 +196,9 @@ class Upstream:
                     await writer.drain()
         writer.close()
 
-    @contextlib.contextmanager
-    def running(self) -> Iterator[str]:
-        """Serve; yields the address."""
-        loop, ready, address = asyncio.new_event_loop(), threading.Event(), [0]
-
-        async def start() -> None:
-            server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=512)
-            address[0] = server.sockets[0].getsockname()[1]
-            ready.set()
-
-        def run() -> None:
-            loop.run_until_complete(start())
-            loop.run_forever()
-
-        async def stop() -> None:
-            for task in asyncio.all_tasks() - {asyncio.current_task()}:
-                task.cancel()
-            loop.call_soon(loop.stop)
-
-        thread = threading.Thread(target=run, daemon=True)
-        thread.start()
-        ready.wait()
-        try:
-            yield f"http://127.0.0.1:{address[0]}/v1"
-        finally:
-            asyncio.run_coroutine_threadsafe(stop(), loop)
-            thread.join(10)
+    def running(self) -> contextlib.AbstractContextManager[str]:
+        """Serve; gives the address."""
+        return in_thread(self._serve)
 
 
 def large_answer(size: int) -> contextlib.AbstractContextManager[str]:

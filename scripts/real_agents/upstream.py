@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +18,7 @@ from starlette.types import ASGIApp
 from pointsman.vocabulary import WireFormat
 from real_agents import strict_chat, strict_messages, strict_responses
 from real_agents.task import Provider, Refusal
+from support.servers import Running
 
 __all__ = ["CALLERS_KEY", "UPSTREAMS_KEY", "scripted", "serving"]
 
@@ -90,12 +89,5 @@ def _check_headers(spoken: WireFormat, headers: dict[str, str], body: bytes) -> 
 @contextmanager
 def serving(app: ASGIApp) -> Iterator[int]:
     """Serve on a free port of loopback."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    try:
-        yield listening.getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join(10)
+    with Running(uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))) as running:
+        yield running.port

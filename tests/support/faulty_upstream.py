@@ -10,10 +10,9 @@ import json
 import random
 import socket
 import struct
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +24,7 @@ from pointsman.vocabulary import WireFormat
 from support.deciders import ScriptedDecider
 from support.requests_by_format import PATHS, answer, events, format_of, request
 from support.servers import ScriptedUpstream, gateway, reply, state_for
+from support.threads import serving
 
 FIRST_BYTE = 1.0  # seconds an upstream may be silent; a machine busy with other tests stalls for less
 BLOCK = 20  # answers in which each of the six faults comes once: 30 %
@@ -123,27 +123,9 @@ class FaultyUpstream:
         kind = "text/event-stream" if is_stream else "application/json"
         return _head("200 OK", kind, len(body)) + b"\r\n" + body
 
-    @contextmanager
-    def running(self) -> Iterator[str]:
-        loop = asyncio.new_event_loop()
-        server = loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=256))
-        thread = threading.Thread(target=loop.run_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        finally:
-            loop.call_soon_threadsafe(server.close)
-            asyncio.run_coroutine_threadsafe(_end_tasks(), loop).result(10)
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join(60)
-            loop.close()
-
-
-async def _end_tasks() -> None:
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    def running(self) -> AbstractContextManager[str]:
+        """Serve in a thread; gives the address."""
+        return serving(self._serve)
 
 
 @dataclass
