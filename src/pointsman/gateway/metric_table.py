@@ -1,7 +1,7 @@
 """Every metric of the gateway: name, kind, help and labels.
 
-``_metrics`` counts by this table; the Grafana dashboard and the alert rules in ``deploy/`` are generated and
-checked with it (``scripts/monitoring.py``), and so is the table in ``docs/reference/http.md``.
+``_metrics`` counts by this table; the Grafana dashboard in ``deploy/`` is generated from it
+(``scripts/monitoring.py``); the alert rules and the table in ``docs/reference/http.md`` are checked with it.
 """
 
 from __future__ import annotations
