@@ -1,5 +1,5 @@
 # The gateway as an image: built in one stage, run in another without build tools, as a user without rights.
-# scripts/image_in_root.py executes every line of this file in a clean root, without a Docker engine.
+# scripts/image_in_root.py builds this file with Buildah on a clean Debian and runs the result, without a Docker engine.
 FROM python:3.12-slim-bookworm AS build
 WORKDIR /src
 COPY requirements/image.txt requirements/wheel.txt requirements/

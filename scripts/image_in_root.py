@@ -1,12 +1,12 @@
-"""Executes every line of the Dockerfile in a clean root, and runs the result: for where no Docker engine is.
+"""Builds the Dockerfile without a Docker engine and a registry, and runs the result on a read-only root.
 
-    python3 scripts/image_in_root.py [--mirror URL] [--base DIR]       # as root, on Debian with debootstrap
+    apt-get install buildah debootstrap
+    python3 scripts/image_in_root.py [--mirror URL] [--base DIR]       # as root, on Debian
 
-Each stage begins with a new Debian made by debootstrap (minbase, python3 with venv and pip). It stands in for
-the official Python image: the same system, with Debian's Python 3.11 in the place of 3.12. RUN is executed by
-chroot as the stage's user with its environment, COPY copies what .dockerignore lets through. Then the
-ENTRYPOINT is started with CMD on a read-only root as the image's user, the health check is executed, and
-SIGTERM is sent. Packages come from where apt and pip of this machine take them.
+Buildah builds. A new Debian made by debootstrap (minbase, python3 with venv and pip) stands in for the
+official Python image: the same system, with Debian's Python 3.11 in the place of 3.12. Then the ENTRYPOINT is
+started with CMD on a read-only root as the image's user, the health check is executed, and SIGTERM is sent.
+Packages come from where apt and pip of this machine take them.
 """
 
 import argparse
@@ -18,10 +18,8 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 HERE: Final = Path(__file__).resolve().parents[1]
 PACKAGES: Final = "python3,python3-venv,python3-pip,ca-certificates"
@@ -40,61 +38,27 @@ keys = ["${POINTSMAN_KEY}"]
 """
 #: Compilers and the like: none may be in what is run.
 TOOLS: Final = ("gcc", "cc", "g++", "make", "git", "curl", "wget")
-NOTED: Final = {"EXPOSE", "STOPSIGNAL", "VOLUME"}
 
 
-@dataclass
-class Stage:
-    """One stage of the build."""
+class Image(NamedTuple):
+    """What was built."""
 
     root: Path
-    name: str = ""
-    user: str = "0:0"
-    workdir: str = "/"
-    env: dict[str, str] = field(
-        default_factory=lambda: {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
-    )
-    command: list[str] = field(default_factory=list)
-    health: list[str] = field(default_factory=list)
+    config: dict[str, Any]  # as Docker has it
 
 
-def lines_of(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the instructions of a Dockerfile with their arguments."""
-    for line in re.sub(r"\\\n", " ", text).splitlines():
-        if line.strip() and not line.startswith("#"):
-            word, _, rest = line.strip().partition(" ")
-            yield word.upper(), rest.strip()
-
-
-def let_through(source: str) -> bool:
-    """Whether .dockerignore lets a file or folder into the build."""
-    rules = [line for line in (HERE / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
-    assert rules[0] == "*", "everything is left out but what is named"
-    return any(source == rule[1:] or source.startswith(f"{rule[1:]}/") for rule in rules if rule[0] == "!")
-
-
-def in_root(stage: Stage, command: list[str], more: dict[str, str], *, read_only: bool = False) -> list[str]:
-    """The command that executes another one inside a stage, in namespaces of its own."""
-    root = stage.root
+def in_root(image: Image, command: list[str], *variables: str, read_only: bool = False) -> list[str]:
+    """The command that executes another one in an image, in namespaces of its own."""
+    root, config = image.root, image.config
     mounts = [f"mount -t proc proc {root}/proc", f"mount --bind /dev {root}/dev"]
     if read_only:
         tmpfs = "mount -t tmpfs -o mode=1777 none"
         volumes = f"{tmpfs} {root}/tmp && {tmpfs} {root}/var/lib/pointsman"
         mounts = [f"mount --bind {root} {root}", *mounts, f"mount -o remount,bind,ro {root}", volumes]
-    quoted = " ".join(f"'{name}={value}'" for name, value in {**stage.env, **more}.items())
-    inside = f'cd {stage.workdir} && exec "$@"'
-    chroot = f"exec chroot --userspec={stage.user} {root} env -i {quoted} sh -c '{inside}' sh \"$@\""
+    quoted = " ".join(f"'{variable}'" for variable in (*config["Env"], *variables))
+    inside = f'cd {config["WorkingDir"]} && exec "$@"'
+    chroot = f"exec chroot --userspec={config['User']} {root} env -i {quoted} sh -c '{inside}' sh \"$@\""
     return ["unshare", "--mount", "sh", "-c", " && ".join([*mounts, chroot]), "sh", *command]
-
-
-def machine() -> dict[str, str]:
-    """What pip is told on this machine."""
-    return {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_"))}
-
-
-def new_root(base: Path, place: Path) -> Path:
-    subprocess.run(["cp", "-a", str(base), str(place)], check=True)
-    return place
 
 
 def make_base(place: Path, mirror: str) -> Path:
@@ -112,97 +76,44 @@ def make_base(place: Path, mirror: str) -> Path:
     return place
 
 
-class Build:
-    """A build, stage after stage."""
+def built(base: Path, folder: Path) -> Image:
+    """Build the Dockerfile on a base, with a store of images in a folder."""
 
-    def __init__(self, base: Path, folder: Path) -> None:
-        self.base, self.folder = base, folder
-        self.stages: list[Stage] = []
+    def buildah(*arguments: object) -> str:
+        store = [
+            "--root",
+            folder / "images",
+            "--runroot",
+            folder / "run",
+            "--storage-driver=vfs",
+        ]  # mounts nothing
+        command = ["buildah", *store, *arguments]
+        return subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE, text=True).stdout
 
-    def execute(self, word: str, rest: str) -> None:
-        """Execute one instruction."""
-        print(f"{word} {rest}", flush=True)
-        if word not in NOTED:
-            getattr(self, f"on_{word.lower()}")(rest)
-
-    def on_from(self, rest: str) -> None:
-        """Begin a stage."""
-        image, _, name = rest.partition(" AS ")
-        assert image.startswith("python:3."), "stood in for by Debian with Python"
-        place = new_root(self.base, self.folder / f"stage{len(self.stages)}")
-        self.stages.append(Stage(place, name))
-
-    def on_workdir(self, rest: str) -> None:
-        """Make and enter a folder."""
-        (self.stages[-1].root / rest[1:]).mkdir(parents=True, exist_ok=True)
-        self.stages[-1].workdir = rest
-
-    def on_env(self, rest: str) -> None:
-        """Set variables."""
-        env = self.stages[-1].env
-        for pair in rest.split():
-            name, _, value = pair.partition("=")
-            env[name] = value.replace("$PATH", env["PATH"])
-
-    def on_user(self, rest: str) -> None:
-        """Change the user."""
-        self.stages[-1].user = rest
-
-    def on_copy(self, rest: str) -> None:
-        """Copy from the project, as far as it reaches the builder, or from another stage."""
-        stage, words = self.stages[-1], rest.split()
-        origin = HERE
-        if words[0].startswith("--from="):
-            name = words.pop(0).removeprefix("--from=")
-            origin = next(each.root for each in self.stages if each.name == name)
-        *sources, target = words
-        place = Path(os.path.normpath(stage.root / stage.workdir[1:] / target.lstrip("/")))
-        place = stage.root / target[1:] if target.startswith("/") else place
-        for source in sources:
-            assert origin != HERE or let_through(source), f".dockerignore leaves out {source}"
-            copy(origin / source.lstrip("/"), place / Path(source).name if target.endswith("/") else place)
-
-    def on_run(self, rest: str) -> None:
-        """Execute a command inside the stage."""
-        subprocess.run(in_root(self.stages[-1], ["sh", "-c", rest], machine()), check=True)
-
-    def on_healthcheck(self, rest: str) -> None:
-        """Note how the image is asked."""
-        self.stages[-1].health = json.loads(rest.partition(" CMD ")[2])
-
-    def on_entrypoint(self, rest: str) -> None:
-        """Note what is started."""
-        self.stages[-1].command = json.loads(rest)
-
-    def on_cmd(self, rest: str) -> None:
-        """Note its arguments."""
-        self.stages[-1].command += json.loads(rest)
+    [python] = set(re.findall(r"^FROM (python:3\.\S+)", (HERE / "Dockerfile").read_text(), re.MULTILINE))
+    container = buildah("from", "scratch").strip()
+    buildah("add", "-q", container, base, "/")
+    buildah("commit", "-q", "--rm", container, f"docker.io/library/{python}")
+    buildah("build", "--isolation=chroot", "--pull-never", "--format=docker", "-q", "-t", "pointsman", HERE)
+    root = buildah("mount", buildah("from", "--pull-never", "pointsman").strip()).strip()
+    return Image(Path(root), json.loads(buildah("inspect", "--type=image", "pointsman"))["Docker"]["config"])
 
 
-def copy(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if source.is_dir():
-        skipped = shutil.ignore_patterns("__pycache__", "*.pyc") if source.is_relative_to(HERE) else None
-        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=skipped)
-    else:
-        shutil.copy2(source, target)
-
-
-def run(stage: Stage) -> None:
+def run(image: Image) -> None:
     """Start the image as it would be started, look at it, and end it."""
-    (stage.root / "etc/pointsman/pointsman.toml").write_text(CONFIG)
-    environment = {"POINTSMAN_KEY": "a key of this run alone"}
-    command = in_root(stage, stage.command, environment, read_only=True)
-    with subprocess.Popen(command) as serving:
+    (image.root / "etc/pointsman/pointsman.toml").write_text(CONFIG)
+    config = image.config
+    command = [*config["Entrypoint"], *config["Cmd"]]
+    health = in_root(image, config["Healthcheck"]["Test"][1:])  # without CMD
+    key = "POINTSMAN_KEY=a key of this run alone"
+    with subprocess.Popen(in_root(image, command, key, read_only=True)) as serving:
         try:
             began = time.monotonic()
-            while subprocess.run(
-                in_root(stage, stage.health, {}), stderr=subprocess.DEVNULL, check=False
-            ).returncode:
+            while subprocess.run(health, stderr=subprocess.DEVNULL, check=False).returncode:
                 assert serving.poll() is None, "it has ended"
                 assert time.monotonic() - began < 120, "it does not become healthy"
                 time.sleep(0.2)
-            print(f"healthy after {time.monotonic() - began:.1f} s on a read-only root as {stage.user}")
+            print(f"healthy after {time.monotonic() - began:.1f} s on a read-only root as {config['User']}")
         finally:
             serving.send_signal(signal.SIGTERM)
         code = serving.wait(60)
@@ -219,10 +130,10 @@ def mirror() -> str:
     return found[1]
 
 
-def tools_in(stage: Stage) -> list[str]:
-    places = [stage.root / place[1:] for place in stage.env["PATH"].split(":")]
+def tools_in(root: Path) -> list[str]:
+    places = [root / place for place in ("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin")]
     found = [tool for tool in TOOLS if any((place / tool).exists() for place in places)]
-    return found + [str(pip) for pip in (stage.root / "opt/pointsman/bin").glob("pip*")]
+    return found + [str(pip) for pip in (root / "opt/pointsman/bin").glob("pip*")]
 
 
 def main() -> None:
@@ -232,14 +143,10 @@ def main() -> None:
     options = parser.parse_args()
     assert os.geteuid() == 0, "debootstrap and chroot need root"
     with tempfile.TemporaryDirectory(prefix="image-") as folder:
-        base = options.base or make_base(Path(folder) / "base", options.mirror)
-        build = Build(base, Path(folder))
-        for word, rest in lines_of((HERE / "Dockerfile").read_text()):
-            build.execute(word, rest)
-        final = build.stages[-1]
-        assert not (found := tools_in(final)), f"in the image: {found}"
-        run(final)
-        size = subprocess.check_output(["du", "-sm", str(final.root / "opt/pointsman")], text=True).split()[0]
+        image = built(options.base or make_base(Path(folder) / "base", options.mirror), Path(folder))
+        assert not (found := tools_in(image.root)), f"in the image: {found}"
+        run(image)
+        size = subprocess.check_output(["du", "-sm", str(image.root / "opt/pointsman")], text=True).split()[0]
         print(f"/opt/pointsman: {size} MB; no {', '.join(TOOLS)} or pip beside it")
 
 
