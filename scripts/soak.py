@@ -58,7 +58,7 @@ async def _fill_disk(gateway: Gateway, callers: Callers, seconds: float) -> str:
     await asyncio.sleep(seconds * 0.1)
     said = await callers.get("/health/ready")
     gateway.free_disk()
-    return said.partition("\r\n\r\n")[2]
+    return said
 
 
 async def _sample(gateway: Gateway, until: float) -> list[Sample]:
@@ -137,7 +137,7 @@ async def _soaked(gateway: Gateway, main: Upstream, seconds: float, seed: int) -
     await beside
     await asyncio.sleep(_REST)
     rest, metrics = gateway.sample(seconds), await callers.get("/metrics")
-    ready = (await callers.get("/health/ready")).partition("\r\n\r\n")[2]
+    ready = await callers.get("/health/ready")
     return Result(callers, main, samples, first, rest, reloads, full, ready, metrics, gateway.stop())
 
 

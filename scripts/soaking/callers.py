@@ -9,11 +9,14 @@ import json
 import random
 import time
 from collections import Counter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import httpx
 
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS
 from pointsman.wire.format import Ending
+from support.raw_http import JSON, head
 from support.requests_by_format import PATHS, request
 
 __all__ = ["Callers"]
@@ -30,14 +33,6 @@ _PATIENCE: Final = 60.0  # seconds for one answer; on a machine with nothing els
 Pair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Received(NamedTuple):
-    """A whole HTTP answer."""
-
-    status: int
-    body: bytes
-    keeps: bool  # the connection may be used again
-
-
 class Callers:
     """All callers of one run, and what became of their requests."""
 
@@ -52,31 +47,22 @@ class Callers:
 
     async def ask(self, every: float, until: float) -> None:
         """Ask one request after the other on kept connections, and expect a whole answer to each."""
-        pair: Pair | None = None
-        while time.monotonic() < until:
-            number, wire = str(next(self._numbers)), self._chance.choice(list(WireFormat))
-            streams = self._chance.random() < 0.5
-            sent = self._request(number, wire, streams=streams)
-            began = time.monotonic()
-            try:
-                pair = pair or await self._connect()
-                pair[1].write(sent)
-                async with asyncio.timeout(_PATIENCE):
-                    answer = await _read(pair[0])
-                self._judge(number, wire, answer, streams=streams)
-                if not streams:
-                    self.milliseconds.append((time.monotonic() - began) * 1e3)
-                if not answer.keeps:
-                    pair[1].close()
-                    pair = None
-            except (OSError, asyncio.IncompleteReadError, TimeoutError) as error:
-                self.lost.append(f"{number} {wire} {streams=}: {type(error).__name__} {error}")
-                if pair is not None:
-                    pair[1].close()
-                pair = None
-            await asyncio.sleep(self._chance.expovariate(1 / every))
-        if pair is not None:
-            pair[1].close()
+        async with self._client() as client:
+            while time.monotonic() < until:
+                number, wire = str(next(self._numbers)), self._chance.choice(list(WireFormat))
+                streams = self._chance.random() < 0.5
+                path, session, body = self._asked(number, wire, streams=streams)
+                headers = {"content-type": "application/json", "x-session-id": session}
+                began = time.monotonic()
+                try:
+                    async with asyncio.timeout(_PATIENCE):
+                        answer = await client.post(path, content=body, headers=headers)
+                    self._judge(number, wire, answer, streams=streams)
+                    if not streams:
+                        self.milliseconds.append((time.monotonic() - began) * 1e3)
+                except (httpx.HTTPError, TimeoutError) as error:
+                    self.lost.append(f"{number} {wire} {streams=}: {type(error).__name__} {error}")
+                await asyncio.sleep(self._chance.expovariate(1 / every))
 
     async def read_slowly(self, until: float) -> None:
         """Ask for a large answer and take little of it: some all the time, some nothing."""
@@ -84,7 +70,7 @@ class Callers:
             with contextlib.suppress(OSError):
                 reader, writer = await self._connect(limit=1 << 14)
                 streams = self._chance.random() < 0.5
-                writer.write(self._request("0", WireFormat.CHAT, streams=streams, large=True))
+                writer.write(self._request(streams=streams, large=True))
                 reads = self._chance.random() < 0.5
                 end = time.monotonic() + 15
                 while time.monotonic() < min(end, until):
@@ -99,7 +85,7 @@ class Callers:
         while time.monotonic() < until:
             with contextlib.suppress(OSError):
                 reader, writer = await self._connect()
-                sent = self._request("0", WireFormat.CHAT, streams=True, large=self._chance.random() < 0.3)
+                sent = self._request(streams=True, large=self._chance.random() < 0.3)
                 cut = len(sent) if self._chance.random() < 0.7 else self._chance.randrange(1, len(sent))
                 writer.write(sent[:cut])
                 await writer.drain()
@@ -112,7 +98,7 @@ class Callers:
 
     async def never_finish(self, until: float) -> None:
         """Send half a head or half a body, and wait until the gateway has had enough."""
-        whole = self._request("0", WireFormat.CHAT, streams=False, size=200_000)
+        whole = self._request(streams=False, size=200_000)
         while time.monotonic() < until:
             with contextlib.suppress(OSError):
                 reader, writer = await self._connect()
@@ -125,53 +111,41 @@ class Callers:
 
     async def get(self, path: str) -> str:
         """Return one of the gateway's own pages."""
-        reader, writer = await self._connect()
-        writer.write(f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())
-        page = await reader.read()
-        writer.close()
-        return page.decode()
+        async with self._client() as client:
+            return (await client.get(path)).text
+
+    def _client(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(base_url=f"http://127.0.0.1:{self._port}", timeout=None, trust_env=False)
 
     async def _connect(self, limit: int = 1 << 20) -> Pair:
         return await asyncio.open_connection("127.0.0.1", self._port, limit=limit)
 
-    def _request(
+    def _request(self, *, streams: bool, large: bool = False, size: int = 0) -> bytes:
+        """A request of a caller who does not wait for the answer."""
+        path, session, body = self._asked("0", WireFormat.CHAT, streams=streams, large=large, size=size)
+        own = b"x-session-id: " + session.encode()
+        return head(JSON, own, path=path.encode(), length=len(body)) + body
+
+    def _asked(
         self, number: str, wire: WireFormat, *, streams: bool, large: bool = False, size: int = 0
-    ) -> bytes:
+    ) -> tuple[str, str, bytes]:
+        """Path, session and body of a request."""
         asked: dict[str, Any] = request(wire)
         words = self._chance.choice(_WORDS) + "x" * size
         said = words if wire is WireFormat.RESPONSES else [{"role": "user", "content": words}]
         asked |= {FORMATS[wire].items: said} | ({"stream": True} if streams else {})
-        body = json.dumps(asked).encode()
-        session = self._chance.randrange(_SESSIONS)
-        head = (
-            f"POST {PATHS[wire]}?n={number}{'&large=1' if large else ''} HTTP/1.1\r\nhost: localhost\r\n"
-            f"content-type: application/json\r\nx-session-id: s-{session}\r\n"
-            f"content-length: {len(body)}\r\n\r\n"
-        )
-        return head.encode() + body
+        path = f"{PATHS[wire]}?n={number}{'&large=1' if large else ''}"
+        return path, f"s-{self._chance.randrange(_SESSIONS)}", json.dumps(asked).encode()
 
-    def _judge(self, number: str, wire: WireFormat, answer: Received, *, streams: bool) -> None:
-        if answer.status != 200:
-            self.lost.append(f"{number} {wire} {streams=}: {answer.status} {answer.body[:300]!r}")
+    def _judge(self, number: str, wire: WireFormat, answer: httpx.Response, *, streams: bool) -> None:
+        if answer.status_code != 200:
+            self.lost.append(f"{number} {wire} {streams=}: {answer.status_code} {answer.content[:300]!r}")
         elif not streams:
-            json.loads(answer.body)
+            json.loads(answer.content)
             self.results["whole"] += 1
-        elif FORMATS[wire].end([answer.body]).ending is Ending.COMPLETE:
+        elif FORMATS[wire].end([answer.content]).ending is Ending.COMPLETE:
             self.results["streams"] += 1
-        elif b"error" in answer.body:
+        elif b"error" in answer.content:
             self.told.add(number)
         else:
-            self.lost.append(f"{number} {wire} a stream without an end: {answer.body[-300:]!r}")
-
-
-async def _read(reader: asyncio.StreamReader) -> Received:
-    head = (await reader.readuntil(b"\r\n\r\n")).lower()
-    status, keeps = int(head.split(b" ", 2)[1]), b"connection: close" not in head
-    if b"transfer-encoding: chunked" not in head:
-        length = int(head.partition(b"content-length: ")[2].split(b"\r\n", 1)[0])
-        return Received(status, await reader.readexactly(length), keeps)
-    body = b""
-    while size := int(await reader.readuntil(b"\r\n"), 16):
-        body += (await reader.readexactly(size + 2))[:-2]
-    await reader.readexactly(2)
-    return Received(status, body, keeps)
+            self.lost.append(f"{number} {wire} a stream without an end: {answer.content[-300:]!r}")
