@@ -8,10 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import Final, TypeVar, TypeVarTuple
 
-__all__ = ["offload"]
+from pointsman.vocabulary import LARGE
 
+__all__ = ["offload", "offload_large"]
+
+Given = TypeVarTuple("Given")
 Result = TypeVar("Result")
 
 #: Bytes of a request above which it waits among its like, so that the large ones of agents go on meanwhile.
@@ -22,13 +25,19 @@ _HUGE_ONES: Final = ThreadPoolExecutor(1, "huge")
 _ASIDE: Final = ThreadPoolExecutor(1, "aside")
 
 
-async def offload(size: int, work: Callable[[], Result], *, aside: bool = False) -> Result:
-    """Do a piece of work on a large request, of ``size`` bytes, in another thread.
+async def offload(size: int, work: Callable[[*Given], Result], *given: *Given, aside: bool = False) -> Result:
+    """Do a piece of work on a request of ``size`` bytes in another thread.
 
     Args:
         size: Of the request.
         work: Must not raise ``StopIteration``, which no future can hold.
+        given: What it is called with.
         aside: No agent waits for it: it waits among its like.
     """
     lane = _ASIDE if aside else _LARGE_ONES if size <= _HUGE else _HUGE_ONES
-    return await asyncio.get_running_loop().run_in_executor(lane, work)
+    return await asyncio.get_running_loop().run_in_executor(lane, work, *given)
+
+
+async def offload_large(size: int, work: Callable[[*Given], Result], *given: *Given) -> Result:
+    """Do a piece of work on a large request as ``offload`` does, on any other at once."""
+    return work(*given) if size <= LARGE else await offload(size, work, *given)

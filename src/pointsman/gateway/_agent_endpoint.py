@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Final
 
@@ -33,8 +33,8 @@ from pointsman.gateway._reading import AnswerKeeper, read_turn
 from pointsman.gateway._request import DecidedRequest, Site
 from pointsman.gateway._response_headers import own_headers
 from pointsman.gateway.upstream import Target
-from pointsman.offload import offload
-from pointsman.vocabulary import LARGE, AgentRequest, Stage
+from pointsman.offload import offload_large
+from pointsman.vocabulary import AgentRequest, Stage
 from pointsman.wire import Body
 from pointsman.wire.reasoning import own_reasoning
 from pointsman.wire.request import of_caller
@@ -201,10 +201,10 @@ class AgentEndpoint:
             await check_continued(state.ownership, caller, body.member, knows)
         if kept is not None:
             inbound.grow(size := kept.size)
-            body = await _beside_the_loop(size, partial(kept.whole, body))
+            body = await offload_large(size, kept.whole, body)
         turn, continuation = await read_turn(headers, body, self._site.memory, session, caller)
         if held := self._site.memory.items_weight(turn):
-            whole = await _beside_the_loop(held, partial(self._site.memory.put_back, turn, body))
+            whole = await offload_large(held, self._site.memory.put_back, turn, body)
             if whole is not body:
                 inbound.grow(max(len(whole.raw) - len(body.raw), 0))
                 body = whole
@@ -256,11 +256,6 @@ def _ids_in(inbound: InboundRequest) -> list[str]:
     """Return the names of the responses or conversations that a request in the Responses format continues."""
     member = inbound.body.member
     return [of_caller(inbound.caller, name) for name in (continues(member),) if name]
-
-
-async def _beside_the_loop(size: int, work: Callable[[], Body]) -> Body:
-    """Insert stored bytes into a body; many of them in another thread."""
-    return work() if size <= LARGE else await offload(size, work)
 
 
 def _refusal(decision: Decision) -> NoCapableModel | ModelNotAllowed:

@@ -45,7 +45,7 @@ from pointsman.gateway._request import DecidedRequest, whole_number
 from pointsman.gateway._shadow_model import unfit
 from pointsman.gateway._streaming import usage_so_far
 from pointsman.gateway.upstream import Target
-from pointsman.offload import offload
+from pointsman.offload import offload_large
 from pointsman.stores.ledger.port import COMPARED, ComparedAnswers
 from pointsman.text.extract import draw
 from pointsman.tiers.projects import name_of
@@ -397,10 +397,9 @@ def _cut(request: DecidedRequest, response: UpstreamResponse, chunks: Sequence[b
 
 async def _compared(request: DecidedRequest, held: Sequence[_Whole]) -> tuple[Agreement, _Beside]:
     """Compare two answers; large ones, and those to large requests, in another thread."""
-    work = partial(_compare, request, *held)
     size = len(request.body.raw) + sum(len(each.raw) + len(each.response.first) for each in held)
     try:
-        return work() if size <= LARGE else await offload(size, work)
+        return await offload_large(size, partial(_compare, request, *held))
     except Exception:  # the strong model answers
         log.warning("%s: answers cannot be compared", request.decision.id, exc_info=True)
         return replace(_NOTHING, detail="the answers cannot be compared"), _Beside()

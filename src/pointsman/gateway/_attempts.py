@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -41,7 +40,7 @@ from pointsman.gateway._failures import (
 )
 from pointsman.gateway._request import DecidedRequest, Prepared
 from pointsman.gateway.upstream import Target
-from pointsman.offload import offload
+from pointsman.offload import offload_large
 from pointsman.stores.ledger.port import NOT_ASKED, Attempt
 from pointsman.upstreams.port import Exchange
 from pointsman.vocabulary import LARGE
@@ -392,11 +391,9 @@ async def _counted(attempt: RunningAttempt, exchange: Exchange, framing: Mapping
 
 async def _translated(attempt: RunningAttempt, request: Translated, body: bytes) -> TranslatedAnswer:
     """Translate a whole answer back; a large one in another thread, and the caller may leave meanwhile."""
-    work = partial(translate_answer, request, body)
-    if len(body) <= LARGE:
-        return work()
-    attempt.known = attempt.wire.usage(body)
-    return await offload(len(body), work)
+    if len(body) > LARGE:
+        attempt.known = attempt.wire.usage(body)
+    return await offload_large(len(body), translate_answer, request, body)
 
 
 def is_stream(exchange: Exchange) -> bool:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
 
 from pointsman.capabilities import CapabilityDecision, switch_pattern, take_switch
 from pointsman.decoding import UNREADABLE, decode_items, decode_members
-from pointsman.offload import offload
+from pointsman.offload import offload_large
 from pointsman.text.extract import persons_words
-from pointsman.vocabulary import LARGE, USER, AgentRequest
+from pointsman.vocabulary import USER, AgentRequest
 from pointsman.wire import Body
 from pointsman.wire.body import Edit, Span
 from pointsman.wire.request import JsonHistory
@@ -57,9 +56,7 @@ async def take_commands(body: Body, request: AgentRequest) -> Taken:
     edits = list(_edits(body, request))
     if not edits:
         return Taken(body, msgspec.structs.replace(request, command=command), is_alone)
-    read = partial(_without, body, request, edits, command)
-    size = len(body.raw)
-    taken = read() if size <= LARGE else await offload(size, read)
+    taken = await offload_large(len(body.raw), _without, body, request, edits, command)
     return taken._replace(is_alone=is_alone)
 
 

@@ -20,9 +20,9 @@ from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._request import model_edit
 from pointsman.gateway._response_headers import response_headers
 from pointsman.gateway._sending import AS_JSON, send_body
-from pointsman.offload import offload
+from pointsman.offload import offload, offload_large
 from pointsman.printable import printable_json
-from pointsman.vocabulary import LARGE, AgentRequest, WireFormat
+from pointsman.vocabulary import AgentRequest, WireFormat
 from pointsman.wire import FORMATS, Body
 from pointsman.wire.request import guess_format
 
@@ -85,10 +85,8 @@ class DecisionEndpoint:
         """
         check_no_query(inbound.query)
         size = len(inbound.body.raw)
-        read = partial(
-            _read, inbound.body, is_messages=FORMATS[WireFormat.MESSAGES].header in inbound.headers
-        )
-        body, dry_run = read() if size <= LARGE else await offload(size, read)
+        is_messages = FORMATS[WireFormat.MESSAGES].header in inbound.headers
+        body, dry_run = await offload_large(size, partial(_read, inbound.body, is_messages=is_messages))
         inbound = msgspec.structs.replace(inbound, body=body, wire=body.wire)
         request = await self._agents.read(state, inbound)
         spending: Spending | None = None
@@ -97,8 +95,8 @@ class DecisionEndpoint:
             request = with_permission(state.access, request)
             spending = None if grant is None else state.access.begin(grant).beside()
         if path.endswith(_EXPLAIN):
-            explain = partial(_explained, state, request)
-            page = await offload(size, explain, aside=True)  # up to a thousand times the work of a decision
+            # Up to a thousand times the work of a decision.
+            page = await offload(size, _explained, state, request, aside=True)
             await send_body(send, 200, [AS_JSON], page)
             return 200
         decision = await self._decide(state, request, spending, dry_run=dry_run)
@@ -113,8 +111,7 @@ class DecisionEndpoint:
         self, state: LiveState, request: AgentRequest, spending: Spending | None, *, dry_run: bool
     ) -> Decision:
         if dry_run:
-            preview = partial(state.runtime.preview, request)
-            return (await offload(request.size, preview, aside=True)).decision
+            return (await offload(request.size, state.runtime.preview, request, aside=True)).decision
         decision = await decide_paid(state, request, spending, self._metrics)
         self._metrics.seen(decision)
         return decision

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
@@ -21,7 +21,7 @@ from pointsman.errors import (
     shown,
 )
 from pointsman.gateway._answer_budget import AnswerBudget
-from pointsman.offload import offload
+from pointsman.offload import offload_large
 from pointsman.upstreams.port import Headers, ServerSpec, hash_key
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Body, Format
@@ -239,8 +239,7 @@ async def read_body(
         parts = [whole]
     if len(parts) == 1 and len(parts[0]) <= LARGE:
         return Body(wire, parts[0])
-    size = sum(map(len, parts))
-    return _joined(wire, parts) if size <= LARGE else await offload(size, partial(_joined, wire, parts))
+    return await offload_large(sum(map(len, parts)), _joined, wire, parts)
 
 
 def _joined(wire: Format, parts: list[bytes]) -> Body:

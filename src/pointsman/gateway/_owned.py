@@ -19,8 +19,7 @@ import msgspec
 from pointsman.access import Ownership
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import CallerError, NotFound, PreviousResponseNotFound, TooLarge, WrongContentType
-from pointsman.offload import offload
-from pointsman.vocabulary import LARGE
+from pointsman.offload import offload_large
 from pointsman.wire.format import Member
 from pointsman.wire.names import named_texts
 from pointsman.wire.responses.stored_conversation import answered, conversation_id, previous_response
@@ -198,8 +197,7 @@ async def check_references(
         TooLarge: it names more objects than are looked up, or is too large or deep to be looked through.
         StoreUnavailable: whose they are cannot be read.
     """
-    work = partial(named_texts, body, names)
-    found = work() if len(body) <= LARGE else await offload(len(body), work)
+    found = await offload_large(len(body), named_texts, body, names)
     await _refuse_others(ownership, caller, found)
 
 

@@ -11,7 +11,6 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Final, NamedTuple
 
 from pointsman.errors import (
@@ -48,10 +47,9 @@ from pointsman.gateway._passing import PassedBody, passed_path, with_model_id
 from pointsman.gateway._response_headers import downstream_headers, request_id
 from pointsman.gateway._sending import send_pieces
 from pointsman.gateway.upstream import Upstream, header_value, upstream_headers
-from pointsman.offload import offload
+from pointsman.offload import offload_large
 from pointsman.stores.ledger.port import PassedRequest
 from pointsman.upstreams.port import Call, Exchange, Headers, read_at_most
-from pointsman.vocabulary import LARGE
 from pointsman.wire import Fault, Format
 from pointsman.wire.sse import masked
 
@@ -246,8 +244,7 @@ async def _call(
     inbound.body_ended()
     exchanged.bytes_in = len(raw)
     if raw and is_json:
-        work = partial(with_model_id, raw, state.targets, upstream)
-        raw = work() if len(raw) <= LARGE else await offload(len(raw), work)
+        raw = await offload_large(len(raw), with_model_id, raw, state.targets, upstream)
     is_repeated = headers.get(b"x-stainless-retry-count", b"0") != b"0"  # one owner of retries
     tries = 1 + upstream.spec.retries if method in _IDEMPOTENT and not is_repeated else 1
     return Call(path, sent, raw, method.encode()), tries

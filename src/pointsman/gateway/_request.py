@@ -24,7 +24,7 @@ from pointsman.gateway._reading import AnswerKeeper
 from pointsman.gateway.upstream import Target, Upstream, upstream_headers, without_providers
 from pointsman.model_choice.chains import Pool
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN, tokens_with_images
-from pointsman.offload import offload
+from pointsman.offload import offload_large
 from pointsman.stores.ledger.port import Attempt, Writes
 from pointsman.upstreams.port import Call, Headers
 from pointsman.vocabulary import LARGE, AgentRequest, ModelSpec, Parameters, Tier
@@ -253,10 +253,7 @@ class DecidedRequest:
             # A message of which reasoning is taken out takes no text; one behind such an item goes with it.
             edits = [each for each in edits if not _overlaps(each, cleaned.edits)] + cleaned.edits
             changed = cleaned.changed
-        if (size := len(self.body.raw)) <= LARGE:
-            body = self.body.edited(edits)
-        else:
-            body = await offload(size, partial(self.body.edited, edits))
+        body = await offload_large(len(self.body.raw), self.body.edited, edits)
         parameters, model = self.decision.parameters, target.model
         if parameters or model.max_output_tokens is not None:
             given = parameters.get(model.name)
@@ -289,9 +286,8 @@ class DecidedRequest:
         origin = self.site.memory.origin(own, turn.session, upstream.spec, self.body, turn.arrived_at)
         if origin is None:
             return None
-        work, size = partial(own.clean, self.body, origin), len(self.body.raw)
         try:
-            cleaned = work() if size <= LARGE else await offload(size, work)
+            cleaned = await offload_large(len(self.body.raw), own.clean, self.body, origin)
         except UNREADABLE:  # for the upstream to refuse
             return None
         return cleaned if cleaned.changed else None
@@ -361,8 +357,9 @@ class DecidedRequest:
     async def _with_parameters(self, body: bytes, given: Parameters, *, translated: bool) -> bytes:
         from pointsman.wire.models import with_parameters
 
-        work = partial(with_parameters, self.wire.format, body, given, translated=translated)
-        return work() if len(body) <= LARGE else await offload(len(body), work)
+        return await offload_large(
+            len(body), partial(with_parameters, self.wire.format, body, given, translated=translated)
+        )
 
     async def _translate(
         self, target: Target, body: bytes, given: Parameters | None, changed: tuple[str, ...]
@@ -381,8 +378,9 @@ class DecidedRequest:
         turn, upstream = self.turn, target.upstream.spec.name
         recall = self.site.memory.recall(turn.session, upstream, turn.arrived_at)
         strict = upstream if target.upstream.spec.unknown == "refuse" else ""
-        work = partial(translate_request, self.wire.format, wire.format, body, recall, now, budget, strict)
-        translated = work() if len(body) <= LARGE else await offload(len(body), work)
+        translated = await offload_large(
+            len(body), translate_request, self.wire.format, wire.format, body, recall, now, budget, strict
+        )
         if self.wire.is_stateful:
             # Who knows the id of an answer can go on from it: nobody may guess one.
             translated = translated._replace(unique=token_hex(16))

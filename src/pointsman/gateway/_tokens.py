@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -21,7 +20,7 @@ from pointsman.gateway._owned import check_references
 from pointsman.gateway._request import model_edit
 from pointsman.gateway._sending import send_body
 from pointsman.gateway.upstream import Target, upstream_headers, without_providers
-from pointsman.offload import offload
+from pointsman.offload import offload_large
 from pointsman.upstreams.port import Call, read_at_most
 from pointsman.upstreams.port import send as send_call
 from pointsman.vocabulary import LARGE, WireFormat
@@ -104,9 +103,8 @@ async def _ask_translated(target: Target, inbound: InboundRequest) -> bytes:
     """Return OpenAI's count of the translated request, as Messages writes it; empty when there is none."""
     wire, body = inbound.wire.format, inbound.body
     raw = body.edited([model_edit(body, body.span("model"), target.id)])
-    work = partial(translate_request, wire, WireFormat.RESPONSES, raw)
     try:
-        translated = work() if len(raw) <= LARGE else await offload(len(raw), work)
+        translated = await offload_large(len(raw), translate_request, wire, WireFormat.RESPONSES, raw)
     except CallerError as error:
         log.info("tokens are estimated: %s", error.message)
         return b""
