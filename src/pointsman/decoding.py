@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 import msgspec
 
@@ -19,6 +19,7 @@ __all__ = [
     "decode_text",
     "decode_typed",
     "decoded",
+    "decoded_or",
     "encoded",
     "mapped",
     "parse_toml",
@@ -163,6 +164,8 @@ def without_halves(json: bytes) -> bytes:
 
 
 _Decoded = TypeVar("_Decoded")
+_Given = TypeVarTuple("_Given")
+_Other = TypeVar("_Other")
 
 
 def decoded(decode: Callable[[bytes], _Decoded], json: bytes) -> _Decoded:
@@ -174,6 +177,14 @@ def decoded(decode: Callable[[bytes], _Decoded], json: bytes) -> _Decoded:
         if mended == json:
             raise
         return decode(mended)
+
+
+def decoded_or(other: _Other, decode: Callable[[*_Given], _Decoded], *given: *_Given) -> _Decoded | _Other:
+    """Return what ``decode`` finds in JSON that nobody has vetted; ``other`` if that is unreadable."""
+    try:
+        return decode(*given)
+    except UNREADABLE:
+        return other
 
 
 def _mended(plain: bytes) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pointsman.catalogue._entry import HIGHEST_PRICE, Catalogue, CatalogueEntry
-from pointsman.decoding import UNREADABLE, why_unreadable
+from pointsman.decoding import UNREADABLE, decoded_or, why_unreadable
 from pointsman.errors import ConfigError
 
 # The files of the catalogue: the one shipped, and the user's own.
@@ -151,10 +151,7 @@ def _in_words(error: Exception) -> str:
 
 def _named(raw: msgspec.Raw) -> str:
     """The id of an entry that is wrong, if it has one."""
-    try:
-        found = _name.decode(raw).get("id")
-    except UNREADABLE:
-        return ""
+    found = decoded_or({}, _name.decode, raw).get("id")
     return f' "{found}"' if isinstance(found, str) else ""
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Mapping, Sequence
-from contextlib import suppress
 from typing import Final
 
 import msgspec
 
 from pointsman.access import Hold
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import UNREADABLE, decoded_or
 from pointsman.errors import (
     CallerError,
     Overloaded,
@@ -344,9 +343,8 @@ async def _read(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse
         else:
             body, turn, usage = await _translated(attempt, attempt.translated, body)
     except UNREADABLE:
-        wire, usage = attempt.wire if attempt.translated else None, Usage()
-        with suppress(*UNREADABLE):  # an answer of too many parts tells its usage
-            usage = attempt.wire.usage(body)
+        wire = attempt.wire if attempt.translated else None
+        usage = decoded_or(Usage(), attempt.wire.usage, body)  # one of too many parts tells it
         return attempt.failed(unreadable_answer(upstream, wire, usage), status, usage)
     return UpstreamResponse(attempt, exchange, is_stream=False, first=body, usage=usage, turn=turn)
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import decoded_or
 from pointsman.errors import (
     CallerError,
     LimitReached,
@@ -164,10 +164,7 @@ def _in_full(failure: Failure) -> str:
     body, said = failure.body, failure.fault.message
     if failure.is_operators or not body or failure.upstream is None:
         return said
-    try:
-        words = error_message(masked(body, failure.upstream.secrets))
-    except UNREADABLE:
-        return said
+    words = decoded_or("", error_message, masked(body, failure.upstream.secrets))
     return f"{said}: {words[:_WORDS]}" if words else said
 
 

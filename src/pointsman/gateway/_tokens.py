@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE, decode_members
+from pointsman.decoding import decode_members, decoded_or
 from pointsman.errors import CallerError, Unauthorized, UpstreamError
 from pointsman.gateway._credentials import caller_credentials
 from pointsman.gateway._inbound import InboundRequest, Send
@@ -113,11 +113,8 @@ async def _ask_translated(target: Target, inbound: InboundRequest) -> bytes:
         upstream_headers(inbound.all_headers, target.upstream.relayed.taken, inbound.caller)
     )
     call = Call(_PATH, sent, msgspec.json.encode(members))
-    counted = await _send(target, inbound, WireFormat.RESPONSES, call)
-    try:
-        return msgspec.json.encode(_decode_counted(counted))
-    except UNREADABLE:
-        return b""
+    counted = decoded_or(None, _decode_counted, await _send(target, inbound, WireFormat.RESPONSES, call))
+    return msgspec.json.encode(counted) if counted else b""
 
 
 async def _send(target: Target, inbound: InboundRequest, wire: WireFormat, call: Call) -> bytes:

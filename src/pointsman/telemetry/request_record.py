@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from pointsman.decision.decision import Decision
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import decoded_or
 from pointsman.printable import printable
 from pointsman.stores.ledger.port import NOT_ASKED, Attempt
 from pointsman.stores.ledger.turns import answered, cost, usage
@@ -180,8 +180,5 @@ def _added(served: ServedRequest) -> Iterator[str]:
 
 def _refusal(body: bytes) -> str:
     """The message of an error, in whichever format the caller got it."""
-    try:
-        message = error_message(body)
-    except UNREADABLE:
-        return ""
+    message = decoded_or("", error_message, body)
     return printable(" ".join(message.split())[:_SHOWN])

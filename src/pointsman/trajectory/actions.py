@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from pointsman.decoding import decoded_or
 from pointsman.text.extract import digest
 from pointsman.trajectory._events import ProgressIndicator, ToolInvoked, canonical_arguments, step_of
 from pointsman.trajectory._failures import outcome_of
@@ -192,10 +193,7 @@ def failed_tests(result: str) -> frozenset[str]:
 
 
 def _decoded(arguments: str) -> dict[str, object] | None:
-    try:
-        values = msgspec.json.decode(arguments)
-    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
-        return None
+    values = decoded_or(None, msgspec.json.decode, arguments)
     return values if isinstance(values, dict) else None
 
 

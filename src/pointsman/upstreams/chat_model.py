@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import decoded_or
 from pointsman.errors import ConfigError, MissingKey, UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from pointsman.upstreams import ChatModel, ModelAnswer
 from pointsman.upstreams.port import (
@@ -109,10 +109,8 @@ class HttpModel:
         text = self._wire.completion(body)[1].strip()
         if not text:
             raise UpstreamError(f'model "{self._spec.name}" gave no text')
-        try:
-            return text, self._wire.usage(body)
-        except UNREADABLE:  # usage of an unknown shape is no reason to throw an answer away
-            return text, Usage()
+        # Usage of an unknown shape is no reason to throw an answer away.
+        return text, decoded_or(Usage(), self._wire.usage, body)
 
 
 def chat_models(

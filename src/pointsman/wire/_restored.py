@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from pointsman.decoding import UNREADABLE, decode_text
+from pointsman.decoding import UNREADABLE, decode_text, decoded_or
 from pointsman.vocabulary import ToolCall
 from pointsman.wire.conversation import (
     ArgumentsDelta,
@@ -42,10 +42,7 @@ _ESCAPED: Final = {code: f"\\u{code:04x}" for code in range(0x20)}
 
 def unwrapped(arguments: str) -> str:
     """Return the input of a custom tool from a function's arguments: these as they are if malformed."""
-    try:
-        found = _object(arguments)
-    except UNREADABLE:
-        return arguments
+    found = decoded_or({}, _object, arguments)
     text = found.get("input") if len(found) != 1 else next(iter(found.values()))
     return text if isinstance(text, str) else arguments
 

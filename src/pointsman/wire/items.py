@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE, Typed, decode_items, decode_members, decode_text
+from pointsman.decoding import Typed, decode_items, decode_members, decode_text, decoded_or
 from pointsman.vocabulary import SYSTEM, TOOL, USER, History, Message, Role
 from pointsman.wire.format import Format, Insertion, Item, Member
 
@@ -238,10 +238,7 @@ def insertion(wire: Format, items: bytes, text: str, last: Item | None = None) -
         text: What to add.
         last: The last item of the list, if known: the list is then not split again.
     """
-    try:
-        return wire.place(items, last, text)
-    except UNREADABLE:  # no place is found in it
-        return None
+    return decoded_or(None, wire.place, items, last, text)
 
 
 def with_texts(wire: Format, item: Item, texts: Iterable[str]) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE, Typed, decode_members, decoded
+from pointsman.decoding import Typed, decode_members, decoded, decoded_or
 from pointsman.vocabulary import Parameters, WireFormat
 from pointsman.wire.constructs import Report
 from pointsman.wire.conversation import THOUGHTS, Conversation
@@ -255,10 +255,7 @@ class _Turn(NamedTuple):
 
 def _turn(members: _Members) -> _Turn:
     """Look back to where the turn began: at the user messages of which none holds the result of a tool."""
-    try:
-        messages = _decode_messages(members.get("messages", b"[]"))
-    except UNREADABLE:
-        return _Turn()
+    messages = decoded_or([], _decode_messages, members.get("messages", b"[]"))
     in_tool_loop = has_thought = has_result = is_users = False
     is_last = True
     for message in reversed(messages):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from pointsman.decoding import UNREADABLE, decode_items
+from pointsman.decoding import UNREADABLE, decode_items, decoded_or
 from pointsman.remembering import remembered
 from pointsman.wire.conversation import Conversation, Tool
 
@@ -96,10 +96,7 @@ def demanded(choice: msgspec.Raw) -> _Tool | str:
     """What ``tool_choice`` demands: a tool, or a word; empty if it is absent or of another shape."""
     if not memoryview(choice):
         return ""
-    try:
-        return decode_choice(choice) or ""
-    except UNREADABLE:
-        return ""
+    return decoded_or("", decode_choice, choice) or ""
 
 
 def only_tools(tools: bytes, kept: Collection[str]) -> bytes:
@@ -117,10 +114,7 @@ _remembered_names: Final = remembered(_tool_names, 128, 64 << 10)
 
 
 def _read(item: msgspec.Raw) -> _Tool:
-    try:
-        return _decode_tool(item)
-    except UNREADABLE:
-        return _NONE
+    return decoded_or(_NONE, _decode_tool, item)
 
 
 #: Characters of a function's name that OpenAI takes.

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.json import encode as _encode
 from msgspec.structs import replace
 
-from pointsman.decoding import UNREADABLE, decode_members, without_halves
+from pointsman.decoding import UNREADABLE, decode_members, decoded_or, without_halves
 from pointsman.vocabulary import ToolCall
 from pointsman.wire import _openai as openai
 from pointsman.wire import sse
@@ -174,11 +174,7 @@ def is_whole(arguments: str) -> bool:
         return True
     if not arguments.rstrip().endswith("}"):
         return False
-    try:
-        decode_members(arguments)
-    except UNREADABLE:
-        return False
-    return True
+    return decoded_or(None, decode_members, arguments) is not None
 
 
 def is_certain(call: ToolCall) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.json import encode as _encode
 
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import UNREADABLE, decoded_or
 from pointsman.vocabulary import History, Message, Prompt, Role, ToolCall, ToolResult, WireFormat
 from pointsman.wire import sse
 from pointsman.wire.conversation import Usage
@@ -59,11 +59,8 @@ def read_usage(raw: msgspec.Raw, earlier: Usage | None = None) -> Usage | None:
 
     A zero does not replace a known figure.
     """
-    try:
-        reported = _decode_usage(raw)
-    except UNREADABLE:  # usage of a kind we do not know is no reason to throw an answer away
-        return earlier
-    if reported is None:
+    reported = decoded_or(None, _decode_usage, raw)
+    if reported is None:  # also usage of a kind we do not know, which is no reason to throw an answer away
         return earlier
     before = earlier or Usage()
     plain = _later(reported.input_tokens, None if before.input is None else before.uncached)

@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.json import encode as _encode
 
-from pointsman.decoding import UNREADABLE, decode_items, decode_text
+from pointsman.decoding import UNREADABLE, decode_items, decode_text, decoded_or
 from pointsman.vocabulary import ASSISTANT, History, Message, Role, ToolCall, ToolResult, WireFormat
 from pointsman.wire import _openai as openai
 from pointsman.wire import sse
@@ -278,10 +278,8 @@ def additional_tools(first: msgspec.Raw) -> msgspec.Raw | None:
     """The list of tools in the first item of ``input``; None if it offers none."""
     if _MARKS[0] not in bytes(memoryview(first)[:_HEAD]):
         return None
-    try:
-        return _decode_offer(first).tools
-    except UNREADABLE:
-        return None
+    offer = decoded_or(None, _decode_offer, first)
+    return offer.tools if offer else None
 
 
 def take_settings(given: msgspec.Raw) -> Settings:

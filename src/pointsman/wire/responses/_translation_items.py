@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import UNREADABLE, decoded_or
 from pointsman.vocabulary import Role, ToolCall, WireFormat
 from pointsman.wire.constructs import MOST, YES, Known, unknown_members
 from pointsman.wire.conversation import (
@@ -52,11 +52,8 @@ class _BuiltIn(NamedTuple):
 
 def action_of(tool: str, arguments: str) -> _Members:
     """Return the members of a call's item that hold its action."""
-    try:
-        found = _decode(arguments or "{}")
-    except UNREADABLE:
-        return BUILT_IN[tool].action({}, arguments)
-    return BUILT_IN[tool].action(found, "")
+    found = decoded_or(None, _decode, arguments or "{}")
+    return BUILT_IN[tool].action(found or {}, arguments if found is None else "")
 
 
 def arguments_of(action: msgspec.Raw, actions: msgspec.Raw, operation: msgspec.Raw) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE, decode_items, decode_members, decode_typed, decoded
+from pointsman.decoding import UNREADABLE, decode_items, decode_members, decode_typed, decoded, decoded_or
 from pointsman.vocabulary import LARGE, AgentRequest, Message, Role
 from pointsman.wire import sse
 from pointsman.wire.body import MAX_VALUES, Body, Edit
@@ -132,10 +132,8 @@ def _own(body: Body) -> bytes:
 
 
 def _is_kept(item: bytes) -> bool:
-    try:
-        return decode_typed(item).type != "reasoning"
-    except UNREADABLE:
-        return False
+    found = decoded_or(None, decode_typed, item)
+    return found is not None and found.type != "reasoning"
 
 
 #: Characters kept of a result that has been counted already. Only strings matter that come again in the next
@@ -241,10 +239,7 @@ def _shortened(message: Message) -> bytes:
 
 
 def _is_call(item: bytes) -> bool:
-    try:
-        read = msgspec.json.decode(item)
-    except UNREADABLE:
-        return False
+    read = decoded_or(None, msgspec.json.decode, item)
     return isinstance(read, dict) and bool(read_item(read).calls)
 
 
@@ -272,10 +267,7 @@ def _named(member: Member, name: str) -> str:
     raw = member(name)
     if raw is None:
         return ""
-    try:
-        named = _decode_id(raw) or ""
-    except UNREADABLE:
-        return ""  # for the upstream to refuse
+    named = decoded_or("", _decode_id, raw) or ""  # what cannot be read is for the upstream to refuse
     return named if isinstance(named, str) else named.id
 
 
