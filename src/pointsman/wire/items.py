@@ -36,6 +36,7 @@ __all__ = [
     "message_role",
     "new_item",
     "place_in_messages",
+    "present",
     "read_content",
     "read_item",
     "read_plain",
@@ -211,6 +212,11 @@ def mappings(value: object) -> list[Mapping[str, Any]]:
 def mapping(value: object) -> Mapping[str, Any]:
     """An object as it is; anything else is an empty one."""
     return value if isinstance(value, dict) else {}
+
+
+def present(**members: Any) -> dict[str, Any]:
+    """An object of the members that have a value: None stands for an absent one."""
+    return {name: value for name, value in members.items() if value is not None}
 
 
 _encode: Final = msgspec.json.Encoder().encode

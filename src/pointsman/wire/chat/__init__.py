@@ -30,6 +30,7 @@ from pointsman.wire.items import (
     mapping,
     mappings,
     place_in_messages,
+    present,
     read_content,
     read_role,
     role_of,
@@ -67,9 +68,8 @@ def read_completion(answer: bytes) -> tuple[CompletionSummary, str]:
 def write_usage(usage: Usage) -> dict[str, Any]:
     """Return the ``usage`` of an answer: OpenAI counts what was cached as part of the input."""
     prompt, output = usage.whole, usage.output or 0
-    details = {"cached_tokens": usage.cached or 0}
-    if usage.written:
-        details["cache_write_tokens"] = usage.written  # OpenRouter's name; OpenAI has none
+    # What was written to the cache has a name of OpenRouter's; OpenAI has none.
+    details = present(cached_tokens=usage.cached or 0, cache_write_tokens=usage.written or None)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": output,

@@ -39,6 +39,7 @@ from pointsman.wire.conversation import (
     UsageReport,
 )
 from pointsman.wire.format import AnswerWriters, Fault
+from pointsman.wire.items import present
 from pointsman.wire.tools import joined_name
 
 _STOPS: Final = {
@@ -213,17 +214,16 @@ def write_answer(completion: Completion) -> bytes:
     """Return a whole answer. Reasoning is in ``reasoning_content``, which many clients show to people."""
     parts = completion.parts
     calls = [_call(part) for part in parts if isinstance(part, ToolCall)]
-    message: dict[str, Any] = {
+    text = "".join(part.text for part in parts if isinstance(part, Text))
+    refusal = "".join(part.text for part in parts if isinstance(part, Refusal))
+    thought = "".join(part.text for part in parts if isinstance(part, Thinking))
+    message = {
         "role": "assistant",
-        "content": "".join(part.text for part in parts if isinstance(part, Text)) or None,
-        "refusal": "".join(part.text for part in parts if isinstance(part, Refusal)) or None,
+        # Clients expect a text where there is nothing else.
+        "content": text or (None if calls or refusal else ""),
+        "refusal": refusal or None,
+        **present(reasoning_content=thought or None, tool_calls=calls or None),
     }
-    if thought := "".join(part.text for part in parts if isinstance(part, Thinking)):
-        message["reasoning_content"] = thought
-    if calls:
-        message["tool_calls"] = calls
-    elif message["content"] is None and message["refusal"] is None:
-        message["content"] = ""  # clients expect a text where there is nothing else
     choice = {
         "index": 0,
         "message": message,
@@ -236,10 +236,9 @@ def write_answer(completion: Completion) -> bytes:
         "created": completion.created,
         "model": completion.model,
         "choices": [choice],
+        "usage": completion.usage and write_usage(completion.usage),
     }
-    if completion.usage is not None:
-        answer["usage"] = write_usage(completion.usage)
-    return _encode(answer)
+    return _encode(present(**answer))
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

@@ -7,7 +7,7 @@ tools of 2023; reasoning in assistant messages; ``is_error`` on results, as reco
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec.json import encode as _encode
@@ -45,7 +45,7 @@ from pointsman.wire.conversation import (
     Tool,
     ToolChoice,
 )
-from pointsman.wire.items import ROLES, as_json, split_data_url
+from pointsman.wire.items import ROLES, as_json, present, split_data_url
 from pointsman.wire.tools import WEB_SEARCH
 
 _NULL: Final = b"null"
@@ -205,9 +205,7 @@ def _function(function: WireFunction) -> Tool:
 
 def _custom(custom: WireCustom) -> Tool:
     """A tool of free text. Its ``raw`` is written as Responses nests it: that format alone takes it over."""
-    raw: dict[str, Any] = {"type": "custom", "name": custom.name}
-    if custom.description:
-        raw["description"] = custom.description
+    raw = present(type="custom", name=custom.name, description=custom.description or None)
     if custom.format is not None:
         grammar = msgspec.structs.asdict(custom.format.grammar) if custom.format.grammar else {}
         raw["format"] = {"type": custom.format.type, **grammar}

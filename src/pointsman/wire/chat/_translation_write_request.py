@@ -26,6 +26,7 @@ from pointsman.wire.conversation import (
     Tool,
     ToolChoice,
 )
+from pointsman.wire.items import present
 from pointsman.wire.models import (
     is_openai,
     is_openai_reasoning,
@@ -212,10 +213,8 @@ class _Writer:
         if media.file_id:
             self._report.meet("file_id")
         if media.kind == "image":
-            image = {"url": _data_url(media) if media.data else media.url}
-            if media.detail:
-                image["detail"] = media.detail
-            return {"type": "image_url", "image_url": image}
+            url = _data_url(media) if media.data else media.url
+            return {"type": "image_url", "image_url": present(url=url, detail=media.detail or None)}
         if media.kind == "audio":
             kind = media.media_type.removeprefix("audio/")
             sound = {"data": media.data, "format": _SOUNDS.get(kind, kind)}
@@ -246,20 +245,18 @@ def write_request(conversation: Conversation, report: Report) -> bytes:
     Raises:
         Untranslatable: it holds something that chat completions cannot express.
     """
-    body: dict[str, Any] = {
+    body = {
         "model": conversation.model,
         "messages": write_messages(conversation, report),
         **_tools(conversation, report),
         **_limits(conversation, report),
-    }
-    if conversation.shape is not None:
-        body["response_format"] = _response_format(conversation.shape)
-    if conversation.user:
-        body["user"] = user_name(conversation.user, report)
-    if conversation.stream:
+        "response_format": conversation.shape and _response_format(conversation.shape),
+        "user": user_name(conversation.user, report) if conversation.user else None,
+        "stream": conversation.stream or None,
         # Every other format reports the usage of a stream: it has to be known.
-        body |= {"stream": True, "stream_options": {"include_usage": True}}
-    return _encode(body | _options(conversation, report))
+        "stream_options": {"include_usage": True} if conversation.stream else None,
+    }
+    return _encode(present(**body) | _options(conversation, report))
 
 
 def _limits(conversation: Conversation, report: Report) -> dict[str, Any]:
@@ -270,13 +267,12 @@ def _limits(conversation: Conversation, report: Report) -> dict[str, Any]:
     """
     effort = openai_effort_of(conversation, report)
     limit = "max_completion_tokens" if effort or is_openai_reasoning(conversation.model) else "max_tokens"
-    found = {
-        limit: conversation.max_tokens,
-        "reasoning_effort": effort or None,
+    return present(
+        **{limit: conversation.max_tokens},
+        reasoning_effort=effort or None,
         **openai_sampling(conversation, report),
-        "stop": _stop(conversation, report) or None,
-    }
-    return {name: value for name, value in found.items() if value is not None}
+        stop=_stop(conversation, report) or None,
+    )
 
 
 def _stop(conversation: Conversation, report: Report) -> tuple[str, ...]:
@@ -300,12 +296,12 @@ def _tools(conversation: Conversation, report: Report) -> dict[str, Any]:
             written.append(_tool(tool, report))
     if not written:
         return found
-    found["tools"] = written
-    if conversation.choice is not None:
-        found["tool_choice"] = _choice(conversation.choice, conversation.tools)
-    if conversation.parallel is not None:
-        found["parallel_tool_calls"] = conversation.parallel
-    return found
+    return present(
+        **found,
+        tools=written,
+        tool_choice=conversation.choice and _choice(conversation.choice, conversation.tools),
+        parallel_tool_calls=conversation.parallel,
+    )
 
 
 class _Function(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -348,10 +344,8 @@ def _choice(choice: ToolChoice, tools: tuple[Tool, ...]) -> str | dict[str, Any]
 def _response_format(shape: Shape) -> dict[str, Any]:
     if not bytes(shape.schema):
         return {"type": "json_object"}
-    schema: dict[str, Any] = {"name": shape.name or "answer", "schema": shape.schema}
-    if shape.strict is not None:
-        schema["strict"] = shape.strict
-    return {"type": "json_schema", "json_schema": schema}
+    schema = {"name": shape.name or "answer", "schema": shape.schema, "strict": shape.strict}
+    return {"type": "json_schema", "json_schema": present(**schema)}
 
 
 def _options(conversation: Conversation, report: Report) -> dict[str, Any]:

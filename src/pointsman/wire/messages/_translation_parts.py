@@ -27,6 +27,7 @@ from pointsman.wire.conversation import (
     Thinking,
 )
 from pointsman.wire.format import ABSENT
+from pointsman.wire.items import present
 from pointsman.wire.messages import read_usage
 from pointsman.wire.tools import call_id, flat_name, plain_name
 
@@ -371,10 +372,9 @@ def media_block(media: Media, report: Report) -> dict[str, Any]:
         report.meet("audio", "input_audio")
     if media.detail not in {"", "auto"}:
         report.meet("image_detail")
-    block: dict[str, Any] = {"type": media.kind, "source": _written_source(media, report)}
-    if media.kind == "document" and media.name:
-        block["title"] = media.name
-    return block
+    title = media.name if media.kind == "document" else ""
+    source = _written_source(media, report)
+    return present(type=media.kind, source=source, title=title or None)
 
 
 def _written_source(media: Media, report: Report) -> dict[str, str]:

@@ -26,6 +26,7 @@ from pointsman.wire.conversation import (
     Thinking,
     Tool,
 )
+from pointsman.wire.items import present
 from pointsman.wire.messages._translation_parts import Written, call_block, media_block
 from pointsman.wire.models import (
     BUDGETS,
@@ -70,22 +71,22 @@ def write_request(asked: Conversation, report: Report) -> bytes:
     messages = _messages(with_unique_ids(asked.messages), report)
     if not messages:
         report.meet("no_messages")
-    body: dict[str, Any] = {"model": asked.model}
-    body |= _limits(asked, report, resumes=_resumes(messages, is_own=asked.is_own_turn))
-    if system := write_texts(asked.system):
-        body["system"] = system
-    body["messages"] = messages
-    body |= _tools(asked, report)
-    body |= _tool_choice(asked)
-    thinks = body.get("thinking", {}).get("type") in {"enabled", "adaptive"}
-    body |= _sampling(asked, report, thinks=thinks)
-    body |= _output_config(asked, report)
-    if asked.stop:
-        body |= _stop(asked.stop, report)
-    body |= _user(asked, report)
-    if asked.stream:
-        body["stream"] = True
-    return _encode(body | extra)
+    limits = _limits(asked, report, resumes=_resumes(messages, is_own=asked.is_own_turn))
+    thinks = limits.get("thinking", {}).get("type") in {"enabled", "adaptive"}
+    body = {
+        "model": asked.model,
+        **limits,
+        "system": write_texts(asked.system) or None,
+        "messages": messages,
+        **_tools(asked, report),
+        **_tool_choice(asked),
+        **_sampling(asked, report, thinks=thinks),
+        **_output_config(asked, report),
+        **_stop(asked.stop, report),
+        **_user(asked, report),
+        "stream": asked.stream or None,
+    }
+    return _encode(present(**body) | extra)
 
 
 def _messages(messages: tuple[Message, ...], report: Report) -> list[dict[str, Any]]:
@@ -234,20 +235,16 @@ def _sampling(asked: Conversation, report: Report, *, thinks: bool) -> dict[str,
     if top_p is not None and (temperature is not None or (thinks and top_p < MIN_THINKING_TOP_P)):
         report.meet("top_p")
         top_p = None
-    values = {"temperature": temperature, "top_p": top_p}
-    return {name: value for name, value in values.items() if value is not None}
+    return present(temperature=temperature, top_p=top_p)
 
 
 def _output_config(asked: Conversation, report: Report) -> dict[str, Any]:
     """The demanded shape, and an effort that Messages named itself. Raises ``Untranslatable``."""
-    config: dict[str, Any] = {}
     effort = asked.effort if report.source is WireFormat.MESSAGES else _adaptive_effort(asked, report)
-    if effort:
-        config["effort"] = effort
-    if asked.shape:
-        if not bytes(asked.shape.schema):
-            report.meet("json_object")
-        config["format"] = {"type": "json_schema", "schema": asked.shape.schema}
+    form = asked.shape and {"type": "json_schema", "schema": asked.shape.schema}
+    if asked.shape and not bytes(asked.shape.schema):
+        report.meet("json_object")
+    config = present(effort=effort or None, format=form)
     return {"output_config": config} if config else {}
 
 
@@ -262,16 +259,15 @@ def _tool(tool: Tool, report: Report) -> Written:
         return tool.raw
     if tool.namespace:
         report.meet("namespace")
-    written: dict[str, Any] = {"name": flat_name(tool.namespace, tool.name)}
-    if description := described(tool):
-        written["description"] = description
-    if tool.kind == "custom":
+    is_custom = tool.kind == "custom"
+    if is_custom:
         report.meet("custom_tool")
-        return {**written, "input_schema": _FREE_TEXT}
-    written["input_schema"] = _schema(tool.schema)
-    if tool.strict:
-        written["strict"] = True
-    return written
+    return present(
+        name=flat_name(tool.namespace, tool.name),
+        description=described(tool) or None,
+        input_schema=_FREE_TEXT if is_custom else _schema(tool.schema),
+        strict=(tool.strict and not is_custom) or None,
+    )
 
 
 def _schema(schema: msgspec.Raw) -> object:
@@ -290,14 +286,13 @@ def _tool_choice(asked: Conversation) -> dict[str, Any]:
     choice, single = asked.choice, asked.parallel is False
     if not asked.tools or (choice is None and not single):
         return {}
-    mode = choice.mode if choice else "auto"
-    written: dict[str, Any] = {"type": _MODES[mode]}
+    mode, name = choice.mode if choice else "auto", None
     if choice and mode == "named":
         named = (flat_name(tool.namespace, tool.name) for tool in asked.tools if tool.name == choice.name)
-        written["name"] = next(named, flat_name("", choice.name))
-    if single and mode != "none":
-        written["disable_parallel_tool_use"] = True
-    return {"tool_choice": written}
+        name = next(named, flat_name("", choice.name))
+    is_single = (single and mode != "none") or None
+    written = {"type": _MODES[mode], "name": name, "disable_parallel_tool_use": is_single}
+    return {"tool_choice": present(**written)}
 
 
 def _options(asked: Conversation, report: Report) -> dict[str, msgspec.Raw]:

@@ -24,6 +24,7 @@ from pointsman.wire.conversation import (
     Thinking,
     Usage,
 )
+from pointsman.wire.items import present
 from pointsman.wire.reasoning import Cleaned, Origin, OwnReasoning, Thought, head, removals, spans
 from pointsman.wire.responses import StoredItem, read_usage
 from pointsman.wire.responses._translation_items import BUILT_IN, action_of, read_item
@@ -64,7 +65,7 @@ def repeated(request: Conversation) -> dict[str, Any]:
         "top_p": request.top_p,
         "reasoning": {"effort": request.effort, "summary": None} if request.effort else None,
     }
-    return {**request.options, **{name: value for name, value in own.items() if value is not None}}
+    return {**request.options, **present(**own)}
 
 
 #: How the ids of reasoning items begin that our translation wrote.
@@ -292,12 +293,16 @@ def call_item(suffix: str, call: ToolCall, status: str = "completed") -> dict[st
         item = {"type": BUILT_IN[tool].call, "id": f"{BUILT_IN[tool].prefix}_{suffix}", "status": status}
         return item | {"call_id": call.id or f"call_{suffix}", **action_of(tool, call.arguments)}
     kind, prefix = ("custom_tool_call", "ctc") if call.custom else ("function_call", "fc")
-    item = {"type": kind, "id": f"{prefix}_{suffix}", "status": status}
-    item |= {"call_id": call.id or f"call_{suffix}", "name": call.name}
-    if call.namespace:
-        item["namespace"] = call.namespace
     empty = "{}" if status == "completed" else ""
-    return item | ({"input": call.arguments} if call.custom else {"arguments": call.arguments or empty})
+    return present(
+        type=kind,
+        id=f"{prefix}_{suffix}",
+        status=status,
+        call_id=call.id or f"call_{suffix}",
+        name=call.name,
+        namespace=call.namespace or None,
+        **({"input": call.arguments} if call.custom else {"arguments": call.arguments or empty}),
+    )
 
 
 _MARK: Final = TRANSLATED.encode()

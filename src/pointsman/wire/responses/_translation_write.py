@@ -19,10 +19,13 @@ from pointsman.wire.conversation import (
     Part,
     Refusal,
     Result,
+    Shape,
     Text,
     Thinking,
     Tool,
+    ToolChoice,
 )
+from pointsman.wire.items import present
 from pointsman.wire.models import openai_effort_of, openai_sampling, user_name
 from pointsman.wire.responses._translation_answer import summary_part
 from pointsman.wire.responses._translation_items import BUILT_IN, action_of
@@ -115,12 +118,12 @@ def _act(part: Part, report: Report) -> Any:
 
 def _thinking(part: Thinking) -> dict[str, Any]:
     summary = [summary_part(part.text)] if part.text else []
-    written: dict[str, Any] = {"type": "reasoning", "summary": summary}
-    if part.id:
-        written["id"] = part.id
-    if part.encrypted:
-        written["encrypted_content"] = part.encrypted
-    return written
+    return present(
+        type="reasoning",
+        summary=summary,
+        id=part.id or None,
+        encrypted_content=part.encrypted or None,
+    )
 
 
 def _call(call: ToolCall) -> _Called | dict[str, Any]:
@@ -129,11 +132,13 @@ def _call(call: ToolCall) -> _Called | dict[str, Any]:
         return _Called(call_id, plain_name(call.name), call.arguments or "{}")
     if tool := call.built_in:
         return {"type": BUILT_IN[tool].call, "call_id": call_id, **action_of(tool, call.arguments)}
-    written: dict[str, Any] = {"type": "custom_tool_call" if call.custom else "function_call"}
-    written |= {"call_id": call_id, "name": plain_name(call.name)}
-    if call.namespace:
-        written["namespace"] = call.namespace
-    return written | ({"input": call.arguments} if call.custom else {"arguments": call.arguments or "{}"})
+    return present(
+        type="custom_tool_call" if call.custom else "function_call",
+        call_id=call_id,
+        name=plain_name(call.name),
+        namespace=call.namespace or None,
+        **({"input": call.arguments} if call.custom else {"arguments": call.arguments or "{}"}),
+    )
 
 
 def _result(result: Result, report: Report) -> _Returned | dict[str, Any]:
@@ -224,32 +229,22 @@ _NO_PARAMETERS: Final = {"type": "object", "properties": {}}
 
 def write_request(request: Conversation, report: Report) -> bytes:
     """Return the body. Raises ``Untranslatable``."""
-    body: dict[str, Any] = {"model": request.model}
     system = "\n\n".join(text.text for text in _uncached(request.system, report) if text.text)
-    if system:
-        body["instructions"] = system
     items = [item for message in request.messages for item in write_items(message, report)]
-    body["input"] = items if report.source is _OWN else _with_ids(items)
-    if request.tools:
-        tools = request.tools if report.source is _OWN else portable_tools(request, report)
-        body["tools"] = list(_tools(tools, report))
-    if request.choice is not None:
-        body["tool_choice"] = _choice(request, report)
-    plain = {
+    body = {
+        "model": request.model,
+        "instructions": system or None,
+        "input": items if report.source is _OWN else _with_ids(items),
+        "tools": list(_tools(request, report)) if request.tools else None,
+        "tool_choice": request.choice and _choice(request.choice, request.tools, report),
         "parallel_tool_calls": request.parallel,
         "max_output_tokens": request.max_tokens,
         **openai_sampling(request, report),
         "user": user_name(request.user, report) if request.user else None,
+        **_settings(request, report),
+        "stream": request.stream or None,
     }
-    body |= {name: value for name, value in plain.items() if value is not None}
-    if request.stop:
-        report.keep_stops(request.stop)
-    body |= _settings(request, report)
-    if report.source is not _OWN and "reasoning" in body:  # the model goes on from it in its next turn
-        body["include"] = ["reasoning.encrypted_content"]
-    if request.stream:
-        body["stream"] = True
-    return _encode(body)
+    return _encode(present(**body))
 
 
 def _with_ids(items: list[Any]) -> list[Any]:
@@ -270,18 +265,12 @@ def _uncached(texts: tuple[Part, ...], report: Report) -> Iterator[Text]:
 
 def _settings(request: Conversation, report: Report) -> dict[str, Any]:
     """Members for reasoning, for the answer's text, and those that only one format has."""
+    report.keep_stops(request.stop)
     found: dict[str, Any] = {}
-    inner: dict[str, dict[str, Any]] = {"reasoning": {}, "text": {}}
-    if effort := openai_effort_of(request, report):
-        inner["reasoning"]["effort"] = effort
-    if request.shape is not None:
-        shape = request.shape
-        form: dict[str, Any] = {"type": "json_object"}
-        if bytes(shape.schema):
-            form = {"type": "json_schema", "name": shape.name or "answer", "schema": shape.schema}
-            if shape.strict is not None:
-                form["strict"] = shape.strict
-        inner["text"]["format"] = form
+    inner: dict[str, Any] = {
+        "reasoning": present(effort=openai_effort_of(request, report) or None),
+        "text": present(format=request.shape and _form(request.shape)),
+    }
     shared = _OF_CHAT if report.source is WireFormat.CHAT else None
     own = report.source is _OWN
     for name, raw in (request.options if own else foreign_members(request, report, shared)).items():
@@ -292,21 +281,29 @@ def _settings(request: Conversation, report: Report) -> dict[str, Any]:
             found[name] = raw
     if report.source is not _OWN:
         found.setdefault("store", False)  # the other formats keep nothing unless asked; this one would
+    if report.source is not _OWN and inner["reasoning"]:  # the model goes on from it in its next turn
+        inner["include"] = ["reasoning.encrypted_content"]
     return found | {name: members for name, members in inner.items() if members}
 
 
-def _choice(request: Conversation, report: Report) -> str | dict[str, str]:
-    choice = request.choice
-    assert choice is not None  # noqa: S101 - the caller has looked
+def _form(shape: Shape) -> dict[str, Any]:
+    if not bytes(shape.schema):
+        return {"type": "json_object"}
+    form = {"type": "json_schema", "name": shape.name or "answer", "schema": shape.schema}
+    return present(**form, strict=shape.strict)
+
+
+def _choice(choice: ToolChoice, tools: tuple[Tool, ...], report: Report) -> str | dict[str, str]:
     if choice.mode != "named":
         return choice.mode
-    kind = next((tool.kind for tool in request.tools if tool.name == choice.name), "function")
+    kind = next((tool.kind for tool in tools if tool.name == choice.name), "function")
     if kind in {"function", "custom"}:
         return {"type": kind, "name": plain_name(choice.name)}
     return {"type": kind} if report.source is _OWN else {"type": "function", "name": choice.name}
 
 
-def _tools(tools: tuple[Tool, ...], report: Report) -> Iterator[msgspec.Raw | dict[str, Any]]:
+def _tools(request: Conversation, report: Report) -> Iterator[msgspec.Raw | dict[str, Any]]:
+    tools = request.tools if report.source is _OWN else portable_tools(request, report)
     for namespace, group in groupby(tools, key=lambda tool: tool.namespace):
         written = [_tool(each, report) for each in group]
         if namespace:
@@ -326,20 +323,22 @@ def _tool(tool: Tool, report: Report) -> msgspec.Raw | dict[str, Any]:
 def _function(tool: Tool, *, strict: bool | None) -> dict[str, Any]:
     """A function. ``strict`` is always written, since in this format a function is strict by default."""
     schema = tool.schema if bytes(tool.schema) else _NO_PARAMETERS
-    name = plain_name(tool.name)
-    written: dict[str, Any] = {"type": "function", "name": name, "parameters": schema}
-    if tool.description:
-        written["description"] = tool.description
-    if strict is not None:
-        written["strict"] = strict
-    return written
+    return present(
+        type="function",
+        name=plain_name(tool.name),
+        parameters=schema,
+        description=tool.description or None,
+        strict=strict,
+    )
 
 
 def _custom(tool: Tool) -> dict[str, Any]:
     """A custom tool of another format; its raw form may hold the grammar as this format has it."""
-    written: dict[str, Any] = {"type": "custom", "name": plain_name(tool.name)}
-    if tool.description:
-        written["description"] = tool.description
     whole = msgspec.json.decode(tool.raw) if bytes(tool.raw) else {}
     form = whole.get("format") if isinstance(whole, dict) else None
-    return written | ({"format": form} if isinstance(form, dict) else {})
+    return present(
+        type="custom",
+        name=plain_name(tool.name),
+        description=tool.description or None,
+        format=form if isinstance(form, dict) else None,
+    )
