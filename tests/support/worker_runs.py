@@ -27,6 +27,13 @@ def refuses(worker: Worker, link: WorkerLink, listening: socket.socket, folder: 
     serves(worker, link, listening, folder)
 
 
+def needs_a_file(worker: Worker, link: WorkerLink, listening: socket.socket, folder: Path) -> None:
+    """Serve, unless the configuration is wrong by now."""
+    if (folder / "wrong").exists():
+        refuses(worker, link, listening, folder)
+    serves(worker, link, listening, folder)
+
+
 def serves(worker: Worker, link: WorkerLink, listening: socket.socket, folder: Path) -> None:
     """Serve until told to end, and say who was told what."""
     link.begin()

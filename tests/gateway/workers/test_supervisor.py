@@ -138,6 +138,27 @@ def test_a_worker_that_does_not_start_ends_all(tmp_path: Path, run: Callable[...
     assert running.begun() in (["1"], ["2"], ["1", "2"]), "nobody began again"
 
 
+def test_the_others_serve_while_a_successor_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "_PAUSE", 0.0)
+    monkeypatch.setattr(module, "_AGAIN", 0.0)
+
+    def then(run: Run) -> None:
+        (tmp_path / "wrong").touch()
+        os.kill(run.process(2), signal.SIGKILL)
+        until(lambda: run.begun() >= ["1", "2", "2", "2"])
+        (tmp_path / "wrong").unlink()
+        until(lambda: [each.is_serving for each in [*run.supervisor._processes.values()]] == [True, True])
+        end()
+
+    run = Run(worker_runs.needs_a_file, tmp_path)
+    run.serve(then)
+    assert sorted(run.totals) == [1, 2]
+    assert run.begun().count("1") == 1
+    assert "worker 2 does not start and is tried again; the others serve: no such file" in caplog.text
+
+
 def test_a_worker_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PATIENCE", 0.0)
     run = Run(worker_runs.stays, tmp_path, draining=0.0)

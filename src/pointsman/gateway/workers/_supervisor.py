@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from pointsman.errors import ConfigError, PointsmanError
 from pointsman.gateway._live_state import Family, Published
+from pointsman.gateway.listening import bound
 from pointsman.gateway.metric_table import METRICS
 from pointsman.gateway.workers._figures import SUPERVISOR, lasting, publish, read
 from pointsman.stores.workers import Worker
@@ -35,6 +36,8 @@ _TICK: Final = 0.1
 #: Seconds that a worker has to live for its successor to start at once, and that the others wait.
 _SETTLED: Final = 10.0
 _PAUSE: Final = 1.0
+#: Seconds between attempts to start a successor while none starts: as long as the file is wrong.
+_AGAIN: Final = 10.0
 #: Seconds beyond those for draining after which a worker is ended.
 _PATIENCE: Final = 15.0
 _SPAWN: Final = multiprocessing.get_context("spawn")
@@ -151,9 +154,12 @@ class Supervisor:
         self._options: Final = options
         self._first: Final = first
         self._sockets: Final = list(sockets)
+        self._addresses: Final = [each.getsockname()[:2] for each in sockets]
         self._draining: Final = draining
         self._ended: Final = ended
         self._processes: Final[dict[int, _Process]] = {}
+        self._due: Final[dict[int, float]] = {}  # when the successor of a worker is started
+        self._has_served = False  # all of them
         self._signals: Final[list[int]] = []
         self._ends_at: float | None = None  # when those that are left are ended; None: nobody asked to end
         self._error: PointsmanError | None = None
@@ -189,21 +195,28 @@ class Supervisor:
         self._signals.append(number)
 
     def _start(self, number: int) -> None:
-        worker = self._first._replace(number=number)
-        arguments = (self._sockets[number - 1], self._options)
+        worker, listening = self._first._replace(number=number), self._sockets[number - 1]
+        if listening.fileno() < 0:
+            listening = self._sockets[number - 1] = bound(*self._addresses[number - 1], is_spread=True)
+        arguments = (listening, self._options)
         self._processes[number] = _Process(worker, self._run, arguments)
 
     def _watch(self, serving: Callable[[], None]) -> None:
-        passed, told_serving = 0, False
-        while self._processes:
+        passed = 0
+        while self._processes or (self._due and self._ends_at is None):
             self._await_news()
+            for number in [each for each, at in self._due.items() if at <= time.monotonic()]:
+                del self._due[number]
+                if self._ends_at is None:
+                    self._start(number)
             for number in self._signals[passed:]:
                 passed += 1
                 self._pass_on(number)
             for process in list(self._processes.values()):
                 self._hear(process)
-            if not told_serving and all(process.is_serving for process in self._processes.values()):
-                told_serving = True
+            are_serving = [process.is_serving for process in self._processes.values()]
+            if not self._has_served and are_serving == [True] * self._first.of:
+                self._has_served = True
                 serving()
             if self._ends_at is not None and time.monotonic() > self._ends_at:
                 log.warning("workers that did not end in time are killed")
@@ -250,15 +263,19 @@ class Supervisor:
         self._forget_gauges(number)
         if self._ends_at is not None:
             return
-        if not process.is_serving:
+        now = time.monotonic()
+        if process.is_serving:
+            self.restarts += 1
+            self._publish()
+            log.error("worker %d has ended by itself (%s) and is replaced", number, _ending(code))
+            self._due[number] = now + (_PAUSE if now - process.started_at < _SETTLED else 0.0)
+        elif self._has_served:
+            why = process.error[0] if process.error else _ending(code)
+            log.error("worker %d does not start and is tried again; the others serve: %s", number, why)
+            self._due[number] = now + _AGAIN
+            self._close_socket(number)
+        else:
             self._refuse(number, code, process.error)
-            return
-        self.restarts += 1
-        self._publish()
-        log.error("worker %d has ended by itself (%s) and is replaced", number, _ending(code))
-        if time.monotonic() - process.started_at < _SETTLED:
-            time.sleep(_PAUSE)
-        self._start(number)
 
     def _refuse(self, number: int, code: int | None, error: tuple[str, str] | None) -> None:
         """End all workers: the error that prevents one from starting prevents every other one."""
