@@ -1,6 +1,7 @@
 """``serve --workers N``: what is refused, what is told, and what the supervisor is given."""
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from pointsman.cli._served import Totals
 from pointsman.cli._workers import WorkerOptions, serve_with_workers
 from pointsman.config import Config, load
 from pointsman.errors import ConfigError
+from pointsman.gateway.build import Builder
 from pointsman.gateway.workers import Supervisor
+from pointsman.stores.workers import Worker
 
 DEMO = WorkerOptions(None, "127.0.0.1", 0, "warning", LogFormat.TEXT, requests=True)
 CONFIG = """
@@ -70,3 +73,16 @@ def test_what_one_process_alone_keeps_is_refused(
     config: Config = load(file, {})
     with pytest.raises(ConfigError, match=named):
         serve_with_workers(2, config, DEMO._replace(file=file), traffic=False)
+
+
+def test_a_reload_adds_no_limit_that_each_process_would_count_alone(tmp_path: Path) -> None:
+    file, alone = (
+        tmp_path / "pointsman.toml",
+        '[ledger]\npath = "ledger.sqlite"\n[access]\nstore = "memory"\n',
+    )
+    file.write_text(CONFIG + alone)
+    with closing(Builder(lambda: load(file, {}), file, Worker(1, 2, tmp_path))) as builder:
+        state = builder()
+        file.write_text(f'{CONFIG}{alone}[keys.one]\nsha256 = "{"0" * 64}"\nrequests_per_minute = 5\n')
+        with pytest.raises(ConfigError, match="limits of keys"):
+            builder(state)

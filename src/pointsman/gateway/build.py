@@ -105,6 +105,8 @@ class Builder:
         """
         if previous is not None:
             self.config = self._load()
+            if not self._worker.is_alone:
+                check_shared(self.config)
         config = self.config
         if not config.models:
             raise ConfigError(
