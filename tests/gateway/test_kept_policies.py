@@ -89,6 +89,7 @@ def test_the_text_of_a_policy_is_that_policy(tmp_path: Path) -> None:
 def test_replay_takes_the_version_of_an_earlier_policy(tmp_path: Path) -> None:
     file = tmp_path / "pointsman.toml"
     text = FILE.partition("[[guidance")[0]
+    text = text.replace("[tiers]\n", "[tiers]\nboundaries = [0, 0.35, inf]\n")  # as fit policy writes them
     file.write_text(text)
     before = decided(file, "Hello!")
     file.write_text(text.replace('simple = "small"', 'simple = "large"'))

@@ -227,7 +227,9 @@ def _literal(value: object) -> str:
         return f"{{ {members} }}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_literal, value))}]"
-    return json.dumps(value, ensure_ascii=False)  # text, numbers, true and false are written as in TOML
+    if isinstance(value, float):
+        return repr(value)  # inf as in TOML; JSON writes Infinity
+    return json.dumps(value, ensure_ascii=False)  # text, integers, true and false are written as in TOML
 
 
 # Makes the key of a caller, and the configuration that holds its hash.
