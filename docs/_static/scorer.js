@@ -1,5 +1,5 @@
 // Scores of the site's search (`html_search_scorer`): pages whose title has the words first, guides before reference and
-// explanation, decisions and names of the Python API last. scripts/ten_questions.py ranks by the same numbers.
+// explanation, decisions and names of the Python API last. scripts/ten_questions.py tries them.
 var asked = (new URLSearchParams(window.location.search).get("q") || "").toLowerCase().match(/\w+/g) || [];
 var inTitle = (title) => asked.filter((word) => title.toLowerCase().split(/\W+/).includes(word)).length;
 var Scorer = {
