@@ -180,7 +180,7 @@ def decoded(decode: Callable[[bytes], _Decoded], json: bytes) -> _Decoded:
 
 
 def decoded_or(other: _Other, decode: Callable[[*_Given], _Decoded], *given: *_Given) -> _Decoded | _Other:
-    """Return what ``decode`` finds in JSON that nobody has vetted; ``other`` if that is unreadable."""
+    """Return the result of ``decode``, given untrusted JSON; ``other`` if that is unreadable."""
     try:
         return decode(*given)
     except UNREADABLE:

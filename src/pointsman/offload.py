@@ -31,7 +31,7 @@ async def offload(size: int, work: Callable[[*Given], Result], *given: *Given, a
     Args:
         size: Of the request.
         work: Must not raise ``StopIteration``, which no future can hold.
-        given: What it is called with.
+        given: Its arguments.
         aside: No agent waits for it: it waits among its like.
     """
     lane = _ASIDE if aside else _LARGE_ONES if size <= _HUGE else _HUGE_ONES

@@ -215,7 +215,7 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 
 def present(**members: Any) -> dict[str, Any]:
-    """An object of the members that have a value: None stands for an absent one."""
+    """An object of the members that have a value; one that is None is absent."""
     return {name: value for name, value in members.items() if value is not None}
 
 
