@@ -237,7 +237,7 @@ class Engine:
             draft.injections.append(Injection("guidance", decided.injection))
 
     def _find_domains(self, draft: Draft, policy: DomainPolicy, tracker: DomainTracker) -> None:
-        before, request = draft.memory, draft.reading.request
+        before = draft.memory
         try:
             profile = policy.profiles.get(draft.chain[0] if draft.chain else "", PERMISSIVE)
             decided, kept = tracker.decide(draft.evidence, before.domains, draft.reading.message, profile)
@@ -247,6 +247,7 @@ class Engine:
         draft.domains = decided
         enriched = before.enriched
         if policy.mode is Mode.ON and decided.enrichment and not _is_enriched(draft, decided.signature):
+            request = draft.reading.request
             if continues_answer(request) if request else draft.reading.continues_answer:
                 draft.reasons.append(NO_PLACE)
             else:

@@ -340,10 +340,9 @@ class Format:
     def usage(self, answer: bytes) -> Usage:
         """Read the usage of a whole answer. Raises ``UNREADABLE`` when it is not JSON."""
         try:
-            found = _decode_answer(answer)
+            return self.read_usage(_decode_answer(answer).usage) or Usage()
         except UNREADABLE:
-            found = _decode_answer(without_halves(answer))
-        return self.read_usage(found.usage) or Usage()
+            return self.read_usage(_decode_answer(without_halves(answer)).usage) or Usage()
 
     def answer(self, reply: Reply) -> bytes:
         """Return a local reply, whole."""
