@@ -216,7 +216,9 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 def present(**members: Any) -> dict[str, Any]:
     """An object of the members that have a value; one that is None is absent."""
-    return {name: value for name, value in members.items() if value is not None}
+    if None in members.values():  # most have them all, and this look costs a tenth of the loop
+        return {name: value for name, value in members.items() if value is not None}
+    return members
 
 
 _encode: Final = msgspec.json.Encoder().encode
