@@ -75,6 +75,14 @@ def test_streams_count() -> None:
             },
             10,
         ),
+        (
+            {
+                "total_tokens": 25,
+                "prompt_tokens_details": {"cached_tokens": 15, "cache_write_tokens": 5},
+            },
+            10,  # a gateway that adds what it wrote to the total
+        ),
+        ({"total_tokens": 404, "prompt_audio_seconds": 5}, 10),  # Mistral
         ({"total_tokens": True}, 10),
     ],
 )

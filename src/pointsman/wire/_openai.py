@@ -66,6 +66,7 @@ _USAGE: Final = (
     ("input_tokens_details", _InputDetails | None, None),
     ("output_tokens_details", Any, None),
     ("prompt_cache_hit_tokens", Any, None),  # DeepSeek
+    ("prompt_audio_seconds", Any, None),  # Mistral, whose tokens of audio are in the total alone
     ("total_tokens", Any, None),
 )
 #: What stands for an absent member.
@@ -96,10 +97,11 @@ def _read_usage(decode: Callable[[msgspec.Raw], Any], raw: msgspec.Raw) -> Usage
     sent, output = found.input_tokens, found.output_tokens
     reasoning = count(reasoned.get("reasoning_tokens")) if isinstance(reasoned, dict) else None
     if (total := found.total_tokens) and sent and total != sent + (output or 0):
-        # What the total has beyond both is reasoning, or a cache that is not part of the input.
+        # What the total has beyond both is reasoning, or a cache or audio that is not part of the input.
         apart = (count(total) or 0) - sent - (output or 0)
-        of_cache = cached, (cached or 0) + (count(written) or 0)
-        if apart == reasoning or (apart > 0 and not reasoning and apart not in of_cache):
+        of_cache = cached, written, (cached or 0) + (count(written) or 0)
+        is_output = apart > 0 and apart not in of_cache and not found.prompt_audio_seconds
+        if apart == reasoning or (is_output and not reasoning):
             output, reasoning = (output or 0) + apart, apart
     return Usage(sent, cached, output, written if written is None else count(written), reasoning)
 
