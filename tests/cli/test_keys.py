@@ -137,6 +137,12 @@ def test_a_further_key_cannot_change_the_team(file: Path) -> None:
     assert "has another team" in str(error)
 
 
+def test_a_folder_that_is_none_is_named_with_the_way_out(tmp_path: Path) -> None:
+    error = run("revoke", "alice", "--config", str(tmp_path / "none/pointsman.toml")).exception
+    assert isinstance(error, ConfigError)
+    assert error.hint == "pointsman config init writes one"
+
+
 def test_changes_at_the_same_moment_are_all_kept(file: Path) -> None:
     file.write_text(BASE + ALICE)
     changes = [["revoke", "alice"], ["new", "bob", "--write"]]

@@ -1,12 +1,13 @@
 """The fit that the page Label begins, in process: figures, refusals in words, use and take back."""
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from pointsman.config import load
+from pointsman.console import _jobs
 from pointsman.stores.ledger import MemoryLedger, Outcome
 from support.consoles import Browser, console_gateway, console_state
 from support.labelling import CONFIG as LABELLED
@@ -104,3 +105,21 @@ def test_a_fit_is_used_and_taken_back(made: tuple[Browser, MemoryLedger, Path]) 
     file.write_text(CONFIG + "\n")
     changed = browser.post(f"{page}/use", {"token": browser.token("/console/try")})
     assert (changed.status, b"has changed since the fit began" in changed.body) == (400, True)
+
+
+def test_what_another_changes_meanwhile_is_not_taken_back(
+    made: tuple[Browser, MemoryLedger, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key that was revoked while this waited for the file would be valid again."""
+    browser, _, file = made
+    for of in (_jobs._BEFORE, _jobs._WRITTEN):
+        _jobs._next_to(file, of).write_text(CONFIG)
+
+    @contextmanager
+    def waiting(_: Path) -> Iterator[None]:
+        file.write_text(f"{CONFIG}# changed\n")
+        yield
+
+    monkeypatch.setattr(_jobs, "changing", waiting)
+    assert browser.post("/console/fits/back", {"token": browser.token("/console/try")}).status == 400
+    assert file.read_text() == f"{CONFIG}# changed\n"

@@ -8,7 +8,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -92,13 +92,12 @@ def changing(file: Path) -> Iterator[None]:
         return
     import fcntl
 
-    folder = os.open(file.resolve().parent, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a file system without locks
+    with ExitStack() as opened:
+        with suppress(OSError):  # a file system without locks, or no folder: whoever reads the file says so
+            folder = os.open(file.resolve().parent, os.O_RDONLY)
+            opened.callback(os.close, folder)
             fcntl.flock(folder, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(folder)
 
 
 def _with_value(text: str, path: KeyPath, literal: str) -> str:

@@ -249,12 +249,13 @@ class Fits(_Jobs[FitJob]):
     def take_back(self, visit: Visit) -> Redirect:
         """Write the configuration as it was before the fit in use, also of a gateway that ran before."""
         file = visit.config_file("policy")
-        if not is_in_use(visit.view.config):
-            before = _next_to(file, _BEFORE)
-            hint = f"{before} is what it was before" if before.is_file() else "no fit is in use"
-            raise Unusable(f"{file} is not what a fit wrote", hint=hint)
-        write_file(file, read(_next_to(file, _BEFORE)))
-        _next_to(file, _WRITTEN).unlink(missing_ok=True)
+        with changing(file):
+            if not is_in_use(visit.view.config):
+                before = _next_to(file, _BEFORE)
+                hint = f"{before} is what it was before" if before.is_file() else "no fit is in use"
+                raise Unusable(f"{file} is not what a fit wrote", hint=hint)
+            write_file(file, read(_next_to(file, _BEFORE)))
+            _next_to(file, _WRITTEN).unlink(missing_ok=True)
         log.info("%s is as it was before the fit", file)
         return Redirect("/console/label")
 
