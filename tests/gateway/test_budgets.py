@@ -119,6 +119,40 @@ def test_what_a_provider_writes_to_its_cache_is_paid_for(price: float | None, bi
     assert trial.used("money/key/alice/day") == pytest.approx(billed * UNIT)
 
 
+@pytest.mark.parametrize("is_left", [False, True])
+def test_what_was_written_to_a_cache_is_paid_for_if_the_stream_does_not_end(
+    monkeypatch: pytest.MonkeyPatch, *, is_left: bool
+) -> None:
+    """The provider reports it first, and bills it whoever breaks off."""
+    other = limited._BASE.replace("retries = 1\n", 'retries = 1\nformats = ["messages"]\n')
+    prices = "input_per_million = 1000, cache_write_per_million = 1250, output_per_million = 0"
+    monkeypatch.setattr(
+        limited,
+        "_BASE",
+        other.replace('id = "b", input_per_million = 0, output_per_million = 1000', f'id = "b", {prices}'),
+    )
+    trial = Trial(ALICE + money(1))
+    used = {"input_tokens": 400, "cache_creation_input_tokens": 600, "output_tokens": 1}
+    message = {"id": "1", "type": "message", "role": "assistant", "model": "b", "content": [], "usage": used}
+    begin = (
+        b"event: message_start\ndata: %s\n\n"
+        % json.dumps({"type": "message_start", "message": message}).encode()
+    )
+    reply = Reply(200, [begin], "text/event-stream")
+    trial.provider.answers = [lambda: reply]
+
+    async def work() -> None:
+        reply.waits = asyncio.Event() if is_left else None
+        asked = asyncio.create_task(trial.chat(model="backup", stream=True))
+        if reply.waits is not None:
+            await reply.waits.wait()
+            asked.cancel()
+        await asyncio.wait([asked])
+
+    run(work())
+    assert trial.used("money/key/alice/day") == pytest.approx((1.0 + 0.15) * UNIT)
+
+
 @pytest.mark.parametrize(
     ("key", "team", "refused_by"),
     [

@@ -67,12 +67,13 @@ class Hold:
         else:
             is_open = error == "disconnect" and (estimated or usage.output is None)
         known = _believed(usage)
+        sent = known.input or 0
+        cached = min(known.cached or 0, sent)
+        to_cache = min(known.written or 0, sent - cached)
         if is_open:
-            return self._settle(max(known.input or 0, read), 0, max(known.output or 0, written))
+            return self._settle(max(sent, read), 0, max(known.output or 0, written), to_cache)
         if known.input is not None and known.output is not None:
-            cached = min(known.cached or 0, known.input)
-            to_cache = min(known.written or 0, known.input - cached)
-            return self._settle(known.input, cached, known.output, to_cache)
+            return self._settle(sent, cached, known.output, to_cache)
         if error in _FREE:
             return self._settle(0, 0, 0)
         used = (known.input if known.input is not None else read), known.output

@@ -301,7 +301,8 @@ def usage_so_far(wire: Format, request: int, blocks: Sequence[bytes], size: int)
     written = max(len(payloads), sum(map(_text_bytes, payloads)) // BYTES_PER_TOKEN)
     sent = round(size * written / len(known)) if known else 0
     output = max(told.output or 0, sent)
-    return Usage(request // BYTES_PER_TOKEN if told.input is None else told.input, told.cached, output), True
+    read = request // BYTES_PER_TOKEN if told.input is None else told.input
+    return Usage(read, told.cached, output, told.written), True
 
 
 def note_usage(
