@@ -123,11 +123,12 @@ def test_what_cannot_be_done_is_said_and_nothing_is_written(
     assert file.read_text() == BASE
 
 
-def test_the_first_team_is_shown_the_table_that_it_needs(file: Path) -> None:
+@pytest.mark.parametrize(("team", "table"), [("research", "research"), ("ml 2.0", '"ml 2.0"')])
+def test_the_first_team_is_shown_the_table_that_it_needs(file: Path, team: str, table: str) -> None:
     file.write_text(BASE.replace('[teams.research]\nbudget = { money = 5, per = "month" }\n', ""))
-    error = run("new", "alice", "--team", "research", "--write").exception
+    error = run("new", "alice", "--team", team, "--write").exception
     assert isinstance(error, ConfigError)
-    assert error.hint == "there are: none; add [teams.research]"
+    assert error.hint == f"there are: none; add [teams.{table}]"
 
 
 def test_a_further_key_cannot_change_the_team(file: Path) -> None:

@@ -22,7 +22,7 @@ from pointsman.decoding import mapped
 from pointsman.errors import ConfigError, did_you_mean
 from pointsman.guidance import ClassifierError
 from pointsman.model_choice.chains import TierModel
-from pointsman.toml_source import KeyPath
+from pointsman.toml_source import BARE, KeyPath
 from pointsman.upstreams.port import JsonTemplate, ProxyUrl, Secret, Template
 
 # Keys of the founding documents that are called otherwise here, and where they went.
@@ -177,7 +177,8 @@ class Problem:
         """Return the problem of an unknown name; its hint is the nearest, or all."""
         known = list(known)
         near = did_you_mean(name, known)
-        there_are = f"there are: {', '.join(known) or f'none; add [{kind}s.{name}]'}"
+        own = name if BARE.fullmatch(name) else json.dumps(name)
+        there_are = f"there are: {', '.join(known) or f'none; add [{kind}s.{own}]'}"
         return cls(path, f'unknown {kind} "{name}"{near}', "" if near else there_are)
 
 
