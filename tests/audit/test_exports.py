@@ -416,7 +416,8 @@ def test_answers_of_a_ledger_that_have_no_usage_are_named(tmp_path: Path) -> Non
     for session in ("one", "two"):
         a_ledger(file, "cheap", session=session)
     with closing(SqliteLedger(file)) as again:
-        again.append(ShadowAnswer(decision=decision.id, at=1.0, model="m", upstream="u", output_tokens=9))
+        for status in (200, 429):  # no answer is one that was refused
+            again.append(ShadowAnswer(decision=decision.id, at=1.0, model="m", upstream="u", status=status))
     said = CliRunner().invoke(app, ["audit", str(file)]).stdout
     assert said.count("without usage, so in no figure") == 1
     assert said.count("1 answer of a shadow model, so in no figure") == 1

@@ -19,6 +19,7 @@ from pointsman.errors import ConfigError
 from pointsman.prices import PRICES
 from pointsman.printable import counted
 from pointsman.stores.ledger import Attempt, Retention, ShadowAnswer, SqliteLedger
+from pointsman.stores.ledger.port import may_be_paid
 from pointsman.vocabulary import AgentRole, Purpose
 
 __all__ = ["OwnLedger"]
@@ -59,7 +60,9 @@ class OwnLedger(Named):
                     asked.session, "/".join(filter(None, (asked.project, asked.project and name)))
                 )
                 unknown += sum(each.output_tokens is None and not each.error for each in record.attempts)
-                shadows += sum(isinstance(each, ShadowAnswer) for each in record.shadows)
+                shadows += sum(
+                    isinstance(each, ShadowAnswer) and may_be_paid(each) for each in record.shadows
+                )
                 sessions.setdefault(asked.session, []).extend(
                     _request(asked, attempt, policies[version])
                     for attempt in record.attempts
