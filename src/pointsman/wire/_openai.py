@@ -66,6 +66,7 @@ _USAGE: Final = (
     ("input_tokens_details", _InputDetails | None, None),
     ("output_tokens_details", Any, None),
     ("prompt_cache_hit_tokens", Any, None),  # DeepSeek
+    ("cached_tokens", Any, None),  # Moonshot
     ("prompt_audio_seconds", Any, None),  # Mistral, whose tokens of audio are in the total alone
     ("total_tokens", Any, None),
 )
@@ -92,8 +93,8 @@ def _read_usage(decode: Callable[[msgspec.Raw], Any], raw: msgspec.Raw) -> Usage
         return None
     details, reasoned = found.input_tokens_details, found.output_tokens_details
     cached, written = (details.cached_tokens, details.cache_write_tokens) if details else (None, None)
-    if found.prompt_cache_hit_tokens and not cached:
-        cached = count(found.prompt_cache_hit_tokens) or cached
+    if not cached and (read := found.prompt_cache_hit_tokens or found.cached_tokens):
+        cached = count(read) or cached
     sent, output = found.input_tokens, found.output_tokens
     reasoning = count(reasoned.get("reasoning_tokens")) if isinstance(reasoned, dict) else None
     if (total := found.total_tokens) and sent and total != sent + (output or 0):

@@ -122,6 +122,7 @@ def test_why_an_answer_ended(finish: str | None, message: dict[str, Any], stop: 
         ),
         ({"prompt_tokens": 10, "prompt_tokens_details": None}, Usage(input=10)),
         ({"prompt_tokens": 10, "prompt_cache_hit_tokens": 4}, Usage(input=10, cached=4)),
+        ({"prompt_tokens": 10, "cached_tokens": 4}, Usage(input=10, cached=4)),
         ({"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}}, Usage(input=1, cached=4)),
     ],
 )
