@@ -6,7 +6,7 @@
 Buildah builds. A new Debian made by debootstrap (minbase, python3 with venv and pip) stands in for the
 official Python image: the same system, with Debian's Python 3.11 in the place of 3.12. Then the ENTRYPOINT is
 started with CMD on a read-only root as the image's user, the health check is executed, and SIGTERM is sent.
-Packages come from where apt and pip of this machine take them.
+Packages come from where apt and the configuration file of pip on this machine take them.
 """
 
 import argparse
