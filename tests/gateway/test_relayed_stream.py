@@ -1,6 +1,6 @@
 """Which bytes of a stream go out the moment they arrive, and that they are counted once."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -28,8 +28,10 @@ class Sender(DirectSend):
         return self._has_room
 
 
-def relayed(sender: Sender, splitter: sse.Splitter) -> RelayedStream:
-    return RelayedStream(splitter, sender, NO_KEEP_ALIVE, None, (b"sk-secret",))
+def relayed(
+    sender: Sender, splitter: sse.Splitter, watch: Callable[[bytes], None] | None = None
+) -> RelayedStream:
+    return RelayedStream(splitter, sender, NO_KEEP_ALIVE, None, watch, (b"sk-secret",))
 
 
 @pytest.mark.parametrize("chunk", [EVENT, EVENT * 3, b"event: a\n" + EVENT, b": mark\n\n" + EVENT])
@@ -86,3 +88,13 @@ def test_an_event_ends_the_quiet() -> None:
     stream.quiet = 12.0
     assert stream.take(EVENT)
     assert stream.quiet == 0.0
+
+
+def test_what_goes_out_is_read_once() -> None:
+    """Reasoning is noted whichever way it goes."""
+    read: list[bytes] = []
+    stream = relayed(Sender(has_room=True), sse.Splitter(), read.append)
+    assert stream.take(EVENT)
+    assert not stream.take(b": quiet\n\n")
+    assert stream.outgoing(b": quiet\n\n" + EVENT) == b": quiet\n\n" + EVENT
+    assert read == [EVENT, b": quiet\n\n" + EVENT]

@@ -50,8 +50,8 @@ _SESSION, _RESPONSE, _CONVERSATION, _NAME, _ITEM, _TURN, _AUTHOR = 1_000, 1_000,
 #: Providers that sign all reasoning.
 _SIGNERS: Final = ("//api.anthropic.com", "//api.openai.com")
 
-#: Reads what an upstream answers in the caller's own format, block by block, and returns it as it is.
-Watch = Callable[[bytes], bytes]
+#: Reads what an upstream answers in the caller's own format, block by block.
+Watch = Callable[[bytes], None]
 
 
 class Continuation(msgspec.Struct, frozen=True):
@@ -372,13 +372,12 @@ class ConversationMemory:
         self._put_back(session, found)
         read = format_.marks
 
-        def watch(block: bytes) -> bytes:
+        def watch(block: bytes) -> None:
             if marks := read(block):
                 self._signing.add(upstream)
                 session_ = self._take(session, now)
                 session_.sign(upstream, marks[:MAX_PARTS])
                 self._put_back(session, session_)
-            return block
 
         return watch
 

@@ -25,7 +25,7 @@ from pointsman.gateway._streaming import (
     RelayedStream,
     Translating,
     note_usage,
-    reader,
+    readers,
     usage_so_far,
     without_usage,
 )
@@ -226,12 +226,12 @@ async def _stream(
     request: DecidedRequest, answer: UpstreamResponse, send: Send, alive: KeepAlive | NoKeepAlive
 ) -> None:
     attempt, exchange = answer.attempt, answer.exchange
-    translation, read = reader(request, attempt)
+    translation, change, watch = readers(request, attempt)
     # A translation hides them itself.
     secrets = attempt.target.upstream.secrets if translation is None else ()
     splitter = answer.splitter or sse.Splitter()
-    stream = RelayedStream(splitter, send, alive, read, secrets)
-    if read is None and isinstance(exchange, DirectExchange):
+    stream = RelayedStream(splitter, send, alive, change, watch, secrets)
+    if change is None and isinstance(exchange, DirectExchange):
         exchange.take = stream.take
     block = answer.first
     error: UpstreamError | None = None

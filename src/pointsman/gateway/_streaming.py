@@ -19,6 +19,7 @@ import msgspec
 from pointsman.decoding import UNREADABLE
 from pointsman.errors import UpstreamError
 from pointsman.gateway._attempts import RunningAttempt
+from pointsman.gateway._conversation_memory import Watch
 from pointsman.gateway._inbound import Send
 from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway._sending import DirectSend
@@ -38,7 +39,7 @@ __all__ = [
     "RelayedStream",
     "Translating",
     "note_usage",
-    "reader",
+    "readers",
     "usage_so_far",
     "without_usage",
 ]
@@ -201,14 +202,15 @@ def _not(*_: object) -> bool:
 class RelayedStream:
     """What of a stream has gone to the caller, and what goes there without waking a task."""
 
-    __slots__ = ("_alive", "_read", "_secrets", "_splitter", "last", "piece", "quiet", "size")
+    __slots__ = ("_alive", "_change", "_secrets", "_splitter", "_watch", "last", "piece", "quiet", "size")
 
     def __init__(
         self,
         splitter: sse.Splitter,
         send: Send,
         alive: KeepAlive | NoKeepAlive,
-        read: Callable[[bytes], bytes] | None,
+        change: Callable[[bytes], bytes] | None,
+        watch: Watch | None,
         secrets: Sequence[bytes],
     ) -> None:
         """Begin with nothing.
@@ -217,7 +219,8 @@ class RelayedStream:
             splitter: Of the upstream's bytes.
             send: Sends to the caller (ASGI).
             alive: Is told of everything that is sent.
-            read: Reads each block of events, and returns what the caller gets instead.
+            change: Returns what the caller gets instead of a block of events.
+            watch: Reads each block.
             secrets: Are masked in errors.
         """
         self.last: deque[bytes] = deque(maxlen=KEPT)
@@ -226,7 +229,8 @@ class RelayedStream:
         self.piece = send.piece if isinstance(send, DirectSend) else _not
         self._splitter = splitter
         self._alive = alive
-        self._read = read
+        self._change = change
+        self._watch = watch
         self._secrets = secrets
 
     def outgoing(self, block: bytes) -> bytes:
@@ -237,8 +241,10 @@ class RelayedStream:
         """
         self.last.append(block)
         self.size += len(block)
-        if self._read is not None:
-            block = self._read(block)
+        if self._watch is not None:
+            self._watch(block)
+        if self._change is not None:
+            block = self._change(block)
         if self._secrets and b"error" in block:
             block = masked_events(block, self._secrets)
         if block:
@@ -246,7 +252,7 @@ class RelayedStream:
         return block
 
     def take(self, chunk: bytes) -> bool:
-        """Send bytes of a stream that is not read the moment they arrive; False if more has to be done."""
+        """Send bytes of a stream that is not changed when they arrive; False if more has to be done."""
         splitter = self._splitter
         if (
             not splitter.is_whole(chunk)
@@ -261,6 +267,8 @@ class RelayedStream:
         self.last.append(chunk)
         self.quiet = 0.0
         self._alive.has_sent = True
+        if self._watch is not None:
+            self._watch(chunk)
         return True
 
 
@@ -314,26 +322,22 @@ def note_usage(
         attempt.hold.so_far = usage_so_far(attempt.wire, asked, [*blocks, pending], size)
 
 
-def reader(
+def readers(
     request: DecidedRequest, attempt: RunningAttempt
-) -> tuple[Translating | None, Callable[[bytes], bytes] | None]:
-    """Return what translates a stream, and what reads and may change its blocks."""
-    read: Callable[[bytes], bytes] | None
-    translation = None
-    if (asked := attempt.translated) is not None:
-        on_whole = partial(request.keep_translated, attempt.target)
-        translation = Translating(asked, on_whole, attempt.target.upstream.secrets)
-        read = translation.feed
-    else:
-        read = request.watch(attempt.target)
-    if request.hides_usage:
-        read = partial(_read_without_usage, read)
-    return translation, read
+) -> tuple[Translating | None, Callable[[bytes], bytes] | None, Watch | None]:
+    """Return what translates a stream, what changes its blocks, and what reads them as they are."""
+    if (asked := attempt.translated) is None:
+        return None, without_usage if request.hides_usage else None, request.watch(attempt.target)
+    on_whole = partial(request.keep_translated, attempt.target)
+    translation = Translating(asked, on_whole, attempt.target.upstream.secrets)
+    change = translation.feed
+    if request.hides_usage:  # which only the gateway has asked for
+        change = partial(_changed_without_usage, change)
+    return translation, change, None
 
 
-def _read_without_usage(read: Callable[[bytes], bytes] | None, block: bytes) -> bytes:
-    """Do as ``read``; leave out the report of usage that only the gateway has asked for."""
-    return without_usage(block if read is None else read(block))
+def _changed_without_usage(change: Callable[[bytes], bytes], block: bytes) -> bytes:
+    return without_usage(change(block))
 
 
 class _Report(msgspec.Struct, gc=False):
