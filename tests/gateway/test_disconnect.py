@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from typing import Any
 
 import httpx
@@ -13,6 +14,7 @@ from pointsman.testing import MemoryLedger
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import FORMATS, Usage
 from support.deciders import ScriptedDecider
+from support.raw_http import ASKED, JSON, head
 from support.requests_by_format import PATHS, events, format_of, request, start_stream
 from support.servers import Asked, ScriptedUpstream, gateway, state_for
 from support.waiting import until
@@ -51,6 +53,29 @@ def test_the_upstream_learns_that_the_caller_left(wire: WireFormat, stream: bool
         assert upstream.closed.wait(60)
         until(lambda: ledger.attempts("d-1"))
         until(lambda: "pointsman_disconnects_total 1" in httpx.get(f"{running.url}/metrics").text)
+        assert "pointsman_requests_in_progress 0" in httpx.get(f"{running.url}/metrics").text
+    assert [attempt.error for attempt in ledger.attempts("d-1")] == ["disconnect"]
+    assert len(upstream.asked) == 1
+
+
+def test_who_leaves_with_another_request_behind_the_first_is_no_failure_of_the_upstream() -> None:
+    """What came meanwhile was written to a closed connection, and the upstream was said not to speak HTTP."""
+
+    async def talkative(asked: Asked, send: Any) -> None:
+        event = events(format_of(asked.path))[0]
+        await start_stream(send, event)
+        while not asked.disconnected.is_set():
+            await asyncio.sleep(0.005)
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+
+    asked = ASKED[:-1] + b',"stream":true}'
+    upstream, ledger = ScriptedUpstream(talkative), MemoryLedger()
+    decider = ScriptedDecider("m0", ledger=ledger)
+    with upstream.running() as url, gateway(state_for(f"{url}/v1", decider=decider)) as running:
+        with socket.create_connection(("127.0.0.1", running.port), timeout=60) as connection:
+            connection.sendall(2 * (head(JSON, length=len(asked)) + asked))
+            assert b"200 OK" in connection.recv(1 << 16)
+        until(lambda: ledger.attempts("d-1"))
         assert "pointsman_requests_in_progress 0" in httpx.get(f"{running.url}/metrics").text
     assert [attempt.error for attempt in ledger.attempts("d-1")] == ["disconnect"]
     assert len(upstream.asked) == 1
