@@ -30,6 +30,9 @@ def refuses(worker: Worker, link: WorkerLink, listening: socket.socket, folder: 
 def needs_a_file(worker: Worker, link: WorkerLink, listening: socket.socket, folder: Path) -> None:
     """Serve, unless the configuration is wrong by now."""
     if (folder / "wrong").exists():
+        (folder / f"accepts-{os.getpid()}").write_text(
+            str(listening.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+        )
         refuses(worker, link, listening, folder)
     serves(worker, link, listening, folder)
 

@@ -19,10 +19,12 @@ def address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def bound(host: str, port: int, *, is_spread: bool = False, hint: str = _OTHER_PORT) -> socket.socket:
+def bound(
+    host: str, port: int, *, is_spread: bool = False, listens: bool = True, hint: str = _OTHER_PORT
+) -> socket.socket:
     """Bind the address now, so that a port in use is one clear error and port 0 has a number to print.
 
-    ``is_spread``: others may bind the same, and the kernel spreads connections over all of them.
+    ``is_spread``: others may bind the same, and the kernel spreads connections over all of them that listen.
 
     Raises:
         ConfigError: the address cannot be used; ``hint`` names another way.
@@ -34,7 +36,8 @@ def bound(host: str, port: int, *, is_spread: bool = False, hint: str = _OTHER_P
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         listening.bind((host.strip("[]"), port))
-        listening.listen()  # what is copied at once waits for the server instead of being refused
+        if listens:
+            listening.listen()  # what is copied at once waits for the server instead of being refused
     except OSError as error:
         listening.close()
         raise ConfigError(f"cannot listen on {address(host, port)}: {error.strerror}", hint=hint) from None

@@ -156,7 +156,36 @@ def test_the_others_serve_while_a_successor_does_not_start(
     run.serve(then)
     assert sorted(run.totals) == [1, 2]
     assert run.begun().count("1") == 1
+    accepted = sorted(path.read_text() for path in tmp_path.glob("accepts-*"))
+    assert accepted.count("1") == 1, "only the first successor had a caller's connection to lose"
     assert "worker 2 does not start and is tried again; the others serve: no such file" in caplog.text
+
+
+@pytest.mark.parametrize("error", [OSError("no room for a process"), ConfigError("cannot listen")])
+def test_the_others_serve_while_no_process_can_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    monkeypatch.setattr(module, "_PAUSE", 0.0)
+    monkeypatch.setattr(module, "_AGAIN", 0.0)
+    start, failed = module._Process, []
+
+    def scarce(worker: Worker, *given: Any) -> Any:
+        if run.begun() == ["1", "2"] and len(failed) < 2:
+            failed.append(worker.number)
+            raise error
+        return start(worker, *given)
+
+    def then(run: Run) -> None:
+        monkeypatch.setattr(module, "_Process", scarce)
+        os.kill(run.process(2), signal.SIGKILL)
+        until(lambda: run.begun() == ["1", "2", "2"])
+        end()
+
+    run = Run(worker_runs.serves, tmp_path)
+    run.serve(then)
+    assert failed == [2, 2]
+    assert sorted(run.totals) == [1, 2]
+    assert f"worker 2 does not start and is tried again; the others serve: {error}" in caplog.text
 
 
 def test_a_worker_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

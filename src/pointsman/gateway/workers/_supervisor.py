@@ -196,10 +196,22 @@ class Supervisor:
 
     def _start(self, number: int) -> None:
         worker, listening = self._first._replace(number=number), self._sockets[number - 1]
-        if listening.fileno() < 0:
-            listening = self._sockets[number - 1] = bound(*self._addresses[number - 1], is_spread=True)
+        if listening.fileno() < 0:  # the worker listens once it serves: until then callers reach the others
+            address = self._addresses[number - 1]
+            listening = self._sockets[number - 1] = bound(*address, is_spread=True, listens=False)
         arguments = (listening, self._options)
         self._processes[number] = _Process(worker, self._run, arguments)
+
+    def _start_again(self, number: int) -> None:
+        try:
+            self._start(number)
+        except (ConfigError, OSError) as error:  # the address is another's, or there is no room for a process
+            self._try_later(number, str(error))
+
+    def _try_later(self, number: int, why: str) -> None:
+        log.error("worker %d does not start and is tried again; the others serve: %s", number, why)
+        self._due[number] = time.monotonic() + _AGAIN
+        self._close_socket(number)
 
     def _watch(self, serving: Callable[[], None]) -> None:
         passed = 0
@@ -208,7 +220,7 @@ class Supervisor:
             for number in [each for each, at in self._due.items() if at <= time.monotonic()]:
                 del self._due[number]
                 if self._ends_at is None:
-                    self._start(number)
+                    self._start_again(number)
             for number in self._signals[passed:]:
                 passed += 1
                 self._pass_on(number)
@@ -270,10 +282,7 @@ class Supervisor:
             log.error("worker %d has ended by itself (%s) and is replaced", number, _ending(code))
             self._due[number] = now + (_PAUSE if now - process.started_at < _SETTLED else 0.0)
         elif self._has_served:
-            why = process.error[0] if process.error else _ending(code)
-            log.error("worker %d does not start and is tried again; the others serve: %s", number, why)
-            self._due[number] = now + _AGAIN
-            self._close_socket(number)
+            self._try_later(number, process.error[0] if process.error else _ending(code))
         else:
             self._refuse(number, code, process.error)
 
