@@ -86,3 +86,8 @@ def test_a_reload_adds_no_limit_that_each_process_would_count_alone(tmp_path: Pa
         file.write_text(f'{CONFIG}{alone}[keys.one]\nsha256 = "{"0" * 64}"\nrequests_per_minute = 5\n')
         with pytest.raises(ConfigError, match="limits of keys"):
             builder(state)
+    with (
+        closing(Builder(lambda: load(file, {}), file, Worker(2, 2, tmp_path))) as successor,
+        pytest.raises(ConfigError, match="limits of keys"),
+    ):
+        successor()

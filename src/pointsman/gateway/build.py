@@ -105,9 +105,9 @@ class Builder:
         """
         if previous is not None:
             self.config = self._load()
-            if not self._worker.is_alone:
-                check_shared(self.config)
         config = self.config
+        if not self._worker.is_alone:  # also of one that follows another: the file may have changed since
+            check_shared(config)
         if not config.models:
             raise ConfigError(
                 "no model is configured",
