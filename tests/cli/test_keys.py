@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -152,6 +154,29 @@ def test_changes_at_the_same_moment_are_all_kept(file: Path) -> None:
     found = load(file).keys
     assert set(found) == {"alice", "bob"}
     assert found["alice"].revoked
+
+
+def test_a_file_in_no_folder_is_an_error_in_words(tmp_path: Path) -> None:
+    result = run("revoke", "alice", "--config", str(tmp_path / "none" / "pointsman.toml"))
+    assert isinstance(result.exception, ConfigError)
+    assert "none/pointsman.toml" in str(result.exception)
+
+
+def test_a_folder_that_cannot_be_locked_is_changed_all_the_same(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One may write to a folder that one may not list, and some file systems have no locks."""
+    file.write_text(BASE + ALICE)
+    opened = os.open
+
+    def refused(path: Any, flags: int, *more: Any, **given: Any) -> int:
+        if Path(path) == file.parent and flags == os.O_RDONLY:
+            raise PermissionError(13, "Permission denied")
+        return opened(path, flags, *more, **given)
+
+    monkeypatch.setattr(os, "open", refused)
+    done("revoke", "alice")
+    assert load(file).keys["alice"].revoked
 
 
 @pytest.mark.parametrize("text", [BASE + ALICE, BASE + "[keys]\nalice = { sha256 = '" + 64 * "0" + "' }"])
