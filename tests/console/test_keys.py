@@ -123,7 +123,12 @@ def test_a_key_that_a_reload_revokes_is_signed_out() -> None:
         assert browser.get("/console/keys").headers["location"].startswith("/console/login")
 
 
-def test_live_events_end_with_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "after", ["revoked = true\n", "[console]\nenabled = false\n"], ids=["key", "console"]
+)
+def test_live_events_end_with_the_key_and_with_the_console(
+    monkeypatch: pytest.MonkeyPatch, after: str
+) -> None:
     monkeypatch.setattr(_now, "_EVERY", 0.001)
     trial = Trial('[keys.adam]\nrole = "admin"\n')
 
@@ -133,7 +138,7 @@ def test_live_events_end_with_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
         )
         for _ in range(1000):  # turns of the loop: the stream has begun
             await asyncio.sleep(0)
-        trial.reload('[keys.adam]\nrole = "admin"\nrevoked = true\n')
+        trial.reload(f'[keys.adam]\nrole = "admin"\n{after}')
         async with asyncio.timeout(30):
             return await watching
 

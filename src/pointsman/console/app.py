@@ -218,9 +218,14 @@ class Console:
         try:
             if self._admit(request, view) is None:
                 return Response(status_code=401)
-            return self._live.stream(lambda: self._admit(request, self._view()) is not None)
+            return self._live.stream(partial(self._watches, request))
         except PointsmanError as error:
             return Response(error.message, error.status, media_type="text/plain")
+
+    def _watches(self, request: Request) -> bool:
+        """Whether live events may go on: the console is on, and the browser signed in."""
+        view = self._view()
+        return view.config.console.enabled and self._admit(request, view) is not None
 
     async def _login(self, request: Request) -> Response:
         view, onward = self._view(), _onward(request.query_params.get("to", ""))
