@@ -111,3 +111,33 @@ def test_an_answer_with_half_a_surrogate_pair_is_relayed_as_it_came(
     assert got.content == (b"".join(parts) if stream else whole)
     [attempt] = ledger.attempts("d-1")
     assert (attempt.error, attempt.output_tokens) == ("", 4)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("spoken", WireFormat)
+@pytest.mark.parametrize("wire", WireFormat)
+def test_an_answer_with_half_a_surrogate_pair_is_translated(
+    wire: WireFormat, spoken: WireFormat, *, stream: bool
+) -> None:
+    """One of Responses was a 502, or a stream that broke off."""
+
+    def with_half(part: bytes) -> bytes:
+        return part.replace(b"course", rb"course \ud83d")
+
+    async def answering(asked: Asked, send: Any) -> None:
+        if not stream:
+            await reply(send, 200, with_half(answer(spoken)))
+            return
+        await start_stream(send, *map(with_half, events(spoken)))
+        await send({"type": "http.response.body", "body": b""})
+
+    upstream, ledger = ScriptedUpstream(answering), MemoryLedger()
+    with upstream.running() as url:
+        decider = ScriptedDecider("m0", ledger=ledger)
+        state = state_for(f"{url}/v1", decider=decider, formats=[frozenset({spoken})])
+        with gateway(state) as running:
+            got = httpx.post(running.url + PATHS[wire], json=request(wire, stream=stream), trust_env=False)
+    assert got.status_code == 200
+    assert b"course" in got.content
+    assert [attempt.error for attempt in ledger.attempts("d-1")] == [""]

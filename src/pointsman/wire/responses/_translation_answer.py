@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.json import encode as _encode
 
-from pointsman.decoding import decode_typed
+from pointsman.decoding import decode_typed, decoded
 from pointsman.vocabulary import ToolCall, WireFormat
 from pointsman.wire.body import Body
 from pointsman.wire.conversation import (
@@ -118,6 +118,10 @@ _decode_status: Final = msgspec.json.Decoder(_Status).decode
 
 def read_answer(answer: bytes) -> Completion:
     """Read an answer. Raises ``UNREADABLE``, also for a response that failed or is not finished."""
+    return decoded(_completion, answer)
+
+
+def _completion(answer: bytes) -> Completion:
     response = _decode(answer)
     if response.status not in {None, "completed", "incomplete"}:
         why = response.error.message if response.error else None

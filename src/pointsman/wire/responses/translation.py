@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.decoding import decode_typed
+from pointsman.decoding import decode_typed, decoded
 from pointsman.vocabulary import ToolCall
 from pointsman.wire import sse
 from pointsman.wire._openai import error_type, status_named
@@ -292,7 +292,7 @@ class StreamReader:
 def _read(payload: bytes) -> _Event | None:
     """Read one event; None for a kind that is not known, whatever it holds."""
     try:
-        return _decode(payload)
+        return decoded(_decode, payload)
     except msgspec.ValidationError:
         if decode_typed(payload).type in _KNOWN:
             raise
