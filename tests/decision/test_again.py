@@ -209,3 +209,27 @@ def test_a_text_without_a_place_is_decided_again_alike() -> None:
         assert [outcome(now) for now in again] == [outcome(then) for then, _ in kept]
         assert [now.reasons for now in again] == [then.reasons for then, _ in kept]
         assert [[each.source for each in now.injections] for now in again] == added
+
+
+def test_a_request_without_a_place_is_watched_and_stays_raised() -> None:
+    """Only a text that is due waits for the next request: who always begins the answer was never watched."""
+    began = {"role": "assistant", "content": "The build fails because"}
+    bodies = stuck(8)[:-1]
+    for mode in (Mode.OBSERVE, Mode.ON):
+        assert POLICY.guidance
+        guidance = msgspec.structs.replace(
+            POLICY.guidance, mode=mode, escalate=("raise_tier",), escalate_after=1
+        )
+        engine = build_engine(dataclasses.replace(POLICY, guidance=guidance))
+        plain = [then for then, _ in live(engine, bodies)]
+        fired = [bool(then.guidance and then.guidance.firings) for then in plain]
+        assert any(fired)
+        kept = live(engine, [body if due and mode is Mode.ON else [*body, began]
+                             for body, due in zip(bodies, fired, strict=True)])  # fmt: skip
+        assert [then.guidance for then, _ in kept] == [then.guidance for then in plain]
+        assert [then.chain for then, _ in kept] == [then.chain for then in plain]
+        for with_text in (True, False):
+            again = replayed(engine, kept, with_text=with_text)
+            assert [outcome(now) for now in again] == [outcome(then) for then, _ in kept]
+    raised = [bool(then.guidance and then.guidance.raise_tier) for then in plain]
+    assert raised.count(True) > fired.count(True), "also in requests to which no text is due"

@@ -88,6 +88,10 @@ class Draft(msgspec.Struct):
         """Record that a part failed; the request is decided without it."""
         self.abstained.append(failed_part(part, error))
 
+    def forget_steps(self) -> None:
+        """Remember nothing of the agent's new steps: they are new again in the next turn."""
+        self.input = msgspec.structs.replace(self.input, thread=0, steps=(), person_spoke=False)
+
 
 class TierStage:
     """Decides the tier of a request by rules, a learned router, and a model that verifies."""

@@ -225,8 +225,10 @@ class Engine:
             decided, kept = yield from guide.proceed(seen, before.guidance, session=session)
         except Exception as error:  # noqa: BLE001 - a request goes on without guidance
             draft.abstain("guidance", error)
-            # Nothing of these steps is remembered: they are new again in the next turn.
-            draft.input = msgspec.structs.replace(draft.input, thread=0, steps=(), person_spoke=False)
+            draft.forget_steps()
+            return
+        if decided.injection and continues_answer(draft.reading):
+            draft.forget_steps()  # the text comes with them
             return
         draft.memory = msgspec.structs.replace(before, guidance=kept)
         draft.guidance = decided
@@ -247,8 +249,7 @@ class Engine:
         draft.domains = decided
         enriched = before.enriched
         if policy.mode is Mode.ON and decided.enrichment and not _is_enriched(draft, decided.signature):
-            request = draft.reading.request
-            if continues_answer(request) if request else draft.reading.continues_answer:
+            if continues_answer(draft.reading):
                 draft.reasons.append(NO_PLACE)
             else:
                 draft.injections.append(Injection("domains", decided.enrichment))

@@ -230,12 +230,11 @@ class RequestReader:
         beside = role is HELPER and request.purpose is not None
         if guide and not beside and (request.may_call or memory.guidance.threads or speaks_always):
             try:
-                if continues_answer(request):  # the agent's steps are read with the next request
-                    pass
-                elif speaks_always:
-                    seen = _seen_at(guide, request, memory.guidance, words.text)
-                else:
-                    seen = guide.read(request.history, memory.guidance)
+                seen = (
+                    _seen_at(guide, request, memory.guidance, words.text)
+                    if speaks_always
+                    else guide.read(request.history, memory.guidance)
+                )
             except Exception as error:  # noqa: BLE001 - a request goes on without guidance
                 failed.append(failed_part("guidance", error))
         thread, steps, person_spoke = _run(seen) if seen else _NO_RUN
@@ -377,8 +376,11 @@ class RequestReader:
         )
 
 
-def continues_answer(request: AgentRequest) -> bool:
+def continues_answer(reading: ReadRequest) -> bool:
     """Whether a request ends with the assistant's words, behind which only Responses takes a text."""
+    request = reading.request
+    if request is None:
+        return reading.continues_answer
     history, last = request.history, len(request.history) - 1
     if last < 0 or request.format is WireFormat.RESPONSES or history.role(last) is not Role.ASSISTANT:
         return False
