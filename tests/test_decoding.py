@@ -76,4 +76,4 @@ def test_a_byte_that_no_json_holds_stays() -> None:
 
 
 def test_a_text_of_ones_own_may_hold_them() -> None:
-    assert request_from_text("hi \ud83d").history[0].texts == ("hi ?",)
+    assert request_from_text("hi \ud83d").history[0].texts == ("hi \ufffd",)

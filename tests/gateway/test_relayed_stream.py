@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from pointsman.gateway._sending import DirectSend
-from pointsman.gateway._streaming import NO_KEEP_ALIVE, RelayedStream
+from pointsman.gateway._streaming import NO_KEEP_ALIVE, DirectSend, RelayedStream
 from pointsman.wire import sse
 
 EVENT = b'data: {"n": 1}\n\n'

@@ -39,7 +39,7 @@ from pointsman.gateway._failures import (
 )
 from pointsman.gateway._request import DecidedRequest, Prepared
 from pointsman.gateway.upstream import Target
-from pointsman.offload import offload_large
+from pointsman.offload import offload
 from pointsman.stores.ledger.port import NOT_ASKED, Attempt
 from pointsman.upstreams.port import Exchange
 from pointsman.vocabulary import LARGE
@@ -389,9 +389,10 @@ async def _counted(attempt: RunningAttempt, exchange: Exchange, framing: Mapping
 
 async def _translated(attempt: RunningAttempt, request: Translated, body: bytes) -> TranslatedAnswer:
     """Translate a whole answer back; a large one in another thread, and the caller may leave meanwhile."""
-    if len(body) > LARGE:
-        attempt.known = attempt.wire.usage(body)
-    return await offload_large(len(body), translate_answer, request, body)
+    if len(body) <= LARGE:
+        return translate_answer(request, body)
+    attempt.known = attempt.wire.usage(body)
+    return await offload(len(body), translate_answer, request, body)
 
 
 def is_stream(exchange: Exchange) -> bool:

@@ -17,9 +17,9 @@ from pointsman.gateway._inbound import InboundRequest, Send, check_no_query
 from pointsman.gateway._limits import check_counted, decide_paid, with_permission
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._metrics import Metrics
+from pointsman.gateway._relay import AS_JSON, send_body
 from pointsman.gateway._request import model_edit
 from pointsman.gateway._response_headers import response_headers
-from pointsman.gateway._sending import AS_JSON, send_body
 from pointsman.offload import offload, offload_large
 from pointsman.printable import printable_json
 from pointsman.vocabulary import AgentRequest, WireFormat

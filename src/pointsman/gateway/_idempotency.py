@@ -17,8 +17,8 @@ from typing import Any, Final
 from pointsman.errors import IdempotencyKeyBusy, IdempotencyKeyReused
 from pointsman.gateway._inbound import InboundRequest, Send
 from pointsman.gateway._metrics import Metrics
+from pointsman.gateway._relay import send_pieces
 from pointsman.gateway._response_headers import Headers
-from pointsman.gateway._sending import send_pieces
 from pointsman.stores.sessions import Bounded
 from pointsman.wire import Ending, Format
 from pointsman.wire.request import of_caller

@@ -21,8 +21,8 @@ from pointsman.errors import (
     Unauthorized,
 )
 from pointsman.gateway._inbound import Receive, Scope, Send
+from pointsman.gateway._relay import send_body
 from pointsman.gateway._response_headers import Headers, request_id
-from pointsman.gateway._sending import send_body
 from pointsman.gateway.upstream import header_value
 from pointsman.offload import offload
 from pointsman.text.extract import persons_words

@@ -44,8 +44,8 @@ from pointsman.gateway._local_replies import PATHS_HINT, send_fault
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._owned import MadeObject, check_path, check_references, check_type, makes_object
 from pointsman.gateway._passing import PassedBody, passed_path, with_model_id
+from pointsman.gateway._relay import send_pieces
 from pointsman.gateway._response_headers import downstream_headers, request_id
-from pointsman.gateway._sending import send_pieces
 from pointsman.gateway.upstream import Upstream, header_value, upstream_headers
 from pointsman.offload import offload_large
 from pointsman.stores.ledger.port import PassedRequest

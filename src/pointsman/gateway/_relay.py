@@ -17,9 +17,9 @@ from pointsman.gateway._failures import Failure, failure_kind
 from pointsman.gateway._inbound import Send
 from pointsman.gateway._request import DecidedRequest
 from pointsman.gateway._response_headers import Headers, answer_lines, downstream_headers, own_headers
-from pointsman.gateway._sending import AS_JSON, PIECE, DirectSend, all_but_last, send_body, send_pieces
 from pointsman.gateway._streaming import (
     NO_KEEP_ALIVE,
+    DirectSend,
     KeepAlive,
     NoKeepAlive,
     RelayedStream,
@@ -37,7 +37,7 @@ from pointsman.wire.format import Format, error_message
 from pointsman.wire.sse import masked, masked_events
 from pointsman.wire.translate import translate_error
 
-__all__ = ["Ask", "Relay", "relay"]
+__all__ = ["AS_JSON", "Ask", "Relay", "relay", "send_body", "send_pieces"]
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +46,9 @@ Ask: TypeAlias = Callable[[DecidedRequest, Sequence[Target]], Awaitable[Upstream
 #: ``relay`` with whom to ask and how long to be silent.
 Relay: TypeAlias = Callable[[DecidedRequest, Sequence[Target], Send], Awaitable[int]]
 
+AS_JSON: Final = (b"content-type", b"application/json")
+#: Bytes given to the server at once: what it holds for a caller before it lets the sender wait.
+_PIECE: Final = 64 << 10
 _CHANGES: Final = 1_000  # characters of what was changed in a translated request
 
 
@@ -148,7 +151,7 @@ async def _answer(
     try:
         if not (
             lines
-            and len(body) <= PIECE
+            and len(body) <= _PIECE
             and isinstance(send, DirectSend)
             and send.whole_lines(status, lines, body)
         ):
@@ -175,11 +178,38 @@ def _headers(request: DecidedRequest, answer: UpstreamResponse) -> Headers:
     return sent
 
 
+async def send_body(send: Send, status: int, sent: Headers, body: bytes) -> None:
+    """Send a whole answer."""
+    sent.append((b"content-length", b"%d" % len(body)))
+    if isinstance(send, DirectSend) and len(body) <= _PIECE and send.whole(status, sent, body):
+        return
+    await send({"type": "http.response.start", "status": status, "headers": sent})
+    if len(body) > _PIECE:
+        body = await _send_all_but_last(send, body)
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_pieces(send: Send, part: bytes) -> None:
+    """Send a part of an answer that is not the last."""
+    if len(part) > _PIECE:
+        part = await _send_all_but_last(send, part)
+    await send({"type": "http.response.body", "body": part, "more_body": True})
+
+
+async def _send_all_but_last(send: Send, body: bytes) -> bytes:
+    """Send a body in pieces, each when the caller has taken most of those before; return the last of them."""
+    last = (len(body) - 1) // _PIECE * _PIECE
+    for start in range(0, last, _PIECE):
+        piece = body[start : min(start + _PIECE, last)]
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    return body[last:]
+
+
 async def _send_block(
     attempt: RunningAttempt, send: Send, block: bytes, alive: KeepAlive | NoKeepAlive
 ) -> None:
     """Send a block of events; a large one in pieces, between which no mark may come."""
-    is_large = len(block) > PIECE
+    is_large = len(block) > _PIECE
     if is_large:
         await alive.hold()
     await send_pieces(send, block)
@@ -308,8 +338,8 @@ async def _end_translated(
         closing += request.wire.error_event(fault, translation.blocks)
     if request.hides_usage:
         closing = without_usage(closing)
-    if len(closing) > PIECE:
-        closing = await all_but_last(send, closing)
+    if len(closing) > _PIECE:
+        closing = await _send_all_but_last(send, closing)
     await send({"type": "http.response.body", "body": closing})
 
 
@@ -348,8 +378,8 @@ async def _end(
     else:
         fault = _broken_off(attempt, answer.exchange.status, error, end.usage)
         closing = wire.error_event(fault, blocks)
-    if len(closing) > PIECE:
-        closing = await all_but_last(send, closing)
+    if len(closing) > _PIECE:
+        closing = await _send_all_but_last(send, closing)
     await send({"type": "http.response.body", "body": closing})
     if whole and request.keeper is not None:
         request.keeper.completed(attempt.target, (*blocks, pending))

@@ -24,7 +24,7 @@ from pointsman.gateway._reading import AnswerKeeper
 from pointsman.gateway.upstream import Target, Upstream, upstream_headers, without_providers
 from pointsman.model_choice.chains import Pool
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN, tokens_with_images
-from pointsman.offload import offload_large
+from pointsman.offload import offload, offload_large
 from pointsman.stores.ledger.port import Attempt, Writes
 from pointsman.upstreams.port import Call, Headers
 from pointsman.vocabulary import LARGE, AgentRequest, ModelSpec, Parameters, Tier
@@ -253,7 +253,8 @@ class DecidedRequest:
             # A message of which reasoning is taken out takes no text; one behind such an item goes with it.
             edits = [each for each in edits if not _overlaps(each, cleaned.edits)] + cleaned.edits
             changed = cleaned.changed
-        body = await offload_large(len(self.body.raw), self.body.edited, edits)
+        edit, size = self.body.edited, len(self.body.raw)
+        body = edit(edits) if size <= LARGE else await offload(size, edit, edits)
         parameters, model = self.decision.parameters, target.model
         if parameters or model.max_output_tokens is not None:
             given = parameters.get(model.name)
@@ -378,9 +379,8 @@ class DecidedRequest:
         turn, upstream = self.turn, target.upstream.spec.name
         recall = self.site.memory.recall(turn.session, upstream, turn.arrived_at)
         strict = upstream if target.upstream.spec.unknown == "refuse" else ""
-        translated = await offload_large(
-            len(body), translate_request, self.wire.format, wire.format, body, recall, now, budget, strict
-        )
+        work = partial(translate_request, self.wire.format, wire.format, body, recall, now, budget, strict)
+        translated = work() if len(body) <= LARGE else await offload(len(body), work)
         if self.wire.is_stateful:
             # Who knows the id of an answer can go on from it: nobody may guess one.
             translated = translated._replace(unique=token_hex(16))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from pointsman.gateway._sending import DirectSend
+from pointsman.gateway._streaming import DirectSend
 from pointsman.upstreams.relayed_headers import is_well_formed
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -22,7 +22,6 @@ from pointsman.gateway._attempts import RunningAttempt
 from pointsman.gateway._conversation_memory import Watch
 from pointsman.gateway._inbound import Send
 from pointsman.gateway._request import DecidedRequest
-from pointsman.gateway._sending import DirectSend
 from pointsman.model_choice.fitness import BYTES_PER_TOKEN
 from pointsman.vocabulary import LARGE
 from pointsman.wire import Ending, Format, Usage, sse
@@ -33,6 +32,7 @@ from pointsman.wire.translate import StreamTranslation, Translated
 __all__ = [
     "KEPT",
     "NO_KEEP_ALIVE",
+    "DirectSend",
     "KeepAlive",
     "NoKeepAlive",
     "OnWhole",
@@ -104,6 +104,33 @@ _STREAM: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
 ]
+
+
+class DirectSend:
+    """A server's own ``Send``, with shortcuts to its transport.
+
+    Each does nothing, and returns False or None, if the steps of the server are needed.
+    """
+
+    def __call__(self, message: Any) -> Awaitable[None]:
+        """Send a part of an answer (ASGI)."""
+        raise NotImplementedError
+
+    def take_body(self) -> bytes | None:
+        """Return the request's body if all of it has come and none was taken."""
+        raise NotImplementedError
+
+    def whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+        """Send a whole answer, with its length as the last header."""
+        raise NotImplementedError
+
+    def whole_lines(self, status: int, lines: bytes, body: bytes) -> bool:
+        """Do as ``whole`` for the answer to a POST, with its headers as well-formed lines."""
+        raise NotImplementedError
+
+    def piece(self, body: bytes) -> bool:
+        """Send a part of a stream, not empty and not the last."""
+        raise NotImplementedError
 
 
 class KeepAlive:

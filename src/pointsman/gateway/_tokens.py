@@ -17,8 +17,8 @@ from pointsman.gateway._limits import check_counted
 from pointsman.gateway._live_state import LiveState
 from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._owned import check_references
+from pointsman.gateway._relay import send_body
 from pointsman.gateway._request import model_edit
-from pointsman.gateway._sending import send_body
 from pointsman.gateway.upstream import Target, upstream_headers, without_providers
 from pointsman.offload import offload_large
 from pointsman.upstreams.port import Call, read_at_most

@@ -36,7 +36,7 @@ from pointsman.gateway._metrics import Metrics
 from pointsman.gateway._passing import is_passed
 from pointsman.gateway._passthrough import Inbound, Passthrough
 from pointsman.gateway._routes import OPEN_PATHS, Readiness, build_routes
-from pointsman.gateway._sending import DirectSend
+from pointsman.gateway._streaming import DirectSend
 from pointsman.gateway._tokens import count_tokens
 from pointsman.stores.ledger import Ledger, QueuedLedger
 from pointsman.vocabulary import ModelSpec

@@ -271,11 +271,11 @@ class Connection(asyncio.Protocol):
         answer = self.answer
         if answer is not None:
             if (
-                (take := answer.take) is not None
+                answer.take is not None
                 and not answer.chunks
                 and (waiter := answer.waiter) is not None
                 and not waiter.done()  # else the reader is at work on what came before
-                and take(data)
+                and answer.take(data)
             ):
                 self._other = 0
                 return

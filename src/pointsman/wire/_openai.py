@@ -93,13 +93,13 @@ def _read_usage(decode: Callable[[msgspec.Raw], Any], raw: msgspec.Raw) -> Usage
         return None
     details, reasoned = found.input_tokens_details, found.output_tokens_details
     cached, written = (details.cached_tokens, details.cache_write_tokens) if details else (None, None)
-    if not cached and (read := found.prompt_cache_hit_tokens or found.cached_tokens):
-        cached = count(read) or cached
+    if not cached and (found.prompt_cache_hit_tokens or found.cached_tokens):
+        cached = count(found.prompt_cache_hit_tokens or found.cached_tokens) or cached
     sent, output = found.input_tokens, found.output_tokens
     reasoning = count(reasoned.get("reasoning_tokens")) if isinstance(reasoned, dict) else None
-    if (total := found.total_tokens) and sent and total != sent + (output or 0):
+    if sent and found.total_tokens != sent + (output or 0):
         # What the total has beyond both is reasoning, or a cache or audio that is not part of the input.
-        apart = (count(total) or 0) - sent - (output or 0)
+        apart = (count(found.total_tokens) or 0) - sent - (output or 0)
         of_cache = cached, written, (cached or 0) + (count(written) or 0)
         is_output = apart > 0 and apart not in of_cache and not found.prompt_audio_seconds
         if apart == reasoning or (is_output and not reasoning):

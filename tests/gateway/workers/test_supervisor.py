@@ -167,7 +167,8 @@ def test_the_others_serve_while_no_process_can_be_started(
 ) -> None:
     monkeypatch.setattr(module, "_PAUSE", 0.0)
     monkeypatch.setattr(module, "_AGAIN", 0.0)
-    start, failed = module._Process, []
+    start = module._Process
+    failed: list[int] = []
 
     def scarce(worker: Worker, *given: Any) -> Any:
         if run.begun() == ["1", "2"] and len(failed) < 2:

@@ -129,7 +129,7 @@ def test_text_modes(tmp_path: Path) -> None:
     ledger.append(PromptText(decision="d", text="a" * (MAX_TEXT * 2)))
     ledger.append(PromptText(decision="e", text="lone \ud800 surrogate"))
     assert ledger.text("d") == "a" * MAX_TEXT
-    assert ledger.text("e") == "lone ? surrogate"
+    assert ledger.text("e") == "lone \ufffd surrogate"
     ledger.close()
     ledger = SqliteLedger(tmp_path / "redacted", text="redacted")
     ledger.append(PromptText(decision="d", text="I am jane@example.com"))
