@@ -111,7 +111,6 @@ class _Bounded(HttpToolsProtocol):
     _seen: Any = None  # the request at the last look
     _to_discard: int | None = None  # bytes that a refused caller may still send; None: it is not refused
     unread_since = _ALL_READ
-    _answered: Any = None  # the request in progress, if another waits behind it
     _constant: Mapping[str, Any]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's own
@@ -131,9 +130,10 @@ class _Bounded(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.admission.forget(self)
         super().connection_lost(exc)
-        if self._answered is not None:  # uvicorn tells the one that came last
-            self._answered.disconnected = True
-            self._answered.set()
+        waiting: Any = self.pipeline[-1][0] if self.pipeline else None
+        if waiting is not None and waiting.before is not None:  # uvicorn tells the request that came last
+            waiting.before.disconnected = True
+            waiting.before.set()
 
     @property
     def spare(self) -> Spare | None:
@@ -241,8 +241,7 @@ class _Bounded(HttpToolsProtocol):
             if len(self.pipeline) >= _MOST_PIPELINED:
                 raise Refused(429, "too_large", "too many requests wait on this connection")
             self.flow.pause_reading()
-            if not self.pipeline:
-                self._answered = before
+            cycle.before = before
             self.pipeline.appendleft((cycle, self.app))
         self.cycle, self.headers = cycle, _Trailers()
 
@@ -272,7 +271,8 @@ class _Bounded(HttpToolsProtocol):
         """Omit the timer that uvicorn sets after every answer: ``close_if_slow`` closes idle connections."""
         if self.pipeline or self.transport.is_closing():
             if self.pipeline:
-                self._answered = self.pipeline[-1][0]
+                begun: Any = self.pipeline[-1][0]
+                begun.before = None
             super().on_response_complete()
             return
         self.server_state.total_requests += 1

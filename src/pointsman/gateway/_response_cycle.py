@@ -55,6 +55,7 @@ class ResponseCycle(RequestResponseCycle, DirectSend):
     chunked_encoding: bool | None = None
     expected_content_length = 0
     body: Any = b""  # bytes; of several parts a bytearray
+    before: ResponseCycle | None = None  # the request on the connection that it waits for
     _held = b""  # the head, until the first of the body is there
     _is_changed = False  # since ``receive`` looked last
     _waiting: asyncio.Event | None = None  # of ``receive``
