@@ -34,7 +34,7 @@ MODELS = {
 AT = f"{BEGAN} + n * {DAYS * DAY / ROWS!r}"
 #: Every value of a row, from `n`, its number, and three pseudo-random numbers below 100.
 VALUES = {
-    "id": "printf('%012x', n)", "session": "'session-' || n / 400 || '-' || a % 20", "tier": "tier",
+    "id": "printf('%012x', n)", "session": "'session-' || (n / 400) || '-' || (a % 20)", "tier": "tier",
     "at": AT, "hour": f"CAST(({AT}) / 3600 AS INT)", "model": "model", "result": "2", "status": "200",
     "attempts": "1", "stuck": "a = 7", "downgraded": "b < 3", "abstained": "a = 9", "score": "NULL",
     "signals": "char(10) || 'a/b/c' || char(10) || 'a/b/d' || char(10)",
