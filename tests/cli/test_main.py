@@ -129,10 +129,12 @@ def test_a_terminal_without_the_character(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")  # noqa: PTH110
-def test_the_disk_behind_the_output_is_full() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_the_disk_behind_the_output_is_full(unbuffered: str) -> None:
     with Path("/dev/full").open("wb") as full:
         ran = subprocess.run(
             [sys.executable, "-m", "pointsman", "--version"],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

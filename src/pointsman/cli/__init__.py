@@ -265,6 +265,11 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character gets "?" in its place
             stream.reconfigure(errors="replace")
     code = _run()
+    try:
+        sys.stdout.flush()
+    except OSError as error:  # said once, and not again when Python ends and writes what is left
+        code = code or report_error(PointsmanError(error.strerror or str(error)))
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     # To an agent that calls a hook, 2 says that the prompt or the tool is to be blocked.
     sys.exit(FAILED if code == USAGE and sys.argv[1:2] == ["hook"] else code)
 
