@@ -267,8 +267,7 @@ def main() -> None:
     code = _run()
     try:
         sys.stdout.flush()
-    except OSError as error:  # said once, and not again when Python ends and writes what is left
-        code = code or report_error(PointsmanError(error.strerror or str(error)))
+    except OSError:  # said by now, and not again when Python ends and writes what is left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     # To an agent that calls a hook, 2 says that the prompt or the tool is to be blocked.
     sys.exit(FAILED if code == USAGE and sys.argv[1:2] == ["hook"] else code)
@@ -277,6 +276,7 @@ def main() -> None:
 def _run() -> int | None:
     try:
         code: int | None = app(prog_name="pointsman", standalone_mode=False)
+        sys.stdout.flush()
     except PointsmanError as error:
         return report_error(error)
     except typer.TyperException as error:
