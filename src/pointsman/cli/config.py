@@ -370,9 +370,7 @@ def new(
     """
     made = new_key(name, team)
     file = config_file(config) if write else None
-    is_first = file is not None and not load(file, AnyKey()).server.keys
-    if file is not None:
-        write_key(file, made)
+    is_first = file is not None and write_key(file, made)
     if as_json:
         written = str(file) if file else None
         print_json({"name": name, "key": made.key, "sha256": made.sha256, "written": written})

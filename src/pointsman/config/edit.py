@@ -270,14 +270,18 @@ def new_key(name: str, team: str = "") -> NewKey:
     return NewKey(name, team, key, hash_key(key).hex())
 
 
-def write_key(file: Path, made: NewKey) -> None:
+def write_key(file: Path, made: NewKey) -> bool:
     """Add the hash to a configuration file. A name that is there gets a further key: both are valid.
+
+    Returns:
+        Whether it is the first key of the gateway: callers needed none until now.
 
     Raises:
         ConfigError: the configuration would be wrong; it stays as it is.
     """
     with changing(file):
-        text, keys = read(file), load(file, AnyKey()).keys
+        text, before = read(file), load(file, AnyKey())
+        keys = before.keys
         if made.name not in keys:
             separator = "" if not text or text.endswith("\n") else "\n"
             text = f"{text}{separator}\n{made.table}"
@@ -288,6 +292,7 @@ def write_key(file: Path, made: NewKey) -> None:
             more = json.dumps([*keys[made.name].more_sha256, made.sha256])
             text = set_value(text, ("keys", made.name, "more_sha256"), more)
         write_checked(file, text)
+    return not before.server.keys
 
 
 def revoke_key(file: Path, name: str) -> None:
