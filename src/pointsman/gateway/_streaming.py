@@ -266,10 +266,7 @@ class RelayedStream:
         Raises:
             UpstreamError: an event cannot be read.
         """
-        self.last.append(block)
-        self.size += len(block)
-        if self._watch is not None:
-            self._watch(block)
+        self._note(block)
         if self._change is not None:
             block = self._change(block)
         if self._secrets and b"error" in block:
@@ -288,15 +285,17 @@ class RelayedStream:
             or not self.piece(chunk)
         ):
             return False
-        size = len(chunk)
-        splitter.bytes_left -= size
-        self.size += size
-        self.last.append(chunk)
+        splitter.bytes_left -= len(chunk)
+        self._note(chunk)
         self.quiet = 0.0
         self._alive.has_sent = True
-        if self._watch is not None:
-            self._watch(chunk)
         return True
+
+    def _note(self, block: bytes) -> None:
+        self.last.append(block)
+        self.size += len(block)
+        if self._watch is not None:
+            self._watch(block)
 
 
 #: Members of events that hold what a model writes, in all formats.
