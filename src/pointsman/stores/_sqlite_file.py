@@ -88,20 +88,26 @@ class SqliteFile:
             OSError: it cannot be made.
         """
         if self._connection is not None and self._is_another():
-            log.warning("the %s %s was moved or deleted; a new file is created", self._kind, self.path)
-            self.close_writer()
-        if self._connection is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self.path.touch(mode=0o600)  # it may hold people's words; SQLite's side files take its mode
-            connection = _connect(self.path.resolve().as_uri())
-            try:
-                self._prepare(connection)
-            except BaseException:
-                connection.close()
-                raise
-            self._connection = connection
-            self._written = _identity(self.path), _identity(self._beside("-wal"))
-        return self._connection
+            # A reader that finds the same at this moment would take the new file's log for the old one's.
+            with self.lock:
+                self._remove_log()
+                log.warning("the %s %s was moved or deleted; a new file is created", self._kind, self.path)
+                self.close_writer()
+                return self._open_writer()
+        return self._connection or self._open_writer()
+
+    def _open_writer(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.path.touch(mode=0o600)  # it may hold people's words; SQLite's side files take its mode
+        connection = _connect(self.path.resolve().as_uri())
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        self._written = _identity(self.path), _identity(self._beside("-wal"))
+        return connection
 
     def close_writer(self) -> None:
         """Release the connection to write with; the next ``writer`` opens anew."""
@@ -155,7 +161,8 @@ class SqliteFile:
         """Return the connection to read with; None if the file has no tables yet."""
         found = _identity(self.path)
         if found != self._read:
-            self._is_another()
+            if self._is_another():
+                self._remove_log()
             self._close_reader()
         if self._reader is None:
             self._reader, self._read = self._open_reader(), found
@@ -167,19 +174,18 @@ class SqliteFile:
         return path.with_name(path.name + ending)
 
     def _is_another(self) -> bool:
-        """Tell whether the file is another than the one that was written.
+        """Tell whether the file is another than the one that was written."""
+        return self._written is not None and self._written[0] != _identity(self.path)
 
-        The log of that one goes: SQLite would take it for the log of the file that is here now.
+    def _remove_log(self) -> None:
+        """Remove the log of the file that was written: SQLite would take it for the log of the present file.
+
+        Hold ``lock``.
         """
-        if self._written is None:
-            return False
-        file, written_log = self._written
-        if file == _identity(self.path):
-            return False
+        written_log = self._written[1] if self._written else None
         if written_log is not None and written_log == _identity(self._beside("-wal")):
             for ending in ("-wal", "-shm"):
                 self._beside(ending).unlink(missing_ok=True)
-        return True
 
     def _open_reader(self) -> sqlite3.Connection | None:
         """Open the file to read, brought up to date before when an older version of this program made it.

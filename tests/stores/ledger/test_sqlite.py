@@ -539,6 +539,34 @@ def test_a_file_put_in_its_place_is_written_and_read(path: Path, tmp_path: Path)
     ledger.close()
 
 
+def test_a_reader_that_finds_the_new_file_at_the_same_moment_keeps_its_log(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(opened(other := tmp_path / "other"), [a_decision("theirs")])
+    ledger = opened(path)
+    ledger.append(a_decision("before"))
+    assert ledger.get("before") is not None
+    other.replace(path)
+    found: list[object] = []
+    reader = threading.Thread(target=lambda: found.append(ledger._file.read("SELECT id FROM decisions")))
+    identity = sqlite_file._identity
+
+    def read_after_a_look_at_the_log(asked: Path) -> tuple[int, int] | None:
+        seen = identity(asked)
+        if asked.name.endswith("-wal") and reader.ident is None:
+            reader.start()
+            reader.join(0.2)  # held back: it ends after the writer has its file
+        return seen
+
+    monkeypatch.setattr(sqlite_file, "_identity", read_after_a_look_at_the_log)
+    ledger.append(a_decision("after"))
+    ledger.flush()
+    reader.join()
+    assert {d.id for d in ledger.decisions()} == {"theirs", "after"}
+    assert len(found) == 1
+    ledger.close()
+
+
 def test_what_is_not_ours_to_read_says_so(path: Path) -> None:
     with closing(raw(path)) as other:
         other.execute("CREATE TABLE decisions (x)")
