@@ -56,18 +56,27 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
         """Whether input and output have a price, so that costs are known."""
         return self.input_per_million is not None and self.output_per_million is not None
 
-    def cost(self, tokens_in: float, cached: float, tokens_out: float) -> float | None:
+    def cost(
+        self, tokens_in: float, cached: float, tokens_out: float, written: float = 0, written_1h: float = 0
+    ) -> float | None:
         """Return the cost of an answer, in US dollars; None if a price is unknown.
 
         Args:
-            tokens_in: Input tokens, those read from the cache included.
+            tokens_in: Input tokens, those read from the cache or written to it included.
             cached: Of these, the tokens read from the cache.
             tokens_out: Output tokens.
+            written: Of the input, the tokens written to the cache.
+            written_1h: Of these, the tokens with a lifetime of an hour.
         """
         into, out = self.input_per_million, self.output_per_million
         if into is None or out is None:
             return None
-        return ((tokens_in - cached) * into + cached * self._cached(into) + tokens_out * out) / _PER
+        spent = (tokens_in - cached) * into + tokens_out * out
+        if cached:
+            spent += cached * self._cached(into)
+        if written:
+            spent += self._writing(written, written_1h, into)
+        return spent / _PER
 
     def rebuild(self, tokens: int) -> float | None:
         """Return what writing so many tokens to the cache costs over reading them from it; None if unknown.
@@ -80,23 +89,18 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
         write = into if self.cache_write_per_million is None else self.cache_write_per_million
         return max(tokens * (write - self._cached(into)) / _PER, 0.0)
 
-    def writing(self, tokens: int) -> float:
-        """Return what writing so many tokens to the cache adds to ``cost``, where all is plain input."""
-        into, write = self.input_per_million, self.cache_write_per_million
-        return 0.0 if into is None or write is None else max(tokens * (write - into) / _PER, 0.0)
-
-    def writing_for_an_hour(self, tokens: int) -> float:
-        """Return the surcharge of a lifetime of an hour on ``cost`` for tokens written to the cache.
-
-        Source: Anthropic's prices of prompt caching: such a write costs twice the price of input.
-        """
-        into, write = self.input_per_million, self.cache_write_per_million
-        return 0.0 if into is None or write is None else tokens * into / _PER
-
     def missing(self, tokens: int) -> float | None:
         """Return the extra cost of tokens not read from the cache; None if unknown."""
         into = self.input_per_million
         return None if into is None else max(tokens * (into - self._cached(into)) / _PER, 0.0)
+
+    def _writing(self, written: float, written_1h: float, into: float) -> float:
+        """Return the surcharge of writing to the cache over plain input, times ``_PER``.
+
+        Source: Anthropic's prices of prompt caching: with a lifetime of an hour tokens cost twice the input.
+        """
+        write = self.cache_write_per_million
+        return 0.0 if write is None else (written - written_1h) * (write - into) + written_1h * into
 
     def _cached(self, into: float) -> float:
         return into if self.cached_input_per_million is None else self.cached_input_per_million

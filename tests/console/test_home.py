@@ -13,11 +13,10 @@ from typer.testing import CliRunner
 
 from pointsman.cli import app
 from pointsman.config import ConsoleSpec
-from pointsman.config.shapes import demo_config
 from pointsman.stores.ledger import MemoryLedger, SqliteLedger
 from pointsman.testing import a_decision
 from pointsman.testing.ledger_summaries import an_answer
-from support.consoles import Browser, console_gateway, console_state, with_keys
+from support.consoles import Browser, console_gateway, with_keys
 
 DAY = 86_400.0
 CONFIG = """
@@ -72,17 +71,6 @@ def test_the_first_request_is_on_the_chart_under_its_project(browser: Browser) -
     key = next(row["key"] for row in found["by"]["project"] if row["name"] == "shop")
     assert len(browser.get(f"/console/decisions.json?project={key}").json()["decisions"]) == 2
     assert browser.get("/console/decisions.json?project=p-0").json()["decisions"] == []
-
-
-@pytest.mark.parametrize("price", [None, 1.25])
-def test_spent_says_that_cache_writes_are_left_out(browser: Browser, price: float | None) -> None:
-    """The ledger does not know them, and a provider's bill has them."""
-    config = demo_config()
-    models = {name: replace(each, cache_write_per_million=price) for name, each in config.models.items()}
-    browser.gateway.replace(console_state(replace(config, models=models), browser))
-    chat(browser, "/home/ana/shop")
-    page = browser.get("/console").body.decode()
-    assert ("without what providers charge for cache writes" in page) is bool(price)
 
 
 def test_people_are_named_by_their_keys() -> None:

@@ -119,9 +119,10 @@ def test_what_a_provider_writes_to_its_cache_is_paid_for(price: float | None, bi
     assert trial.used("money/key/alice/day") == pytest.approx(billed * UNIT)
 
 
+@pytest.mark.parametrize("is_for_an_hour", [False, True])
 @pytest.mark.parametrize("is_left", [False, True])
 def test_what_was_written_to_a_cache_is_paid_for_if_the_stream_does_not_end(
-    monkeypatch: pytest.MonkeyPatch, *, is_left: bool
+    monkeypatch: pytest.MonkeyPatch, *, is_left: bool, is_for_an_hour: bool
 ) -> None:
     """The provider reports it first, and bills it whoever breaks off."""
     other = limited._BASE.replace("retries = 1\n", 'retries = 1\nformats = ["messages"]\n')
@@ -132,7 +133,9 @@ def test_what_was_written_to_a_cache_is_paid_for_if_the_stream_does_not_end(
         other.replace('id = "b", input_per_million = 0, output_per_million = 1000', f'id = "b", {prices}'),
     )
     trial = Trial(ALICE + money(1))
-    used = {"input_tokens": 400, "cache_creation_input_tokens": 600, "output_tokens": 1}
+    used: dict[str, Any] = {"input_tokens": 400, "cache_creation_input_tokens": 600, "output_tokens": 1}
+    if is_for_an_hour:
+        used["cache_creation"] = {"ephemeral_1h_input_tokens": 200}
     message = {"id": "1", "type": "message", "role": "assistant", "model": "b", "content": [], "usage": used}
     begin = (
         b"event: message_start\ndata: %s\n\n"
@@ -150,7 +153,8 @@ def test_what_was_written_to_a_cache_is_paid_for_if_the_stream_does_not_end(
         await asyncio.wait([asked])
 
     run(work())
-    assert trial.used("money/key/alice/day") == pytest.approx((1.0 + 0.15) * UNIT)
+    billed = 1.0 + (0.4 * 0.25 + 0.2 if is_for_an_hour else 0.6 * 0.25)
+    assert trial.used("money/key/alice/day") == pytest.approx(billed * UNIT)
 
 
 @pytest.mark.parametrize(

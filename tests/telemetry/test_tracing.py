@@ -104,6 +104,7 @@ def test_a_request_is_a_span_below_its_callers(tmp_path: Path) -> None:
     assert found.pop("pointsman.cost") > 0
     assert len(found.pop("pointsman.policy")) > 8
     assert found.pop("gen_ai.usage.cache_read.input_tokens") == 0
+    assert found.pop("gen_ai.usage.cache_creation.input_tokens") == 0
     assert found == {
         "http.request.method": "POST",
         "url.path": PATH,

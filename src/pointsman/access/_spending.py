@@ -70,10 +70,11 @@ class Hold:
         sent = known.input or 0
         cached = min(known.cached or 0, sent)
         to_cache = min(known.written or 0, sent - cached)
+        for_an_hour = min(known.written_1h or 0, to_cache)
         if is_open:
-            return self._settle(max(sent, read), 0, max(known.output or 0, written), to_cache)
+            return self._settle(max(sent, read), 0, max(known.output or 0, written), to_cache, for_an_hour)
         if known.input is not None and known.output is not None:
-            return self._settle(sent, cached, known.output, to_cache)
+            return self._settle(sent, cached, known.output, to_cache, for_an_hour)
         if error in _FREE:
             return self._settle(0, 0, 0)
         used = (known.input if known.input is not None else read), known.output
@@ -85,11 +86,11 @@ class Hold:
         """Settle an unfinished attempt at its reservation."""
         self._settle(self._tokens[0], 0, self._tokens[1])
 
-    def _settle(self, read: int, cached: int, written: int, to_cache: int = 0) -> float:
+    def _settle(self, read: int, cached: int, written: int, to_cache: int = 0, for_an_hour: int = 0) -> float:
         if self._claims is None:
             return 0.0
         claims, self._claims = self._claims, None
-        cost = (self._prices.cost(read, cached, written) or 0.0) + self._prices.writing(to_cache)
+        cost = self._prices.cost(read, cached, written, to_cache, for_an_hour) or 0.0
         amounts = {"money": _units(cost), "tokens": read + written, "requests": 1}
         used = {claim.counter: amounts[limit.kind] for limit, claim in claims}
         self._budgets.settle(self._id, used)
@@ -263,7 +264,8 @@ def _units(money: float) -> int:
 
 def _believed(usage: Usage) -> Usage:
     """Usage reported by an upstream, within plausible bounds; a negative number is no report."""
-    return Usage(*map(_count, (usage.input, usage.cached, usage.output, usage.written)))
+    read, cached, output, written = map(_count, (usage.input, usage.cached, usage.output, usage.written))
+    return Usage(read, cached, output, written, written_1h=_count(usage.written_1h))
 
 
 def _count(tokens: int | None) -> int | None:

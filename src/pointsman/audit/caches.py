@@ -160,7 +160,4 @@ def paid(call: Tokens, prices: Prices, read: int | None = None) -> float | None:
         new = call.input_tokens - read
         hour = round(new * hour / written) if written else 0
         cached, written = read, new
-    plain = prices.cost(call.input_tokens, cached, call.output_tokens)
-    return (
-        None if plain is None else plain + prices.writing(written - hour) + prices.writing_for_an_hour(hour)
-    )
+    return prices.cost(call.input_tokens, cached, call.output_tokens, written, hour)

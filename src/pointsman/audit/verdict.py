@@ -406,8 +406,9 @@ def _stakes(
 def _instead(work: Spent, cheap: _Model, pricing: Pricing) -> float:
     """Cost of the same tokens at another model's prices, its cache as warm as in the log."""
     prices = pricing.prices(*cheap)
-    cost = prices.cost(work.input_tokens, work.cached_tokens, work.output_tokens) if prices else None
-    return work.logged_cost if prices is None or cost is None else cost + prices.writing(work.written_tokens)
+    read, cached, output = work.input_tokens, work.cached_tokens, work.output_tokens
+    cost = prices.cost(read, cached, output, work.written_tokens) if prices else None
+    return work.logged_cost if cost is None else cost
 
 
 def stake_of(

@@ -52,6 +52,8 @@ SCHEMA: Final = pa.schema(
         pa.field("input_tokens", pa.int64()),
         pa.field("cached_tokens", pa.int64()),
         pa.field("output_tokens", pa.int64()),
+        pa.field("written_tokens", pa.int64()),
+        pa.field("written_1h_tokens", pa.int64()),
         pa.field("score", pa.float64()),
         pa.field("label", pa.string()),
         pa.field("body", pa.string(), nullable=False),
@@ -62,7 +64,7 @@ _NUMBER: Final = Expected(
 )
 #: Columns that must be there to read a file.
 _NEEDED: Final = {"row": TEXT, "id": TEXT, "at": _NUMBER, "body": BINARY}
-_SAME: Final = ("model", "status", "input_tokens", "cached_tokens", "output_tokens")
+_SAME: Final = ("model", "status", *(name for name in SCHEMA.names if name.endswith("_tokens")))
 
 
 def write_entries(path: Path, entries: Iterable[Entry]) -> int:

@@ -36,7 +36,7 @@ from pointsman.guidance import Arm, Firing
 from pointsman.prices import dollars
 from pointsman.printable import Column, printable
 from pointsman.reports.replay import differences
-from pointsman.reports.usage import USAGE_ASKED, answered, cost, usage, writing
+from pointsman.reports.usage import USAGE_ASKED, answered, cost, usage
 from pointsman.stores.ledger import (
     Attempt,
     ComparedAnswers,
@@ -284,6 +284,8 @@ def _call(made: Attempt | ShadowAnswer) -> str:
     cause = f" ({made.error})" if made.error else ""
     is_known = made.input_tokens is not None and made.output_tokens is not None
     used = f", {made.input_tokens} tokens in and {made.output_tokens} out" if is_known else ""
+    if is_known and (made.cached_tokens or made.written_tokens):
+        used += f" ({made.cached_tokens or 0} read from the cache, {made.written_tokens or 0} written to it)"
     return f"{made.model} at {made.upstream}: {how}{cause}, {made.total_ms:.0f} ms{used}"
 
 
@@ -297,9 +299,7 @@ def _cost(attempt: Attempt | ShadowAnswer, models: Mapping[str, ModelSpec]) -> s
     paid = cost(model, used)
     if paid is None:
         return ", cost unknown: no price"
-    written = writing(model, used)
-    at_most = f", {dollars(paid + written)} if all was written to the cache for an hour" if written else ""
-    return f", cost {dollars(paid)}{at_most}"
+    return f", cost {dollars(paid)}"
 
 
 def _shadow(shadow: Shadow, found: Record, models: Mapping[str, ModelSpec]) -> Iterator[str]:

@@ -167,7 +167,8 @@ async def judge_all(model: ChatModel, spec: ModelSpec, pairs: Sequence[Pair]) ->
                 words.append(answer.text)
                 used = answer.usage
                 if used is not None:
-                    cost += spec.cost(used.input or 0, used.cached or 0, used.output or 0) or 0.0
+                    tokens = used.input or 0, used.cached or 0, used.output or 0, used.written or 0
+                    cost += spec.cost(*tokens) or 0.0
         except UpstreamError as error:
             echo(f"{pair.decision}: {error}", err=True)
             continue

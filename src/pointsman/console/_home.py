@@ -230,7 +230,6 @@ def home(visit: Visit, kept: Kept) -> Page:
     context = {
         "found": found,
         "baseline": baseline,
-        "writes": any(each.cache_write_per_million is not None for each in view.config.models.values()),
         "usage_asked": USAGE_ASKED,
         "period": found.period if found else _USUAL,
         "periods": list(HOME_PERIODS),

@@ -16,7 +16,7 @@ from pointsman.reports.replay import Replay, Replayed
 from pointsman.reports.savings import Savings, SavingsCalculator, merged, usual_baseline
 from pointsman.reports.usage import answered, cost, kept_words, usage
 from pointsman.stores.ledger import Record
-from pointsman.stores.ledger.reading import totals_of
+from pointsman.stores.ledger.reading import Usage, totals_of
 from pointsman.stores.ledger.turns import rows_of
 from pointsman.trajectory.step import Step
 from pointsman.vocabulary import ModelSpec, Tier
@@ -184,7 +184,7 @@ def _lines(
         switch = None
         if answer and before not in {"", answer.model} and used:
             lost = max(0, min(sent, used.input) - used.cached)
-            switch = Switch(before, answer.model, lost, _lost(models.get(answer.model), lost))
+            switch = Switch(before, answer.model, lost, _lost(models.get(answer.model), lost, used))
         yield _Line(
             record,
             kept_words(record.text) if is_new else None,
@@ -215,12 +215,11 @@ def _called(record: Record, later: Iterable[Record]) -> tuple[Step, ...]:
     return following.decision.input.steps if following else ()
 
 
-def _lost(model: ModelSpec | None, tokens: int) -> float | None:
-    """What tokens cost more that are not read from the cache."""
+def _lost(model: ModelSpec | None, tokens: int, used: Usage) -> float | None:
+    """Extra cost of tokens that are not read from the cache; with their writing, if the turn wrote any."""
     if model is None:
         return None
-    whole, cached = model.cost(tokens, 0, 0), model.cost(tokens, tokens, 0)
-    return None if whole is None or cached is None else whole - cached
+    return model.rebuild(tokens) if used.written else model.missing(tokens)
 
 
 def _follow_up(decision: Decision) -> str:

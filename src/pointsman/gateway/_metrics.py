@@ -292,6 +292,8 @@ class Metrics(Collector):
             self.count("tokens", model, "cached", by=attempt.cached_tokens)
         if attempt.output_tokens:
             self.count("tokens", model, "output", by=attempt.output_tokens)
+        if attempt.written_tokens:
+            self.count("tokens", model, "written", by=attempt.written_tokens)
         used = usage(attempt)
         if used is None:
             if may_be_paid(attempt):

@@ -336,7 +336,7 @@ def usage_so_far(wire: Format, request: int, blocks: Sequence[bytes], size: int)
     sent = round(size * written / len(known)) if known else 0
     output = max(told.output or 0, sent)
     read = request // BYTES_PER_TOKEN if told.input is None else told.input
-    return Usage(read, told.cached, output, told.written), True
+    return Usage(read, told.cached, output, told.written, written_1h=told.written_1h), True
 
 
 def note_usage(

@@ -53,7 +53,7 @@ _TIERS: Final = tuple(map(str, Tier))
 #: Metrics with a series for each configured model from the start, and the values of their other labels.
 #: Without a first sample at 0 Prometheus sees no increase in the first failure.
 OF_MODELS: Final[Mapping[str, tuple[str, ...]]] = {
-    "tokens": ("input", "cached", "output"), "unpriced": ("",), "unmetered": ("",),
+    "tokens": ("input", "cached", "output", "written"), "unpriced": ("",), "unmetered": ("",),
 }  # fmt: skip
 
 #: By name without the prefix ``pointsman_`` and the suffix ``_total``.
@@ -98,7 +98,7 @@ METRICS: Final[Mapping[str, MetricSpec]] = {
     ),
     "circuit_open": _gauge("1 while the circuit breaker of an upstream is open.", "upstream"),
     "tokens": _counter("Tokens as upstreams reported them.", "model", "kind"),
-    "cost": _counter("Cost of attempts with usage, at the configured prices; no cache writes.", "model"),
+    "cost": _counter("Cost of attempts with usage, at the configured prices.", "model"),
     "unpriced": _counter("Attempts of unknown cost: their model has no price.", "model"),
     "unmetered": _counter("Answers of unknown cost: the upstream reported no usage.", "model"),
     "spent": _counter("Money that keys with limits have spent, as settled.", "key", "team"),

@@ -99,6 +99,8 @@ class TieredModel:
                     input_tokens=used.input,
                     cached_tokens=used.cached,
                     output_tokens=used.output,
+                    written_tokens=used.written,
+                    written_1h_tokens=used.written_1h,
                 )
             )
         return text

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 from math import factorial
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -19,6 +19,7 @@ from pointsman.printable import Block, Column, TextTable
 from pointsman.reports.savings import SavingsCalculator
 from pointsman.reports.usage import PRICED
 from pointsman.stores.ledger.port import Search
+from pointsman.stores.ledger.reading import Usage, tokens_of
 from pointsman.vocabulary import ModelSpec
 
 __all__ = ["Change", "Contribution", "ModelUse", "Side", "change", "change_between"]
@@ -32,24 +33,27 @@ _FACTORS: Final[tuple[Factor, ...]] = (
 _BESIDE: Final = "beside the answers"
 
 
+_Shares: TypeAlias = tuple[float, float, float]
+
+
 class ModelUse(NamedTuple):
     """Usage of one model in a period, and its prices."""
 
     requests: int
-    input: int  # tokens, cached ones included
-    cached: int
-    output: int
+    used: Usage
     spec: ModelSpec
 
     @property
     def tokens(self) -> tuple[float, float]:
         """Input and output of a request, in tokens."""
-        return self.input / self.requests, self.output / self.requests
+        return self.used.input / self.requests, self.used.output / self.requests
 
     @property
-    def cache_share(self) -> float:
-        """Input tokens read from the provider's cache."""
-        return self.cached / self.input if self.input else 0.0
+    def cache_shares(self) -> _Shares:
+        """Shares of the input: read from the provider's cache, written to it, and of these for an hour."""
+        read, written, written_1h = self.used.cached, self.used.written, self.used.written_1h
+        sent = self.used.input or 1
+        return read / sent, written / sent, written_1h / sent
 
 
 class Side(msgspec.Struct, frozen=True):
@@ -70,7 +74,7 @@ class Side(msgspec.Struct, frozen=True):
     def answers(self) -> float:
         """US dollars for the answers."""
         return sum(
-            _cost(each.requests, each.tokens, each.cache_share, each.spec) for each in self.models.values()
+            _cost(each.requests, each.tokens, each.cache_shares, each.spec) for each in self.models.values()
         )
 
     @property
@@ -80,19 +84,16 @@ class Side(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, object]:
         """Plain values."""
-        used = [sum(getattr(each, name) for each in self.models.values()) for name in _TOKENS]
+        used = _total(self)
         return {
             "since": self.since,
             "until": self.until,
             "cost": round(self.cost, PRICED),
             "turns": self.turns,
             "requests": self.requests,
-            **dict(zip(_TOKENS, used, strict=True)),
+            **used._asdict(),
             "models": {name: each.requests for name, each in sorted(self.models.items())},
         }
-
-
-_TOKENS: Final = ("input", "cached", "output")
 
 
 class Contribution(msgspec.Struct, frozen=True):
@@ -191,9 +192,8 @@ def _side(ledger: Search, policy: Policy, since: float, until: float) -> Side:
         spec = models.get(turn.model)
         if turn.result != "counted" or spec is None or not spec.is_priced:
             continue
-        requests, input_, cached, output, _ = used.get(turn.model, ModelUse(0, 0, 0, 0, spec))
-        sums = requests + turn.turns, input_ + turn.input, cached + turn.cached, output + turn.output
-        used[turn.model] = ModelUse(*sums, spec)
+        requests, tokens, _ = used.get(turn.model, ModelUse(0, _NONE, spec))
+        used[turn.model] = ModelUse(requests + turn.turns, _added((tokens, tokens_of(turn))), spec)
     turns = sum(turn.turns for turn in found.turns)
     return Side(since, until, used, money.paid - money.answers, turns)
 
@@ -276,20 +276,14 @@ def _mixed(name: str, before: Side, after: Side, later: frozenset[Factor]) -> fl
     requests = (after if "requests" in later else before).requests
     tokens = use("tokens per request").tokens
     of = use("prices")
-    return _cost(requests * share(), tokens, use("cache share").cache_share, of.spec)
+    return _cost(requests * share(), tokens, use("cache share").cache_shares, of.spec)
 
 
-def _cost(requests: float, tokens: tuple[float, float], cache_share: float, spec: ModelSpec) -> float:
+def _cost(requests: float, tokens: tuple[float, float], cache_shares: _Shares, spec: ModelSpec) -> float:
     """US dollars for so many requests."""
-    read = tokens[0] * cache_share
-    whole, cached, output = (
-        spec.cost(*each) or 0.0 for each in ((_PER, 0, 0), (_PER, _PER, 0), (0, 0, _PER))
-    )
-    return requests * ((tokens[0] - read) * whole + read * cached + tokens[1] * output) / _PER
-
-
-#: Tokens for which a price is asked.
-_PER: Final = 1_000_000
+    sent, output = tokens
+    read, written, written_1h = (sent * share for share in cache_shares)
+    return requests * (spec.cost(sent, read, output, written, written_1h) or 0.0)
 
 
 def _detail(factor: Factor, before: Side, after: Side) -> str:
@@ -300,23 +294,37 @@ def _detail(factor: Factor, before: Side, after: Side) -> str:
             sides = (_tokens(side) for side in (before, after))
             return ", then ".join(sides) + " in and out"
         case "cache share":
-            return f"{_share(before)}, then {_share(after)} of the input from caches"
+            first, second = _total(before), _total(after)
+            read = f"{_share(first.cached, first)}, then {_share(second.cached, second)}"
+            written = f"{_share(first.written, first)}, then {_share(second.written, second)} written to them"
+            said = f"{read} of the input from caches"
+            return f"{said}; {written}" if first.written or second.written else said
         case "prices":
             return _price_changes(before, after)
         case "model mix":
             return f"{_mix(before)}, then {_mix(after)}"
 
 
+def _total(side: Side) -> Usage:
+    return _added(each.used for each in side.models.values())
+
+
+def _added(parts: Iterable[Usage]) -> Usage:
+    return Usage(*map(sum, zip(_NONE, *parts, strict=True)))
+
+
+_NONE: Final = Usage(0, 0, 0, 0, 0)
+
+
 def _tokens(side: Side) -> str:
     if not side.requests:
         return "none"
-    used = [sum(getattr(each, name) for each in side.models.values()) for name in ("input", "output")]
-    return " and ".join(f"{each / side.requests:,.0f}" for each in used)
+    used = _total(side)
+    return f"{used.input / side.requests:,.0f} and {used.output / side.requests:,.0f}"
 
 
-def _share(side: Side) -> str:
-    sent = sum(each.input for each in side.models.values())
-    return f"{sum(each.cached for each in side.models.values()) / sent:.0%}" if sent else "none"
+def _share(tokens: int, of: Usage) -> str:
+    return f"{tokens / of.input:.0%}" if of.input else "none"
 
 
 def _mix(side: Side) -> str:

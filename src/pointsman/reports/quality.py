@@ -22,9 +22,9 @@ from pointsman.learning.intervals import POWER, Interval, Z, wilson
 from pointsman.prices import dollars
 from pointsman.printable import Block, Column, TextTable
 from pointsman.remembering import grouped, summed
-from pointsman.reports.usage import Usage, cost, root_session, session_of
+from pointsman.reports.usage import cost, root_session, session_of
 from pointsman.stores.ledger import Record
-from pointsman.stores.ledger.reading import DecisionRow
+from pointsman.stores.ledger.reading import DecisionRow, tokens_of
 from pointsman.tiers.learned_router import LearnedRouter, LearnedScore, ScoreSource
 from pointsman.vocabulary import ModelSpec
 
@@ -217,7 +217,7 @@ def _point(name: str, rows: list[DecisionRow], models: Mapping[str, ModelSpec]) 
         if row.score is not None
     )
     scores = list(chain.from_iterable(sessions.values()))
-    used = ((row.model, Usage(row.input, row.cached, row.output)) for row in rows if row.result == "counted")
+    used = ((row.model, tokens_of(row)) for row in rows if row.result == "counted")
     costs = [paid for model, each in used if (paid := cost(models.get(model), each)) is not None]
     low, high = _interval(list(sessions.values()))
     return Point(

@@ -169,8 +169,14 @@ def costs(
     if used is None:
         return Cache.NONE, None, None
     cache = _cache(before, was, would)
-    paid = used._replace(cached=0) if cache is Cache.LOST else used
+    paid = _without_cache(used) if cache is Cache.LOST else used
     return cache if used.cached else Cache.NONE, _cost(models, was, used), _cost(models, would, paid)
+
+
+def _without_cache(used: Usage) -> Usage:
+    """Usage of a turn that reads nothing from a cache, and writes all to it."""
+    written_1h = used.written_1h and used.written_1h + used.cached
+    return used._replace(cached=0, written=used.written + used.cached, written_1h=written_1h)
 
 
 def _cache(before: SessionState, served: str, would: str) -> Cache:

@@ -20,7 +20,7 @@ from pointsman.printable import Block, Column, TextTable, counted
 from pointsman.remembering import grouped
 from pointsman.reports.usage import PRICED, USAGE_ASKED, answer_costs
 from pointsman.stores.ledger import Spender, Totals
-from pointsman.stores.ledger.reading import GAPS, PartTotals, TurnTotals
+from pointsman.stores.ledger.reading import GAPS, PartTotals, TurnTotals, tokens_of
 from pointsman.vocabulary import ModelSpec
 
 __all__ = [
@@ -44,7 +44,7 @@ By = Literal["day", "tier", "model"]
 
 @dataclass(slots=True)
 class Savings:
-    """Amounts in US dollars. ``net`` is the least that is left, but for ``writes``."""
+    """Amounts in US dollars. ``net`` is the least that is left."""
 
     baseline: str
     baseline_caches: bool = True  # it has a price of cached input
@@ -67,7 +67,6 @@ class Savings:
     shadow: float = 0.0  # answers of a shadow model, where usage is known
     hints: float = 0.0  # what the baseline is taken to read of text that was added, and would not have
     judging: float = 0.0  # what judges of two answers cost, as recorded with their verdicts
-    writes: float = 0.0  # the most that prompt caches charged for writing for an hour, over input
 
     def add(self, other: Savings) -> None:
         """Add the sums of other turns, against the same baseline."""
@@ -86,7 +85,7 @@ class Savings:
 
     @property
     def net(self) -> float:
-        """Savings after everything but ``writes``."""
+        """Savings after everything."""
         return self.expected - self.paid
 
     @property
@@ -125,8 +124,6 @@ class Savings:
             "unmetered": self.unmetered,
             **{name: round(getattr(self, name), PRICED) for name in amounts},
             "net_share": round(self.share, PRICED),
-            "writes_at_most": round(self.writes, PRICED),
-            "net_after_writes": round(self.net - self.writes, PRICED),
         }
 
     def headline(self) -> str:
@@ -138,8 +135,6 @@ class Savings:
             return "nothing to save: the models that served and the baseline cost $0 at the configured prices"
         rest = self.net + self.shadow
         tested = f"; saved {dollars(rest)} without the shadow model" if self.shadow and rest > 0 else ""
-        if self.writes:
-            tested += f"; up to {dollars(self.writes)} {'more' if self.net < 0 else 'less'} for cache writes"
         if self.net < 0:
             return f"{dollars(-self.net)} more than the {expected} of {against[8:]}, at most{tested}"
         saved = f"saved {dollars(self.net)} of {expected} ({self.share:.0%})"
@@ -185,9 +180,6 @@ class Savings:
             yield f'unknown: "{self.baseline}" has no cached_input_per_million, so no cache of it counts'
         elif self.assumed:
             yield f"assumed: in {self.assumed:,} turns its cache held all that the turn before had sent"
-        if self.writes:
-            most = f"{dollars(self.writes)}; saved then {dollars(self.net - self.writes)}"
-            yield f"not counted: writing to prompt caches, for an hour, at most {most}"
 
 
 #: Fields that are added up: all but the baseline's.
@@ -313,8 +305,7 @@ class SavingsCalculator:
 
     def _add_part(self, found: Savings, part: PartTotals) -> None:
         model = self.models[part.part_model]
-        spent = model.cost(part.input, part.cached, part.output) or 0.0
-        found.writes += model.writing_for_an_hour(part.input - part.cached)
+        spent = model.cost(*tokens_of(part)) or 0.0
         if part.kind == "retry":
             found.retries += spent
         elif part.kind == "shadow":
@@ -324,18 +315,22 @@ class SavingsCalculator:
 
     def _add_answers(self, found: Savings, turn: TurnTotals) -> None:
         model, spec = self.models[turn.model], self._spec
-        at_baseline = spec.cost(turn.input, turn.cached, turn.output) or 0.0
+        used = tokens_of(turn)
+        at_baseline = spec.cost(*used) or 0.0
         found.counted += turn.turns
         found.switches += turn.switches
-        found.answers += model.cost(turn.input, turn.cached, turn.output) or 0.0
+        found.answers += model.cost(*used) or 0.0
         found.at_baseline += at_baseline
         found.hints += spec.cost(turn.added, 0, 0) or 0.0
         if turn.own == self.baseline:
             return  # the baseline itself: what it reports is what it would have had
-        found.writes += model.writing_for_an_hour(turn.input - turn.cached)
         if turn.gap < 0 or (spec.cache_seconds is not None and GAPS[turn.gap] >= spec.cache_seconds):
             return
-        found.baseline_cache += at_baseline - (spec.cost(turn.input, turn.reused, turn.output) or 0.0)
+        # What its cache had, it would not have written. Of sums, this is the least that it can have written.
+        more = turn.reused - turn.cached
+        written, written_1h = max(used.written - more, 0), max(used.written_1h - more, 0)
+        reused = spec.cost(turn.input, turn.reused, turn.output, written, written_1h)
+        found.baseline_cache += at_baseline - (reused or 0.0)
         found.assumed += turn.assumed
 
 

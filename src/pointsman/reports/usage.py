@@ -10,8 +10,8 @@ import msgspec
 from pointsman.decision.decision import Decision
 from pointsman.remembering import grouped
 from pointsman.stores.ledger import DecisionFilter, DecisionRow, Search, Totals
-from pointsman.stores.ledger.reading import TurnTotals, totals_of
-from pointsman.stores.ledger.turns import Usage, answered, cost, rows_of, usage
+from pointsman.stores.ledger.reading import Part, TurnTotals, Usage, tokens_of, totals_of
+from pointsman.stores.ledger.turns import answered, cost, rows_of, usage
 from pointsman.vocabulary import OF_SUBAGENT, AgentRole, ModelSpec
 
 __all__ = [
@@ -32,7 +32,6 @@ __all__ = [
     "session_of",
     "usage",
     "usage_by_model",
-    "writing",
 ]
 
 #: Why an answer has no usage, in most cases: OpenRouter, Ollama and vLLM stream none unasked.
@@ -68,14 +67,6 @@ def kept_words(text: str | None) -> str | None:
 def answer_costs(models: Mapping[str, ModelSpec]) -> dict[str, float]:
     """Cost of an answer of each model with a price, to compare them: 1,000 tokens in, and as many out."""
     return {name: each.cost(1_000, 0, 1_000) or 0.0 for name, each in models.items() if each.is_priced}
-
-
-def writing(model: ModelSpec | None, used: Usage) -> float:
-    """What writing to the prompt cache adds at most: all that was not read from it, for the dearest lifetime.
-
-    No ledger record has the tokens written, or their lifetime.
-    """
-    return model.writing_for_an_hour(used.input - used.cached) if model else 0.0
 
 
 #: Seconds of the period that ``now`` looks at, and rows at most.
@@ -160,9 +151,8 @@ def priced(rows: Iterable[DecisionRow], models: Mapping[str, ModelSpec]) -> tupl
 def _priced(row: DecisionRow, models: Mapping[str, ModelSpec]) -> DecisionRow:
     if row.result != "counted":
         return row
-    used = Usage(row.input, row.cached, row.output)
-    spent = [cost(models.get(row.model), used)]
-    spent += [cost(models.get(part.model), Usage(part.input, part.cached, part.output)) for part in row.parts]
+    used: tuple[DecisionRow | Part, ...] = (row, *row.parts)
+    spent = [cost(models.get(each.model), tokens_of(each)) for each in used]
     known = [amount for amount in spent if amount is not None]
     return msgspec.structs.replace(row, cost=sum(known) if len(known) == len(spent) else None)
 
@@ -188,7 +178,7 @@ def usage_by_model(found: Totals, models: Mapping[str, ModelSpec]) -> tuple[Usag
 
 
 def _usage_row(name: str, of: Sequence[TurnTotals], model: ModelSpec | None) -> UsageRow:
-    used = Usage(*(sum(getattr(each, field) for each in of) for field in ("input", "cached", "output")))
+    used = Usage(*map(sum, zip(*map(tokens_of, of), strict=True)))
     return UsageRow(
         model=name,
         turns=sum(each.turns for each in of),

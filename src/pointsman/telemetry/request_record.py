@@ -55,6 +55,7 @@ class Spent(NamedTuple):
     input: int | None = None
     cached: int | None = None  # of the input, read from the provider's cache
     output: int | None = None
+    written: int | None = None  # of the input, to the provider's cache
     cost: float | None = None  # in US dollars
 
 
@@ -100,6 +101,7 @@ class RequestRecord(NamedTuple):
             "total_ms": _rounded(self.total_ms),
             "input_tokens": self.spent.input,
             "cached_tokens": self.spent.cached,
+            "written_tokens": self.spent.written,
             "output_tokens": self.spent.output,
             "cost": self.spent.cost,
             "added": list(self.added),
@@ -145,8 +147,8 @@ def spent(served: ServedRequest, models: Models) -> Spent:
         return Spent()
     costs = [cost(models.get(attempt.model), found) for attempt, found in used]
     known = [each for each in costs if each is not None]
-    read, cached, written = map(sum, zip(*(found for _, found in used), strict=True))
-    return Spent(read, cached, written, sum(known) if len(known) == len(costs) else None)
+    read, cached, output, written, _ = map(sum, zip(*(found for _, found in used), strict=True))
+    return Spent(read, cached, output, written, sum(known) if len(known) == len(costs) else None)
 
 
 def _level(status: int) -> int:

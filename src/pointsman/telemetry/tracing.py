@@ -50,6 +50,7 @@ NAMES: Final = {
     "input_tokens": "gen_ai.usage.input_tokens",
     "output_tokens": "gen_ai.usage.output_tokens",
     "cached_tokens": "gen_ai.usage.cache_read.input_tokens",
+    "written_tokens": "gen_ai.usage.cache_creation.input_tokens",
     "first_chunk": "gen_ai.response.time_to_first_chunk",  # seconds
     "error_type": "error.type",
     "method": "http.request.method",
@@ -145,6 +146,7 @@ def _answered(
         "response_model": ids.get(record.model, record.model) if upstream else None,
         "input_tokens": used.input,
         "cached_tokens": used.cached,
+        "written_tokens": used.written,
         "output_tokens": used.output,
         "cost": used.cost,
         "added": record.added or None,

@@ -25,7 +25,14 @@ from pointsman.vocabulary import AgentRole, Mode, Parameters, Reason, Stage, Tie
 __all__ = ["SUMMARY_CHECKS", "a_decision", "an_answer"]
 
 _HOUR = 3_600.0
-_MODELS = {"large": Prices(input_per_million=1e6, output_per_million=2e6, cached_input_per_million=5e5)}
+_MODELS = {
+    "large": Prices(
+        input_per_million=1e6,
+        output_per_million=2e6,
+        cached_input_per_million=5e5,
+        cache_write_per_million=1.25e6,
+    )
+}
 
 
 def a_decision(decision_id: str, *, at: float = 0.0, session: str = "s", caller: str = "") -> Decision:
@@ -87,12 +94,14 @@ def _nothing_is_found_at_first(ledger: Ledger) -> None:
 
 
 def _a_row_says_what_became_of_a_decision(ledger: Ledger) -> None:
-    failed = an_answer("d", status=500, error="status", model="first")
+    writes = {"written_tokens": 50, "written_1h_tokens": 20}
+    failed = an_answer("d", status=500, error="status", model="first", **writes)
     shadow = ShadowAnswer(
         decision="d", at=2.0, model="other", upstream="main", input_tokens=7, cached_tokens=1, output_tokens=2
     )
     cut = an_answer("d", number=2, status=0, error="cut", model="second", input_tokens=None)
-    for entry in (a_decision("d", at=5.0, caller="ann"), failed, cut, an_answer("d", number=3), shadow):
+    answer = an_answer("d", number=3, **{**writes, "written_tokens": 70})  # no more than was not read
+    for entry in (a_decision("d", at=5.0, caller="ann"), failed, cut, answer, shadow):
         ledger.append(entry)
     for model, error in (("late", "timeout"), ("never", "connect")):
         ledger.append(ShadowAnswer(decision="d", at=3.0, model=model, upstream="main", error=error))
@@ -103,7 +112,8 @@ def _a_row_says_what_became_of_a_decision(ledger: Ledger) -> None:
     assert (row.id, row.at, row.session, row.caller, row.tier) == ("d", 5.0, "s", "ann", "COMPLEX")
     assert (row.model, row.result, row.status, row.attempts) == ("large", "counted", 200, 3)
     assert (row.input, row.cached, row.output, row.trials) == (100, 40, 10, 3)
-    retry, lost = Part("retry", "first", 100, 40, 10), Part("unmetered", "second", 0, 0, 0)
+    assert (row.written, row.written_1h) == (60, 20)
+    retry, lost = Part("retry", "first", 100, 40, 10, 50, 20), Part("unmetered", "second", 0, 0, 0)
     late = Part("unmetered", "late", 0, 0, 0)  # "never" was not reached
     assert row.parts == (retry, lost, Part("shadow", "other", 7, 1, 2), late)
     totals = sorted((each.kind, each.part_model, each.parts) for each in ledger.totals().parts)
@@ -166,6 +176,7 @@ def _each_filter_finds_what_it_names(ledger: Ledger) -> None:
     ledger.append(Outcome(decision="plain", score=1.0, label="good_one"))
     ledger.append(an_answer("served", model="small", status=429, error="busy", output_tokens=None))
     ledger.append(an_answer("stuck"))
+    ledger.append(an_answer("late", written_tokens=60, written_1h_tokens=20))
     everything = {"plain", *others}
     for wanted, found in (
         (DecisionFilter(), everything),
@@ -190,12 +201,14 @@ def _each_filter_finds_what_it_names(ledger: Ledger) -> None:
         (DecisionFilter(label="good_one"), {"plain"}),
         (DecisionFilter(label="good%one"), set()),
         (DecisionFilter(status=429), {"served"}),
-        (DecisionFilter(status=0), everything - {"served", "stuck"}),
+        (DecisionFilter(status=0), everything - {"served", "stuck", "late"}),
         (DecisionFilter(since=9.0), {"late"}),
         (DecisionFilter(until=9.0), everything - {"late"}),
         (DecisionFilter(text="anything"), set()),
-        (DecisionFilter(cost_at_least=100.0), {"stuck"}),  # 60 + 40 / 2 + 10 * 2
-        (DecisionFilter(cost_at_least=100.1), set()),
+        (DecisionFilter(cost_at_least=100.0), {"stuck", "late"}),  # 60 + 40 / 2 + 10 * 2
+        (DecisionFilter(cost_at_least=100.1), {"late"}),
+        (DecisionFilter(cost_at_least=130.0), {"late"}),  # and 40 / 4 + 20
+        (DecisionFilter(cost_at_least=130.1), set()),
         (DecisionFilter(stuck=True, model="small"), set()),
     ):
         rows, _ = ledger.search(wanted, models=_MODELS)
@@ -248,8 +261,9 @@ def _totals_are_those_of_the_rows(ledger: Ledger) -> None:
         made = f"d{number:02}"
         ledger.append(a_decision(made, at=number * _HOUR, session=f"s{number % 3}"))
         if number % 5:
-            ledger.append(an_answer(made, status=500, error="status", model="first"))
-            ledger.append(an_answer(made, number=2, model=("large", "small")[number % 2]))
+            writes = {"written_tokens": number, "written_1h_tokens": number // 2}
+            ledger.append(an_answer(made, status=500, error="status", model="first", **writes))
+            ledger.append(an_answer(made, number=2, model=("large", "small")[number % 2], **writes))
     for since, until, zone in ((float("-inf"), float("inf"), 0), (10 * _HOUR, 40.5 * _HOUR, 2)):
         found = ledger.totals(since=since, until=until, zone=zone)
         rows, _ = ledger.search(DecisionFilter())
@@ -267,7 +281,8 @@ def _spenders_are_those_of_the_rows(ledger: Ledger) -> None:
         ledger.append(replace(made, input=replace(made.input, **whose, caller=("", "ana")[number % 2])))
         if number % 5:
             ledger.append(an_answer(made.id, status=500, error="status", model="first"))
-            ledger.append(an_answer(made.id, number=2, model=("large", "small")[number % 2]))
+            wrote = {"written_tokens": number, "written_1h_tokens": number // 2}
+            ledger.append(an_answer(made.id, number=2, model=("large", "small")[number % 2], **wrote))
     rows, _ = ledger.search(DecisionFilter())
     for since, until in ((0.0, 40 * _HOUR), (10 * _HOUR, 20.5 * _HOUR)):
         found = ledger.spenders(since=since, until=until)

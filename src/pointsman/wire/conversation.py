@@ -216,6 +216,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     output: int | None = None
     written: int | None = None  # of the input: written to the cache
     reasoning: int | None = None  # of the output
+    written_1h: int | None = None  # of those written: kept for an hour
 
     @property
     def whole(self) -> int:

@@ -140,6 +140,16 @@ def test_stop_sequence_both_ways() -> None:
             },
             Usage(input=115, cached=100, output=7, written=5),
         ),
+        (
+            {
+                "input_tokens": 10,
+                "cache_creation_input_tokens": 5,
+                "cache_creation": {"ephemeral_5m_input_tokens": 2, "ephemeral_1h_input_tokens": 3},
+            },
+            Usage(input=15, written=5, written_1h=3),
+        ),
+        ({"input_tokens": 10, "cache_creation": {"ephemeral_1h_input_tokens": "3"}}, Usage(input=10)),
+        ({"input_tokens": 10, "cache_creation": [3]}, Usage(input=10)),
     ],
 )
 def test_usage_is_read(reported: object, usage: Usage | None) -> None:

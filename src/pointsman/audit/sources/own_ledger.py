@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from pointsman.audit.caches import paid
 from pointsman.audit.session import OWN_LEDGER, Certainty, Request, Session, Usage
 from pointsman.audit.sources.base import Log, Named, read_only
 from pointsman.catalogue import CatalogueEntry
@@ -26,7 +27,7 @@ __all__ = ["OwnLedger"]
 
 #: Reading deletes nothing.
 _KEEP: Final = Retention(None, None)
-_NOT_LOGGED: Final = ("cache writes", "questions of verification, guidance and capabilities")
+_NOT_LOGGED: Final = ("questions of verification, guidance and capabilities",)
 #: Tables of a policy's text that are read: the ledger may be another's, and others name code and files.
 _PRICED: Final = ("upstreams", "models")
 
@@ -131,6 +132,7 @@ def _request(asked: RequestInput, attempt: Attempt, policy: Config) -> Request:
     """The request of an attempt, by the id and at the prices of its model then."""
     model = policy.models.get(attempt.model)
     usage = _usage(attempt)
+    cost = paid(usage, model) if model else None
     return Request(
         id=f"{attempt.decision}:{attempt.number}",
         at=attempt.started_at,
@@ -139,7 +141,7 @@ def _request(asked: RequestInput, attempt: Attempt, policy: Config) -> Request:
         purpose=asked.purpose or Purpose.MESSAGE,
         agent=asked.session if asked.role is AgentRole.SUBAGENT else "",
         usage=usage,
-        cost=model.cost(usage.input_tokens, usage.cached_tokens, usage.output_tokens) if model else None,
+        cost=cost,
     )
 
 
@@ -149,6 +151,8 @@ def _usage(attempt: Attempt) -> Usage:
     return Usage(
         input_tokens=attempt.input_tokens or 0,
         cached_tokens=attempt.cached_tokens or 0,
+        written_tokens=attempt.written_tokens or 0,
+        written_1h_tokens=attempt.written_1h_tokens or 0,
         output_tokens=output,
         output_at_most=output,
         input_certainty=certainty,

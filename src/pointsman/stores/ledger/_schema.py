@@ -15,7 +15,7 @@ from pointsman.stores.ledger.reading import FLAGS
 APPLICATION: Final = 0x5074736D
 #: Schema of the earliest program that may use what the migrations make: the last that does more than add to
 #: the one before it. Later ones make tables, indexes and columns with a default (docs/how-to/upgrade.md).
-READABLE_FROM: Final = 17
+READABLE_FROM: Final = 18
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (
         """CREATE TABLE decisions (
@@ -169,6 +169,13 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     ),
     # A break: attempts that are written with their decision are part of its body.
     (),
+    # A break: tokens written to a provider's cache. 0 in earlier rows; none is rewritten. Earlier programs
+    # add to the sums without the names of their columns.
+    tuple(
+        f"ALTER TABLE {table} ADD COLUMN {name} INTEGER NOT NULL DEFAULT 0"
+        for table in ("summaries", "sums")
+        for name in ("written", "written_1h")
+    ),
 )
 
 

@@ -30,6 +30,7 @@ from pointsman.stores.ledger.reading import (
     Spender,
     Totals,
     TurnTotals,
+    Usage,
     row_of,
 )
 from pointsman.stores.ledger.turns import TurnSummary
@@ -94,9 +95,13 @@ _SUMS_OF_TURNS: Final = _summed(_ADDENDS)
 #: The sums of sums.
 ADDED: Final = _summed({})
 #: Of a part, ``turns`` are the parts, and all but the tokens is 0.
-_NO_MORE: Final = ", ".join(["0"] * (len(SUMS) - 4))
+_NO_MORE: Final = ", ".join(["0"] * (len(SUMS) - 1 - len(Usage._fields)))
 _PER: Final = 1_000_000
-_FREE: Final = (0.0, 0.0, 0.0)
+_FREE: Final = (0.0,) * len(Usage._fields)
+#: Tokens of one kind each; those that are kept for an hour are also written.
+_OF_ONE_KIND: Final = (
+    (_PER, 0, 0, 0, 0), (0, _PER, 0, 0, 0), (0, 0, _PER, 0, 0), (0, 0, 0, _PER, 0), (0, 0, 0, _PER, _PER),
+)  # fmt: skip
 #: A condition with ``?`` for its values, and these.
 Term: TypeAlias = tuple[str, list[object]]
 
@@ -105,12 +110,15 @@ Term: TypeAlias = tuple[str, list[object]]
 #: each model, the most tokens of each kind in an answer, as JSON: nothing in the hour costs more.
 KINDS: Final = ("tier", "model", "role", "caller", "status", "domains", "signals", "project", "client")
 DOMAIN, SIGNAL, MOST_OF_MODEL = 5, 6, len(KINDS)
+#: The most tokens of each kind, in the order of ``Usage``.
+MOST_TOKENS: Final = ", ".join(f"max({kind})" for kind in Usage._fields)
 _HAVING: Final = "SELECT hour FROM hour_values WHERE kind = ? AND value = ?"
 #: Hours in which an answer may cost so much; those that an earlier version added up do not tell.
 _COSTLY: Final = f"""SELECT hour FROM (
     SELECT hour FROM (
         SELECT hour, {_COUNTED} AS result, {{0}} AS model, CAST({{1}} AS bigint) AS input,
-        CAST({{2}} AS bigint) AS cached, CAST({{3}} AS bigint) AS output
+        CAST({{2}} AS bigint) AS cached, CAST({{3}} AS bigint) AS output,
+        coalesce(CAST({{4}} AS bigint), 0) AS written, coalesce(CAST({{5}} AS bigint), 0) AS written_1h
         FROM hour_values WHERE kind = {MOST_OF_MODEL}
     ) AS most WHERE {{costs}}
     UNION SELECT hour FROM hour_values
@@ -243,9 +251,10 @@ class SummarySearch:
         return f"{keys}, {_SUMS_OF_TURNS} FROM {source}"
 
     def _parts(self, source: str) -> str:
-        kind, model, *tokens = (self._dialect.member.format(place) for place in range(5))
+        kind, model, *tokens = (self._dialect.member.format(place) for place in range(2 + len(Usage._fields)))
         keys = f"{_ANSWERED}, result, '', CAST(0 AS smallint), asked, beside, {kind}, {model}"
-        sums = ", ".join(f"CAST(sum(CAST({each} AS bigint)) AS bigint)" for each in tokens)
+        # Parts of before 30 November 2026 are shorter.
+        sums = ", ".join(f"CAST(sum(coalesce(CAST({each} AS bigint), 0)) AS bigint)" for each in tokens)
         source = f"{source}, {self._dialect.each_part}"
         return f"{keys}, count(*), {sums}, {_NO_MORE} FROM {source} WHERE beside != ''"
 
@@ -305,7 +314,7 @@ class SummarySearch:
         values: list[object] = [each for kind, value in terms for each in (kind, self._of_hour(value))]
         if wanted.cost_at_least is not None:
             costs, prices = self.costs(wanted.cost_at_least, models, of_hour=True)
-            items = [self._dialect.item.format(place) for place in range(4)]
+            items = [self._dialect.item.format(place) for place in range(1 + len(Usage._fields))]
             having.append(_COSTLY.format(*items, costs=costs))
             values += prices
         if not having:
@@ -368,17 +377,18 @@ class SummarySearch:
         """
         found: dict[str, list[float]] = {}
         for name, model in models.items():
-            prices = [model.cost(*tokens) for tokens in ((_PER, 0, 0), (0, _PER, 0), (0, 0, _PER))]
-            if None in prices:
+            if not model.is_priced:
                 continue
-            per_token = [(price or 0.0) / _PER for price in prices]
+            per_token = [(model.cost(*tokens) or 0.0) / _PER for tokens in _OF_ONE_KIND]
+            per_token[-1] -= per_token[-2]
             if of_hour:  # names that begin with the same characters are stored as one
                 named = self._of_hour(name)
                 found[named] = list(map(max, per_token, found.get(named, _FREE)))
             else:
                 found.setdefault(self._dialect.clean(name), per_token)
         each = "CAST(? AS float8)"
-        cases = [f"WHEN ? THEN input * {each} + cached * {each} + output * {each}"] * len(found)
+        terms = " + ".join(f"{kind} * {each}" for kind in Usage._fields)
+        cases = [f"WHEN ? THEN {terms}"] * len(found)
         values: list[object] = [value for name, prices in found.items() for value in (name, *prices)]
         costs = f"CASE model {' '.join(cases)} ELSE -1.0 END" if cases else "-1.0"
         return f"(result = {_COUNTED} AND {costs} >= {each})", [*values, least]
@@ -424,7 +434,7 @@ def totals_in(rows: Iterable[tuple[Any, ...]]) -> Totals:
         said = RESULTS[result]
         if kind:
             part = (hour, tier, model, said, bool(asked), beside, kind, of)
-            parts.append(PartTotals(*part, *sums[:4]))
+            parts.append(PartTotals(*part, *sums[: 1 + len(Usage._fields)]))
         else:
             turns.append(TurnTotals(hour, tier, model, said, own, gap, bool(asked), beside, *sums))
     return Totals(tuple(turns), tuple(parts))

@@ -26,6 +26,7 @@ from pointsman.stores.ledger._summaries import (
     KEYS,
     KINDS,
     MOST_OF_MODEL,
+    MOST_TOKENS,
     SEARCH,
     SIGNAL,
     SUMS,
@@ -35,12 +36,14 @@ from pointsman.stores.ledger.reading import HOUR, RESULTS
 
 _DAY: Final = 24  # hours
 
+#: The sums that the table was made with.
+_FIRST: Final = tuple(name for name in SUMS if name not in {"written", "written_1h"})
 MIGRATION: Final = (
     f"""CREATE TABLE groups (id INTEGER PRIMARY KEY, tier TEXT NOT NULL, model TEXT NOT NULL,
         result INTEGER NOT NULL, own TEXT NOT NULL, gap INTEGER NOT NULL, asked INTEGER NOT NULL,
         beside TEXT NOT NULL, kind TEXT NOT NULL, part_model TEXT NOT NULL, UNIQUE ({KEYS}))""",
     f"""CREATE TABLE sums (hours INTEGER NOT NULL, since INTEGER NOT NULL, grp INTEGER NOT NULL,
-        {", ".join(f"{name} {'REAL' if name == 'judging' else 'INTEGER'} NOT NULL" for name in SUMS)},
+        {", ".join(f"{name} {'REAL' if name == 'judging' else 'INTEGER'} NOT NULL" for name in _FIRST)},
         PRIMARY KEY (hours, since, grp)) WITHOUT ROWID""",
     # What there is, is added up in pauses of writing.
     "INSERT OR IGNORE INTO dirty SELECT DISTINCT hour FROM hours",
@@ -71,7 +74,8 @@ _ADD: Final = (
 #: Begin an hour anew, with the sums of its removed rows.
 _BEGIN_HOUR: Final = (
     "DELETE FROM sums WHERE hours = 1 AND since = :hour",
-    f"INSERT INTO sums SELECT 1, since, grp, {_NAMES} FROM sums WHERE hours = 0 AND since = :hour",  # noqa: S608 - as above
+    f"""INSERT INTO sums (hours, since, grp, {_NAMES})
+        SELECT 1, since, grp, {_NAMES} FROM sums WHERE hours = 0 AND since = :hour""",  # noqa: S608 - as above
 )
 #: Add a day up from its hours, where none of them is left to be added up.
 _SEAL_DAY: Final = (
@@ -93,7 +97,8 @@ _READ: Final = 1_000
 #: Until when rows were removed; their sums stay.
 GONE: Final = "SELECT value FROM meta WHERE name = 'rows_after'"
 _OF_REMOVED: Final = "SELECT 1 FROM sums WHERE hours = 0 AND since = ? LIMIT 1"
-_TAKE_OVER: Final = f"INSERT INTO sums SELECT 0, since, grp, {_NAMES} FROM sums WHERE hours = 1 AND since = ?"  # noqa: S608 - as above
+_TAKE_OVER: Final = f"""INSERT INTO sums (hours, since, grp, {_NAMES})
+    SELECT 0, since, grp, {_NAMES} FROM sums WHERE hours = 1 AND since = ?"""  # noqa: S608 - as above
 _SET_GONE: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('rows_after', ?)"
 
 
@@ -187,7 +192,7 @@ def _add(connection: sqlite3.Connection, hours: int, hour: int, rollup: str, **b
 
 
 #: Of each model, as JSON, the most tokens of each kind in an answer.
-_MOST_OF_ROWS: Final = f"""SELECT {MOST_OF_MODEL}, json_array(model, max(input), max(cached), max(output)), ?1
+_MOST_OF_ROWS: Final = f"""SELECT {MOST_OF_MODEL}, json_array(model, {MOST_TOKENS}), ?1
     FROM summaries WHERE at >= ?1 * 3600.0 AND at < (?1 + 1) * 3600.0
     AND result = {RESULTS.index("counted")} GROUP BY model"""  # noqa: S608 - as above
 _NEW: Final = "INSERT OR IGNORE INTO hour_values (kind, value, hour) VALUES {rows}"

@@ -36,8 +36,8 @@ _VERSION: Final = f'{{"version":{SHAPE},'
 COLUMNS: Final = (
     "id", "arrived_at", "session", "format", "model_asked", "policy", "tier", "score", "confidence", "stage",
     "chain", "model", "status", "attempts", "total_ms", "input_tokens", "cached_tokens", "output_tokens",
-    "domains", "rule", "guidance", "arm", "abstained", "elapsed_us", "outcome_score", "outcome_label",
-    "capabilities", "tools_kept", "role", "run", "node", "caller",
+    "written_tokens", "written_1h_tokens", "domains", "rule", "guidance", "arm", "abstained", "elapsed_us",
+    "outcome_score", "outcome_label", "capabilities", "tools_kept", "role", "run", "node", "caller",
 )  # fmt: skip
 
 
@@ -123,7 +123,7 @@ def _row(found: Record) -> tuple[object, ...]:
         *((last.model, last.status) if last else (None, None)),
         len(found.attempts),
         sum(attempt.total_ms for attempt in found.attempts) if last else None,
-        *((last.input_tokens, last.cached_tokens, last.output_tokens) if last else (None,) * 3),
+        *([getattr(last, name, None) for name in COLUMNS if name.endswith("_tokens")]),
         *((decision.domains.signature, decision.domains.rule) if decision.domains else (None, None)),
         "+".join(firing.classifier for firing in guidance.firings) or None if guidance else None,
         guidance.arm if guidance else None,

@@ -88,6 +88,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     input_tokens: int | None = None  # as the upstream reported them
     cached_tokens: int | None = None
     output_tokens: int | None = None
+    written_tokens: int | None = None  # of the input, to the provider's cache
+    written_1h_tokens: int | None = None  # of these, kept for an hour
     estimated: bool = False  # some of the tokens: the caller left before the upstream reported them
     translated: str = ""  # what changed, as "chat->messages; changed=seed"; empty: sent as it came
 
@@ -140,6 +142,8 @@ class ShadowAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_fiel
     input_tokens: int | None = None  # as the upstream reported them
     cached_tokens: int | None = None
     output_tokens: int | None = None
+    written_tokens: int | None = None  # of the input, to the provider's cache
+    written_1h_tokens: int | None = None  # of these, kept for an hour
     said: CompletionSummary = CompletionSummary()
     text: str | None = None  # its words, if they are stored
     beside: CompletionSummary | None = None  # of the caller's answer; None when it was too long to read

@@ -35,10 +35,12 @@ __all__ = [
     "Spender",
     "Totals",
     "TurnTotals",
+    "Usage",
     "belongs",
     "beside_of",
     "row_of",
     "spenders_of",
+    "tokens_of",
     "totals_of",
 ]
 
@@ -117,6 +119,8 @@ class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
     input: int
     cached: int
     output: int
+    written: int = 0
+    written_1h: int = 0
 
 
 class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -147,6 +151,8 @@ class DecisionRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     input: int = 0  # tokens of the answer, where ``result`` is "counted"
     cached: int = 0
     output: int = 0
+    written: int = 0  # to the provider's cache; 0 in rows of before 30 November 2026
+    written_1h: int = 0  # of these, kept for an hour
     gap: int = -1  # place in ``GAPS`` of the time since the session's turn before; -1: no such turn
     reused: int = 0  # input tokens that a cache holding the turn before would have had, at least ``cached``
     own: str = ""  # the one model that was tried in this turn and the one before
@@ -211,6 +217,8 @@ class TurnTotals(msgspec.Struct, frozen=True, gc=False):
     input: int
     cached: int
     output: int
+    written: int
+    written_1h: int
     reused: int
     assumed: int  # turns in which ``reused`` is more than ``cached``
     switches: int
@@ -237,6 +245,23 @@ class PartTotals(msgspec.Struct, frozen=True, gc=False):
     input: int
     cached: int
     output: int
+    written: int
+    written_1h: int
+
+
+class Usage(NamedTuple):
+    """Tokens of an attempt, or of several."""
+
+    input: int
+    cached: int  # of the input, read from the provider's cache
+    output: int
+    written: int  # of the input, to the cache
+    written_1h: int  # of these, kept for an hour
+
+
+def tokens_of(counted: DecisionRow | Part | TurnTotals | PartTotals) -> Usage:
+    """Return the tokens of an answer, of a part of a turn, or of several."""
+    return Usage(counted.input, counted.cached, counted.output, counted.written, counted.written_1h)
 
 
 class Totals(NamedTuple):
@@ -283,7 +308,7 @@ def totals_of(
             _add_row(row, int(hour + zone) // 24 * 24 - zone, turns, parts)
     return Totals(
         tuple(TurnTotals(*key, *sums) for key, sums in turns.items()),  # type: ignore[arg-type]
-        tuple(PartTotals(*key, *sums[:4]) for key, sums in parts.items()),  # type: ignore[arg-type]
+        tuple(PartTotals(*key, *sums[:6]) for key, sums in parts.items()),  # type: ignore[arg-type]
     )
 
 
@@ -301,8 +326,8 @@ def spenders_of(rows: Iterable[DecisionRow], since: float, until: float) -> dict
 
 
 #: Sums before the first row, and the tokens of a turn that has none.
-_NOTHING: Final = (0,) * 13
-_NONE: Final = (0,) * 5
+_NOTHING: Final = (0,) * 15
+_NONE: Final = (0,) * 7
 
 
 def _add_row(row: DecisionRow, hour: int, turns: TurnSums, parts: PartSums) -> None:
@@ -312,7 +337,8 @@ def _add_row(row: DecisionRow, hour: int, turns: TurnSums, parts: PartSums) -> N
     model = "" if result == "no_answer" else row.model
     beside = beside_of(row.parts) if row.parts else ""
     key = (hour, row.tier, model, result, row.own, row.gap, row.asked, beside)
-    tokens = (row.input, row.cached, row.output, row.reused, row.reused > row.cached) if is_counted else _NONE
+    is_assumed = row.reused > row.cached
+    tokens = (*tokens_of(row), row.reused, is_assumed) if is_counted else _NONE
     values = (
         1, *tokens, row.switched, row.trials, row.added if is_counted else 0, row.judging, row.stuck,
         row.downgraded, row.abstained,
@@ -320,7 +346,7 @@ def _add_row(row: DecisionRow, hour: int, turns: TurnSums, parts: PartSums) -> N
     turns[key] = list(map(operator.add, turns.get(key, _NOTHING), values))
     for part in row.parts:
         of = (hour, row.tier, model, result, row.asked, beside, part.kind, part.model)
-        spent = (1, part.input, part.cached, part.output)
+        spent = (1, *tokens_of(part))
         parts[of] = list(map(operator.add, parts.get(of, _NOTHING), spent))
 
 

@@ -29,14 +29,13 @@ from pointsman.stores.ledger.port import (
     ShadowAnswer,
     may_be_paid,
 )
-from pointsman.stores.ledger.reading import FIRED, GAPS, RESULTS, SELECTED, DecisionRow, Part, row_of
+from pointsman.stores.ledger.reading import FIRED, GAPS, RESULTS, SELECTED, DecisionRow, Part, Usage, row_of
 from pointsman.vocabulary import Stage
 
 __all__ = [
     "Before",
     "TurnSummary",
     "Turns",
-    "Usage",
     "answered",
     "cost",
     "goes_on",
@@ -67,22 +66,14 @@ _MOST_SELECTED: Final = 16
 #: Most tokens of a turn: sums of a million such turns are numbers that SQLite can hold.
 MOST: Final = 10**12
 
-_UNUSED: Final = (0, 0, 0)
+_UNUSED: Final = (0, 0, 0, 0, 0)
 
 Belonging: TypeAlias = Attempt | Outcome | ShadowAnswer
 _Answer: TypeAlias = "tuple[Attempt | None, Usage | None, str | None]"
 
 
-class Usage(NamedTuple):
-    """Tokens of an attempt, or of several."""
-
-    input: int
-    cached: int  # of the input, read from the provider's cache
-    output: int
-
-
 #: In C: ``Usage(...)`` runs a frame of Python, for each answer of the gateway.
-_make_usage: Final[Callable[[tuple[int, int, int]], Usage]] = partial(tuple.__new__, Usage)
+_make_usage: Final[Callable[[tuple[int, ...]], Usage]] = partial(tuple.__new__, Usage)
 
 
 class Before(NamedTuple):
@@ -114,7 +105,11 @@ def usage(attempt: Attempt | ShadowAnswer | None) -> Usage | None:
         return None
     if sent > MOST or output > MOST:
         sent, output = min(sent, MOST), min(output, MOST)
-    return _make_usage((sent, min(sent, cached), output))
+    cached, written = min(sent, cached), attempt.written_tokens
+    if not written:
+        return _make_usage((sent, cached, output, 0, 0))
+    written = min(sent - cached, written)
+    return _make_usage((sent, cached, output, written, min(written, attempt.written_1h_tokens or 0)))
 
 
 def cost(model: Prices | None, used: Usage | None) -> float | None:
@@ -192,7 +187,6 @@ class TurnSummary(msgspec.Struct):
             used = usage(answer)
         else:
             answer, used, tried = self.answered()
-        sent, cached, output = used or _UNUSED
         gap, reused, own, switched = self._beside_before(answer, used, tried)
         said = self.said
         first = decision.chain[0] if decision.chain else ""
@@ -214,7 +208,7 @@ class TurnSummary(msgspec.Struct):
             or LOWER_TIER in map(_code_of, decision.reasons),
             bool(decision.abstained),
             said.label if said else "", said.score if said else None, said is not None,
-            sent, cached, output, gap, reused, own, switched, self.asked, len(self.trials),
+            *(used or _UNUSED), gap, reused, own, switched, self.asked, len(self.trials),
             sum(len(each.text) for each in decision.injections) // CHARACTERS if decision.injections else 0,
             self.judging,
             tuple(filter(None, decision.domains.effective.domains)) if decision.domains else (),
@@ -235,14 +229,14 @@ class TurnSummary(msgspec.Struct):
         return None if not models else models.pop() if len(models) == 1 else ""
 
     def _beside_before(
-        self, answer: Attempt | None, used: tuple[int, int, int] | None, tried: str | None
+        self, answer: Attempt | None, used: Usage | None, tried: str | None
     ) -> tuple[int, int, str, bool]:
         """Gap, reused tokens, own model and change of model of a turn that is counted."""
         before = self.settle()
         if answer is None or used is None:
             return -1, 0, "", False
         tried = tried or ""
-        input_tokens, cached, _ = used
+        input_tokens, cached, *_ = used
         if before is None:
             return -1, cached, tried, False
         own = tried if before.tried in (None, tried) else ""

@@ -24,6 +24,7 @@ from pointsman.wire.format import (
     ModelCall,
     TokenCount,
     WithUsage,
+    count,
     objects,
 )
 from pointsman.wire.items import (
@@ -48,6 +49,7 @@ class _Usage(msgspec.Struct, gc=False):
     input_tokens: TokenCount | None = None
     cache_read_input_tokens: TokenCount | None = None
     cache_creation_input_tokens: TokenCount | None = None
+    cache_creation: Any = None  # what was written, by how long it is kept
     output_tokens: TokenCount | None = None
 
 
@@ -67,7 +69,10 @@ def read_usage(raw: msgspec.Raw, earlier: Usage | None = None) -> Usage | None:
     cached = _later(reported.cache_read_input_tokens, before.cached)
     written = _later(reported.cache_creation_input_tokens, before.written)
     whole = None if plain is None else plain + (cached or 0) + (written or 0)
-    return Usage(whole, cached, _later(reported.output_tokens, before.output), written)
+    of_writes = reported.cache_creation
+    kept = count(of_writes.get("ephemeral_1h_input_tokens")) if isinstance(of_writes, dict) else None
+    output = _later(reported.output_tokens, before.output)
+    return Usage(whole, cached, output, written, written_1h=_later(kept, before.written_1h))
 
 
 def _later(later: int | None, earlier: int | None) -> int | None:

@@ -134,6 +134,12 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "ALTER TABLE hours ADD COLUMN has_values boolean NOT NULL DEFAULT false",
         "CREATE INDEX hours_without_values ON hours (hour) WHERE NOT has_values",
     ),
+    # Tokens written to a provider's cache. 0 in earlier rows; none is rewritten.
+    tuple(
+        f"ALTER TABLE {table} ADD COLUMN {name} bigint NOT NULL DEFAULT 0"
+        for table in ("summaries", "hours", "days")
+        for name in ("written", "written_1h")
+    ),
 )
 #: Programs of schema 4 on may use what the migrations make: later ones make tables, indexes and columns with
 #: a default (docs/how-to/upgrade.md).

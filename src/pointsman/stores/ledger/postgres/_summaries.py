@@ -20,6 +20,7 @@ from pointsman.stores.ledger._summaries import (
     KEYS,
     KINDS,
     MOST_OF_MODEL,
+    MOST_TOKENS,
     SIGNAL,
     SUMS,
     SearchDialect,
@@ -42,10 +43,10 @@ COLUMNS: Final = {
     "project_name": "text", "client": "text", "tier": "text", "model": "text", "result": "int2",
     "status": "int4", "attempts": "int4", "stuck": "bool", "downgraded": "bool", "abstained": "bool",
     "label": "text", "score": "float8", "labelled": "bool", "input": "int8", "cached": "int8",
-    "output": "int8", "gap": "int2", "reused": "int8", "own": "text", "switched": "bool", "asked": "bool",
-    "trials": "int4", "added": "int8", "judging": "float8", "domains": "text[]", "signals": "text[]",
-    "parts": "text", "tried": "text", "hour": "int8", "beside": "text", "before": "text",
-    "last_model": "text",
+    "output": "int8", "written": "int8", "written_1h": "int8", "gap": "int2", "reused": "int8",
+    "own": "text", "switched": "bool", "asked": "bool", "trials": "int4", "added": "int8",
+    "judging": "float8", "domains": "text[]", "signals": "text[]", "parts": "text", "tried": "text",
+    "hour": "int8", "beside": "text", "before": "text", "last_model": "text",
 }  # fmt: skip
 _AT, _PARTS, _LABEL, _JUDGING = map(tuple(COLUMNS).index, ("at", "parts", "label", "judging"))
 
@@ -157,7 +158,7 @@ VALUES: Final = (
             UNION ALL SELECT {DOMAIN}, unnest(domains) UNION ALL SELECT {SIGNAL}, unnest(signals)
         ) AS of_row
         UNION ALL SELECT {MOST_OF_MODEL},
-        json_build_array(left(model, {_LONGEST}), max(input), max(cached), max(output))::text,
+        json_build_array(left(model, {_LONGEST}), {MOST_TOKENS})::text,
         %(hour)s FROM {_ONE} WHERE result = {_COUNTED} GROUP BY left(model, {_LONGEST})""",  # noqa: S608 - as above
 )
 #: Add an hour up. It is taken out of ``dirty`` first: that waits for those who have written to it, and
