@@ -129,8 +129,7 @@ class Caches:
 
     @staticmethod
     def _cost(model: ModelSpec, call: Call, read: int) -> float:
-        cost = model.cost(call.context, read, call.output)
-        return (cost or 0.0) + model.writing(call.context - read)
+        return model.cost(call.context, read, call.output, call.context - read) or 0.0
 
 
 def served(calls: list[Call], policy: str, large: float, seed: int) -> tuple[float, float, float]:

@@ -168,6 +168,22 @@ def test_reports_replay_and_the_audit_read_the_ledger(ledger: Path, tmp_path: Pa
     assert len(done("decisions", "list", "--ledger", str(ledger)).splitlines()) == 11
 
 
+def test_the_ledger_of_logs_has_what_they_wrote_to_caches(tmp_path: Path) -> None:
+    session = ClaudeSession(tmp_path)
+    session.says("Mend the tests.")
+    lifetimes = {"ephemeral_5m_input_tokens": 2_000, "ephemeral_1h_input_tokens": 3_000}
+    usage = {"cache_creation_input_tokens": 5_000, "cache_creation": lifetimes}
+    session.answers("m1", usage=usage, stop="end_turn")
+    logs = json.loads(done("audit", "--home", str(tmp_path), "--json"))["total"]
+    assert logs["cache_write_tokens"] == 5_000
+    file = str(tmp_path / "l.sqlite")
+    done("audit", "--home", str(tmp_path), "--ledger", file)
+    again = json.loads(done("audit", file, "--json"))["total"]
+    assert (again["spent"], again["cache_write_tokens"]) == (pytest.approx(logs["spent"]), 5_000)
+    money = json.loads(done("report", "savings", "--ledger", file, "--json"))
+    assert money["paid"] == pytest.approx(logs["spent"], abs=1e-6)
+
+
 def test_a_ledger_that_is_there_is_left_alone(ledger: Path) -> None:
     before = ledger.read_bytes()
     ran = run("audit", "--home", str(ledger.parent / "home"), "--ledger", str(ledger))

@@ -96,6 +96,8 @@ def _attempt(decision: str, name: str, session: Session, request: Request) -> At
         input_tokens=usage.input_tokens,
         cached_tokens=usage.cached_tokens,
         output_tokens=usage.output_tokens,
+        written_tokens=usage.written_tokens,
+        written_1h_tokens=usage.written_1h_tokens,
         estimated=(usage.input_certainty, usage.output_certainty) != (Certainty.LOGGED, Certainty.LOGGED),
     )
 
