@@ -421,4 +421,4 @@ def test_answers_of_a_ledger_that_have_no_usage_are_named(tmp_path: Path) -> Non
     said = CliRunner().invoke(app, ["audit", str(file)]).stdout
     assert said.count("without usage, so in no figure") == 1
     assert said.count("1 answer of a shadow model, so in no figure") == 1
-    assert "Not logged by pointsman, so in no figure: cache writes, questions of verification" in said
+    assert "Not logged by pointsman, so in no figure: questions of verification" in said

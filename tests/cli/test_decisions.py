@@ -296,10 +296,6 @@ def test_a_demo_that_ran_since_is_named(path: Path, tmp_path: Path, monkeypatch:
         ("", ", cost unknown: no price"),
         ("input_per_million = 0\noutput_per_million = 0\n", ", cost $0"),
         ("input_per_million = 1\noutput_per_million = 5\n", ", cost $0.00060"),
-        (
-            "input_per_million = 1\noutput_per_million = 5\ncache_write_per_million = 1.25\n",
-            ", cost $0.00060, $0.00070 if all was written to the cache for an hour",
-        ),
     ],
 )
 def test_show_tells_what_an_attempt_costs_or_that_it_is_unknown(

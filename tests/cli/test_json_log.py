@@ -95,6 +95,7 @@ def test_a_line_has_every_field(builder: Builder) -> None:
             "total_ms",
             "input_tokens",
             "cached_tokens",
+            "written_tokens",
             "output_tokens",
         ),
         *("cost", "added", "error", "method", "path", "trace_id"),
