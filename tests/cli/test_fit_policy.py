@@ -181,10 +181,15 @@ def test_a_score_without_information_is_said_to_be_no_better_than_chance(tmp_pat
     ]
     file = tmp_path / "noise.jsonl"
     file.write_text("\n".join(map(json.dumps, lines)))
-    assert (
-        "not shown to be better than drawing models at random"
-        in run(file, "--quality", "0.9", *PRICES).stdout
-    )
+    curve = tmp_path / "curve.json"
+    printed = run(file, "--quality", "0.9", *PRICES, "--curve", str(curve)).stdout
+    assert "not shown to be better than drawing models at random" in printed
+    chosen = read_curve(curve).chosen
+    assert chosen
+    assert not chosen.shown
+    assert set(chosen.verdict.split("; ")) <= {
+        part for line in printed.splitlines() for part in line.split("; ")
+    }
 
 
 def test_the_saving_beyond_a_coin_of_equal_success_is_stated(tmp_path: Path) -> None:

@@ -182,7 +182,8 @@ CURVE = """{"models": [[1.0, 0.6], [10.0, 1.0]],
  "chosen": {"cost": 4.0, "kept": {"value": 0.9, "low": 0.85, "high": 0.94}}}"""
 
 
-SAVINGS = """, "savings": {"prompts": 400,
+SAVINGS = """, "shown": false, "verdict": "not shown: the interval reaches below 90.0%", "savings": {
+ "prompts": 400,
  "success_minus_strong": {"value": -0.004, "low": -0.01, "high": 0.0},
  "cost": {"value": 0.6, "low": 0.55, "high": 0.65},
  "saved_beyond_coin": {"value": 0.02, "low": -0.01, "high": 0.05}}}}"""
@@ -197,6 +198,7 @@ def test_what_the_policy_saves_beyond_a_coin_is_stated(tmp_path: Path, page: str
         text = browser.get(f"/console/{page}").body.decode()
         assert "success -0.004 [-0.010, +0.000] against always strong, at 0.600 [0.550, 0.650] of its" in text
         assert "not shown; if the saving is as large as seen, about 1,437 more outcomes" in text
+        assert "Its target: not shown: the interval reaches below 90.0%." in text
         file.write_text(CURVE)
         assert (
             "does not state what the policy saves beyond a coin"

@@ -1,5 +1,7 @@
 """The fit that the page Label begins, in process: figures, refusals in words, use and take back."""
 
+import random
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -41,8 +43,9 @@ def label(
             )
 
 
-def fit(browser: Browser) -> str:
-    begun = browser.post("/console/fits", {"token": browser.token("/console/try"), "quality": "0.95"})
+def fit(browser: Browser, **form: str) -> str:
+    sent = {"token": browser.token("/console/try"), "quality": "0.95", **form}
+    begun = browser.post("/console/fits", sent)
     assert begun.status == 303, begun.body
     page = begun.headers["location"]
     until(lambda: browser.get(f"{page}.json").json()["state"] != "running", seconds=300)
@@ -105,6 +108,39 @@ def test_a_fit_is_used_and_taken_back(made: tuple[Browser, MemoryLedger, Path]) 
     file.write_text(CONFIG + "\n")
     changed = browser.post(f"{page}/use", {"token": browser.token("/console/try")})
     assert (changed.status, b"has changed since the fit began" in changed.body) == (400, True)
+
+
+@pytest.mark.slow
+def test_a_policy_that_is_not_shown_to_keep_the_quality_is_not_offered(
+    made: tuple[Browser, MemoryLedger, Path],
+) -> None:
+    """The router ranks better than all rivals, and what the boundaries keep may be less than was asked."""
+    browser, ledger, file = made
+    chance = random.Random(1)
+
+    def noisy(prompt: str) -> tuple[int, int]:
+        weak = 0.9 if by_kind(prompt) == (1, 1) else 0.3
+        return int(chance.random() < weak), int(chance.random() < 0.92)
+
+    label(browser, ledger, 150, noisy)
+    page = fit(browser)
+    found = browser.get(f"{page}.json").json()
+    assert any(line.startswith("improvement: held out") for line in found["lines"])
+    assert (found["state"], found["is_usable"], found["safer"]) == ("refused", False, 1.0), found
+    assert found["error"].startswith("not shown: the interval reaches below 95.0%")
+    text = browser.get(page).body
+    assert b"Use it" not in text
+    assert b"Fit again, aiming at 1.0" in text
+    assert b"written to" not in text, "no such file is left"
+    assert browser.post(f"{page}/use", {"token": browser.token("/console/try")}).status == 400
+    assert sorted(each.name for each in file.parent.iterdir()) == [file.name]
+
+    again = browser.get(f"{fit(browser, aim='1.0')}.json").json()
+    assert (again["state"], again["is_usable"]) == ("refused", False)
+    more = re.search(r"at the quality measured, about (\d+) more prompts show it", again["error"])
+    assert more, again["error"]
+    label(browser, ledger, 150 + int(more[1]), noisy)
+    assert browser.get(f"{fit(browser, aim='1.0')}.json").json()["is_usable"]
 
 
 def test_what_another_changes_meanwhile_is_not_taken_back(

@@ -11,7 +11,7 @@ from pointsman.errors import PointsmanError
 from pointsman.guidance import Arm, FollowUp, GuidanceDecision
 from pointsman.learning.intervals import Interval
 from pointsman.reports.guidance import guidance_report
-from pointsman.reports.quality import CurvePoint, read_curve, router_quality
+from pointsman.reports.quality import CurvePoint, WorkingPoint, read_curve, router_quality
 from pointsman.stores.ledger import Outcome, Retention, SqliteLedger
 from pointsman.testing import a_decision
 from pointsman.tiers.learned_router import Claim
@@ -40,7 +40,8 @@ def test_a_curve_is_read_with_its_working_point(tmp_path: Path) -> None:
         msgspec.json.encode({"models": [[1.0, 0.7], [5.0, 1.0]], "points": [point], "chosen": point})
     )
     found = read_curve(file)
-    assert found.chosen == CurvePoint(2.0, Interval(0.9, 0.8, 1.0)) == found.points[0]
+    assert found.chosen == WorkingPoint(2.0, Interval(0.9, 0.8, 1.0))
+    assert found.points == (CurvePoint(2.0, Interval(0.9, 0.8, 1.0)),)
     assert found.models == ((1.0, 0.7), (5.0, 1.0))
 
 

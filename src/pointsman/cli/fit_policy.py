@@ -31,7 +31,7 @@ from pointsman.errors import ConfigError, PointsmanError
 from pointsman.evidence import estimate_tokens
 from pointsman.factory import build_policy, read_profile
 from pointsman.learning.datasets import Graded, read_graded
-from pointsman.reports.quality import PolicySavings
+from pointsman.reports.quality import PolicySavings, WorkingPoint
 from pointsman.tiers import TierProfile
 from pointsman.vocabulary import TIERS, ModelSpec, Tier
 
@@ -180,10 +180,18 @@ def _write(out: Path, text: str) -> None:
 
 def _show_curve(fitted: Fitted, curve: Path | None, picture: Path | None) -> None:
     from pointsman.learning.picture import Picture, draw
+    from pointsman.learning.policy import policy_verdict
 
     report, points = fitted.report, fitted.curve
     if curve:
-        chosen = {"cost": report.cost.value, "kept": report.kept, "savings": _savings(report)}
+        chosen = WorkingPoint(
+            report.cost.value,
+            report.kept,
+            _savings(report),
+            report.shown,
+            "; ".join(policy_verdict(report)),
+            report.safer,
+        )
         written = {"models": report.models, "points": points, "chosen": chosen}
         save(curve, msgspec.json.format(msgspec.json.encode(written)))
     if picture:

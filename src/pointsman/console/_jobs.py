@@ -29,6 +29,7 @@ from pointsman.encoders.learned_routers import load_learned_router
 from pointsman.errors import Overloaded, PointsmanError
 from pointsman.reports.labels import count_pairs
 from pointsman.reports.outcomes import prompts, scored
+from pointsman.reports.quality import read_curve
 from pointsman.reports.replay_period import ReplayDiff, replay_period
 from pointsman.reports.usage import answer_costs
 from pointsman.stores.ledger.port import Search
@@ -186,10 +187,13 @@ class Replays(_Jobs[ReplayJob]):
 class FitJob(Job):
     """One fit, while it runs and after."""
 
-    def __init__(self, file: Path, quality: float) -> None:
+    def __init__(self, file: Path, quality: float, aim: float) -> None:
         super().__init__()
         self.file: Final = file  # the gateway's configuration
-        self.quality: Final = quality
+        self.quality: Final = quality  # share of the dearer model's that is to be shown
+        self.aim: Final = aim  # share that the boundaries are chosen for, at least as much
+        self.is_unshown = False  # boundaries were chosen, and are not shown to meet the target
+        self.safer: float | None = None  # a higher share to aim at then
         self.base: Final = read(file)  # the configuration that the policy changes
         self.router: Final = file.with_name(f"{file.stem}.learned-router-{self.id}.json")
         self.policy = ""  # the configuration with the fitted policy; empty: there is nothing to use
@@ -221,7 +225,8 @@ class Fits(_Jobs[FitJob]):
         """Begin a fit on all labels of the ledger."""
         view = visit.view
         file = visit.config_file("policy")
-        job = FitJob(file, _share(visit.form.get("quality", "")))
+        quality = _share(visit.form.get("quality", ""))
+        job = FitJob(file, quality, max(quality, _share(visit.form.get("aim", ""), quality)))
         self._start(job, lambda job: self._fit(view, job), "wait for it; the page Label names it")
         return Redirect(f"/console/fits/{job.id}")
 
@@ -229,8 +234,9 @@ class Fits(_Jobs[FitJob]):
         """Show how far a fit is, its figures, or why it gives nothing to use."""
         job = self.get(visit.parts["id"])
         data = {"state": job.state, "models": job.models, "prompts": job.prompts, "lines": job.said,
-                "error": job.error, "is_usable": bool(job.policy), "is_used": job.is_used}  # fmt: skip
-        return Page("fit.html", {"job": job, **data}, data)
+                "error": job.error, "is_usable": bool(job.policy), "is_used": job.is_used,
+                "safer": job.safer}  # fmt: skip
+        return Page("fit.html", {"job": job, "is_unshown": job.is_unshown, **data}, data)
 
     def use(self, visit: Visit) -> Redirect:
         """Write the policy of a fit into the configuration, which the gateway then reads again."""
@@ -267,7 +273,7 @@ class Fits(_Jobs[FitJob]):
 
     def _fit(self, view: GatewayView, job: FitJob) -> State:
         with tempfile.TemporaryDirectory(prefix="pointsman-fit-") as folder:
-            data = Path(folder) / "outcomes.jsonl"
+            data, curve = Path(folder) / "outcomes.jsonl", Path(folder) / "curve.json"
             job.models, job.prompts = _export(view.ledger, view.config, data)
             named = (f"--data={data}", f"--weak={job.models[0]}", f"--strong={job.models[1]}")
             self._command(job, "tiers", *named, "--out", str(job.router))
@@ -276,8 +282,13 @@ class Fits(_Jobs[FitJob]):
             out = job.file.with_name(f".{job.file.stem}.fit-{job.id}.toml")  # paths in it are relative to it
             try:
                 cut = ("--learned-router", str(job.router), "--config", str(job.file))
-                target = ("--quality", str(job.quality), "--out", str(out))
-                self._command(job, "policy", *named, *cut, *target)
+                target = ("--quality", str(job.aim), "--show", str(job.quality))
+                files = ("--out", str(out), "--curve", str(curve))
+                self._command(job, "policy", *named, *cut, *target, *files)
+                found = read_curve(curve).chosen
+                if not (found and found.shown):
+                    job.is_unshown, job.safer = True, found.aim if found else None
+                    raise _Refused(found.verdict if found else "nothing was measured")
                 job.policy = read(out)
             finally:
                 out.unlink(missing_ok=True)
@@ -308,7 +319,7 @@ class Fits(_Jobs[FitJob]):
             raise _Refused(f"fit {arguments[0]} took longer than {_PATIENCE:g} seconds") from None
         finally:
             self._process = None
-        job.said += [line for line in said.splitlines() if str(job.router) not in line]  # it may not stay
+        job.said += [line for line in said.splitlines() if " written to " not in line]  # no file may stay
         if process.returncode:
             raise _Refused(_words(wrong) or f"fit {arguments[0]} chose nothing: its last line says why")
 
@@ -344,9 +355,9 @@ def _by_price(config: Config, models: Sequence[str]) -> tuple[str, str]:
     return weak, strong
 
 
-def _share(text: str) -> float:
+def _share(text: str, default: float = _QUALITY) -> float:
     try:
-        share = float(text) if text.strip() else _QUALITY
+        share = float(text) if text.strip() else default
     except ValueError:
         share = 0.0
     if not 0 < share <= 1:

@@ -22,6 +22,7 @@ __all__ = [
     "Z",
     "difference_of_shares",
     "margin_score",
+    "more_to_show",
     "paired_interval",
     "power_of",
     "stratified_interval",
@@ -71,6 +72,17 @@ def wilson(hits: float, total: float, z: float = Z) -> tuple[float, float]:
     middle = (share + z**2 / (2 * total)) / (1 + z**2 / total)
     half = z * sqrt(share * (1 - share) / total + z**2 / (4 * total**2)) / (1 + z**2 / total)
     return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def more_to_show(distance: float, error: float, count: int) -> int | None:
+    """About how many more values show a distance as large as seen in 4 of 5 cases, after so many.
+
+    None if the distance is within one standard error: then chance alone shows as much in one of six cases.
+    The width of an interval falls with the root of the number of values.
+    """
+    if not distance > error:
+        return None
+    return max(ceil(count * ((POWER * error / distance) ** 2 - 1)), 1)
 
 
 def margin_score(better: float, worse: float, count: float, margin: float) -> float:

@@ -35,6 +35,7 @@ from pointsman.learning.boundaries import (
     curve,
 )
 from pointsman.learning.datasets import LEAST_FOR_POLICY, Graded
+from pointsman.learning.intervals import Z, more_to_show
 from pointsman.learning.kinds_prior import fitter, kinds_of
 from pointsman.learning.learning import Corpus, clusters, held_out, trust
 from pointsman.learning.metrics import Floats, Interval, Rows, sums_interval
@@ -44,7 +45,7 @@ from pointsman.learning.savings import RouterSavings, served_savings
 from pointsman.tiers import LearnedRouter, LearnedRouterPolicy, TierProfile
 from pointsman.vocabulary import TIERS, Stage, Tier
 
-__all__ = ["Fitted", "PolicyReport", "fit_policy", "policy_lines", "policy_text"]
+__all__ = ["Fitted", "PolicyReport", "fit_policy", "policy_lines", "policy_text", "policy_verdict"]
 
 #: Above every score a profile can give (its values are below a million each).
 _UNREACHED: Final = 1e9
@@ -69,6 +70,24 @@ class PolicyReport(msgspec.Struct, frozen=True, kw_only=True):
     cross_fitted_router: bool
     left_out: int = 0  # further prompts, on which the learned router was fitted
     stands: bool = True  # the routers that were measured had about as many prompts as the one that is cut
+
+    @property
+    def shown(self) -> bool:
+        """Whether it can be recommended: the level is shown, and it beats models drawn for the same money."""
+        return self.supported and self.over_mixing.low > 0
+
+    @property
+    def safer(self) -> float | None:
+        """A target to aim at, so that the same level is likely to be shown; None without one."""
+        target, kept = self.target, self.kept
+        if not self.reached or not self.stands or self.supported:
+            return None
+        if isinstance(target, QualityTarget):
+            aim = max(target.quality, kept.value) + target.to_show - kept.low
+            rounded = min(math.ceil(1000 * aim) / 1000, 1.0)
+            return rounded if rounded > target.quality else None
+        left = min(target.money, self.cost.value) - (self.cost.high - target.to_show)
+        return left if left > 0 else None
 
 
 @dataclass(frozen=True)
@@ -385,7 +404,12 @@ def policy_lines(fitted: Fitted) -> list[str]:
         lines.append(
             "the router was fitted on these prompts: routers fitted on their other parts were used to choose"
         )
-    return [*lines, _verdict(report), *([] if mixing.low > 0 else [_NO_BETTER])]
+    return [*lines, *policy_verdict(report)]
+
+
+def policy_verdict(report: PolicyReport) -> list[str]:
+    """Whether the target is shown to be met, the evidence missing, and whether chance does as well."""
+    return [_verdict(report), *([] if report.over_mixing.low > 0 else [_NO_BETTER])]
 
 
 _MORE: Final = "only more outcomes can show it"
@@ -403,7 +427,7 @@ def _curve(points: Sequence[Point], report: PolicyReport) -> list[str]:
 
 
 def _verdict(report: PolicyReport) -> str:
-    target, kept = report.target, report.kept
+    target, kept, cost = report.target, report.kept, report.cost
     if report.reached and not report.stands:
         return (
             "not shown: the router was fitted on some of these prompts, and on more or fewer; measure it on"
@@ -414,19 +438,26 @@ def _verdict(report: PolicyReport) -> str:
             return f"the target cannot be reached: {kept.value:.1%} is the most; no policy is written"
         if report.supported:
             return f"shown: held out, at least {kept.low:.1%} is kept"
-        level = target.to_show
-        aim = max(target.quality, kept.value) + level - kept.low
-        safer = min(math.ceil(1000 * aim) / 1000, 1.0)
-        advice = f"--quality {safer:.3f} --show {level:g} is safer" if safer > target.quality else _MORE
-        return f"not shown: the interval reaches below {level:.1%}; {advice}"
+        level, safer = target.to_show, report.safer
+        advice = _MORE if safer is None else f"--quality {safer:.3f} --show {level:g} is safer"
+        more = _more("quality", kept.value - level, kept, report.prompts)
+        return f"not shown: the interval reaches below {level:.1%}; {advice}{more}"
     if not report.reached:
-        return f"the target cannot be reached: {report.cost.value:.4g} is the least; no policy is written"
+        return f"the target cannot be reached: {cost.value:.4g} is the least; no policy is written"
     if report.supported:
-        return f"shown: held out, at most {report.cost.high:.4g} is spent on 1,000 prompts"
-    level = target.to_show
-    safer = min(target.money, report.cost.value) - (report.cost.high - level)
-    advice = f"--budget {safer:.4g} --show {level:g} is safer" if safer > 0 else _MORE
-    return f"not shown: the interval reaches above {level:.4g}; {advice}"
+        return f"shown: held out, at most {cost.high:.4g} is spent on 1,000 prompts"
+    level, safer = target.to_show, report.safer
+    advice = _MORE if safer is None else f"--budget {safer:.4g} --show {level:g} is safer"
+    more = _more("money", level - cost.value, cost, report.prompts)
+    return f"not shown: the interval reaches above {level:.4g}; {advice}{more}"
+
+
+def _more(of: str, distance: float, found: Interval, prompts: int) -> str:
+    """Number of further prompts that would show the measured value; empty within its error."""
+    missing = more_to_show(distance, (found.high - found.low) / (2 * Z), prompts)
+    if missing is None:
+        return ""
+    return f"; at the {of} measured, about {missing:,} more prompts show it in 4 of 5 cases"
 
 
 def _said(found: Interval, form: str) -> str:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from math import ceil
 from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
@@ -18,7 +17,7 @@ import msgspec
 
 from pointsman.decoding import UNREADABLE, why_unreadable
 from pointsman.errors import PointsmanError
-from pointsman.learning.intervals import POWER, Interval, Z, wilson
+from pointsman.learning.intervals import Interval, Z, more_to_show, wilson
 from pointsman.prices import dollars
 from pointsman.printable import Block, Column, TextTable
 from pointsman.remembering import grouped, summed
@@ -37,6 +36,7 @@ __all__ = [
     "Point",
     "PolicySavings",
     "Shift",
+    "WorkingPoint",
     "drift",
     "observed",
     "read_curve",
@@ -59,16 +59,12 @@ class PolicySavings(msgspec.Struct, frozen=True):
     def missing(self) -> int | None:
         """About how many more outcomes would show such a saving in 4 of 5 cases; 0 where it is shown.
 
-        None if the saving seen is within one standard error: then chance alone shows as much in one of six
-        cases. The width of an interval falls with the root of the number of prompts.
+        None if the saving seen is within one standard error.
         """
         saved = self.saved_beyond_coin
         if saved.low > 0:
             return 0
-        error = (saved.high - saved.low) / (2 * Z)
-        if not saved.value > error:
-            return None
-        return max(ceil(self.prompts * ((POWER * error / saved.value) ** 2 - 1)), 1)
+        return more_to_show(saved.value, (saved.high - saved.low) / (2 * Z), self.prompts)
 
     def sentence(self) -> str:
         """The row of the table of savings in words."""
@@ -101,7 +97,15 @@ class CurvePoint(msgspec.Struct, frozen=True):
 
     cost: float
     kept: Interval
-    savings: PolicySavings | None = None  # of the working point; None in a file of an earlier version
+
+
+class WorkingPoint(CurvePoint, frozen=True):
+    """The policy that ``pointsman fit policy`` chose; the files of earlier versions have no verdict."""
+
+    savings: PolicySavings | None = None
+    shown: bool = False  # held out, the target is met, by more than models drawn at random for the same money
+    verdict: str = ""
+    aim: float | None = None  # a safer target for the same level; None: there is none, or it is shown
 
 
 class Curve(msgspec.Struct, frozen=True):
@@ -109,7 +113,7 @@ class Curve(msgspec.Struct, frozen=True):
 
     models: tuple[tuple[float, float], ...]  # cost and quality kept of each model alone
     points: tuple[CurvePoint, ...]
-    chosen: CurvePoint | None = None  # the working point; None in a file of an earlier version
+    chosen: WorkingPoint | None = None  # None in a file of an earlier version
 
 
 _curve = msgspec.json.Decoder(Curve).decode
