@@ -240,13 +240,18 @@ class LimitReached(CallerError):
         message: str,
         *,
         hint: str = "",
+        asked: str = "",
         wait: float | None = 1.0,
         kind: str = "requests",
+        is_passing: bool = False,
         headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
-        super().__init__(message, hint=hint)
-        self.wait = wait  # seconds until its window ends; None: no window has room for it
+        super().__init__(f"{message}; this request may take {asked}" if asked else message, hint=hint)
+        self.left = message  # of which limit how much is left
+        self.asked = asked  # the most that the request may take, in words
+        self.wait = wait  # seconds until there may be room; None: no window has room for it
         self.kind = kind  # "requests", "tokens" or "money"
+        self.is_passing = is_passing  # only reservations of requests in progress leave no room
         self.headers = headers  # what is left of each limit
 
 

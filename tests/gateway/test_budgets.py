@@ -15,7 +15,14 @@ from pointsman.access import Budgets
 from pointsman.config import Config, examine
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
-from pointsman.stores.budgets import Claim, MemoryBudgets, Settlement, SqliteBudgets, ValkeyBudgets
+from pointsman.stores.budgets import (
+    BudgetStore,
+    Claim,
+    MemoryBudgets,
+    Settlement,
+    SqliteBudgets,
+    ValkeyBudgets,
+)
 from pointsman.upstreams.port import DEMO_URL, hash_key
 from support import limited
 from support.engines import Valkey
@@ -643,6 +650,64 @@ def test_a_request_larger_than_the_whole_budget_is_told_so() -> None:
     assert "it is more than all of the budget" in message
     assert "set a lower max_tokens (without one 4,096 are reserved)" in message
     assert "retry-after" not in answer.headers
+
+
+def test_a_budget_is_told_once_for_all_models_of_a_tier(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = limited._BASE.replace('simple = ["small"', 'simple = ["large", "small"')
+    monkeypatch.setattr(limited, "_BASE", models)
+    monkeypatch.setattr(limited, "_engine", limited._engine.__wrapped__)
+    trial = Trial(ALICE + money(0.3))
+    run(statuses(trial, 5))
+    answer = run(trial.chat(model="simple", max_tokens=60))
+    assert answer.json()["error"]["message"] == (
+        'the budget of key "alice" has 0.05 of 0.30 per day left; this request may take 0.60 with "large", '
+        '0.06 with "small" or "backup"; send it again in 43200 s, at 2026-01-15T00:00:00Z'
+    )
+    assert answer.headers["retry-after"] == "43200"  # the smaller ones have room then
+
+
+STORES: dict[str, Callable[[Path], BudgetStore]] = {
+    "memory": lambda _: MemoryBudgets(),
+    "sqlite": lambda folder: SqliteBudgets(folder / "budgets.sqlite"),
+}
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_a_budget_that_running_requests_hold_is_to_be_asked_soon_again(tmp_path: Path, kind: str) -> None:
+    """The window ends in twelve hours, and the reservations with their requests."""
+    trial = Trial(ALICE + money(0.1), store=STORES[kind](tmp_path))
+
+    async def beside_a_running_one() -> tuple[Received, Received]:
+        is_asked, ends = asyncio.Event(), asyncio.Event()
+
+        async def asked() -> None:
+            is_asked.set()
+            await ends.wait()
+
+        trial.provider.before = asked
+        trial.provider.answers = [lambda: whole(20)]
+        running = asyncio.create_task(trial.chat(max_tokens=80))
+        await is_asked.wait()
+        refused, too_large = await trial.chat(), await trial.chat(max_tokens=120)
+        ends.set()
+        assert (await running).status == 200
+        return refused, too_large
+
+    refused, too_large = run(beside_a_running_one())
+    assert refused.status == 429
+    assert refused.json()["error"]["code"] == "rate_limit_exceeded"
+    assert refused.json()["error"]["message"] == (
+        'the budget of key "alice" has 0.02 of 0.10 per day left; this request may take 0.05; '
+        "requests in progress have reserved 0.08: send it again in 10 s"
+    )
+    assert refused.headers["retry-after"] == "10"
+    assert "x-should-retry" not in refused.headers
+    assert "retry-after" not in too_large.headers
+    flushed(trial.budgets)
+    assert run(statuses(trial, 1)) == [200]
+    flushed(trial.budgets)
+    spent = run(trial.chat())  # 0.02 and 0.05 are used
+    assert (spent.headers["retry-after"], spent.json()["error"]["code"]) == ("43200", "insufficient_quota")
 
 
 # Reserving and settling.

@@ -180,6 +180,10 @@ class Budgets:
         """Return the local value of a counter, without a call to the store."""
         return self._here.totals((counter,))[0]
 
+    def held(self, counter: str) -> int:
+        """Return what requests of this process have reserved of a counter."""
+        return self._here.held(counter)
+
     async def learn(self, claims: Sequence[Claim]) -> None:
         """Ask the store for the totals of counters of which this process has not heard; for claims of 0."""
         if self._here is self.store:

@@ -21,6 +21,9 @@ _FREE: Final = frozenset({"status", "connect", "busy", "stale"})
 #: Tokens of one answer that are believed at most, and the most one attempt can cost: counters hold 64 bits.
 _MOST_TOKENS: Final = 1_000_000_000
 _MOST_MONEY: Final = 100_000_000
+#: Seconds after which a request is sent again that only the reservations of running ones leave no room for:
+#: most answers take less, and each retry that comes too early costs the store one call.
+_RUNNING: Final = 10.0
 #: Names of reservations: of this process, then a number.
 _PROCESS: Final = secrets.token_hex(8)
 _numbers: Final = itertools.count(1)
@@ -157,7 +160,7 @@ class Spending:
             total = self.budgets.known(limit.counter(now))
             self._known[limit] = total
             if total >= limit.most:
-                raise self._reached(limit, total, 0, now)
+                raise self._reached(limit, total, 0, now, self.budgets.held(limit.counter(now)))
 
     def beside(self) -> Spending:
         """Return the same limits for extra calls of the request, which count as no request."""
@@ -199,7 +202,7 @@ class Spending:
             self._known.update((limit, total) for (limit, _), total in zip(claims, found.totals, strict=True))
             if not found.ok:
                 limit, claim = claims[found.refused]
-                raise self._reached(limit, found.totals[found.refused], claim.amount, now)
+                raise self._reached(limit, found.totals[found.refused], claim.amount, now, found.held)
         self._counts_request = False
         self._holds.append(hold)
         return hold
@@ -240,21 +243,32 @@ class Spending:
             ]
         return found
 
-    def _reached(self, limit: Limit, total: int, amount: int, now: float) -> LimitReached:
+    def _reached(self, limit: Limit, total: int, amount: int, now: float, held: int = 0) -> LimitReached:
+        """Return the refusal of an amount; ``held``: of the total, reserved by requests in progress."""
         end = limit.window(now).end
-        is_asked = amount and limit.kind != "requests"
-        asked = f"; this request may take {limit.amount(amount)}" if is_asked else ""
+        is_counted = limit.kind == "requests"
         wait: float | None = max(end - now, 1.0)
+        is_passing = not is_counted and held > 0 and total - held + max(amount, 1) <= limit.most
         if amount > limit.most:
             wait = None  # no window will have room for it
             hint = (
                 f"set a lower max_tokens (without one {self.output_tokens:,} are reserved), "
                 f"or ask for a cheaper model: it is more than all of {limit}"
             )
+        elif is_passing:
+            wait = min(_RUNNING, max(end - now, 1.0))
+            hint = f"requests in progress have reserved {limit.amount(held)}: send it again in {ceil(wait)} s"
         else:
             hint = f"send it again in {ceil(max(end - now, 1.0))} s, at {time_text(end)}"
-        message = f"{limit} has {limit.left(total)} left{asked}"
-        return LimitReached(message, hint=hint, wait=wait, kind=limit.kind, headers=self.headers())
+        return LimitReached(
+            f"{limit} has {limit.left(total)} left",
+            hint=hint,
+            asked=limit.amount(amount) if amount and not is_counted else "",
+            wait=wait,
+            kind=limit.kind,
+            is_passing=is_passing,
+            headers=self.headers(),
+        )
 
 
 def _units(money: float) -> int:

@@ -132,6 +132,8 @@ class Failure(msgspec.Struct, frozen=True):
     fall_back: bool = True  # another model may serve it
     wait: float | None = None  # seconds the upstream asked for
     why: str = ""  # of several failures, for the log: without the upstreams' own words
+    limit: LimitReached | None = None  # that has no room for it
+    model: str = ""  # that it has no room for
 
     @property
     def is_operators(self) -> bool:
@@ -142,10 +144,11 @@ class Failure(msgspec.Struct, frozen=True):
 def together(failures: Sequence[Failure]) -> Failure:
     """Return one failure for those of all models, in the order of asking: it names each upstream's error.
 
-    An upstream's verdict on the request itself is passed on as it is. Otherwise the last upstream that was
-    asked decides the status: a failure that may pass before one that only the operator can mend. The
-    operator's failures come first in the message.
+    A budget without room is named once, with each model. An upstream's verdict on the request itself
+    is passed on as it is. Otherwise the last upstream that was asked decides the status: a failure that may
+    pass before one that only the operator can mend. The operator's failures come first in the message.
     """
+    failures = _by_budget(failures)
     asked = [failure for failure in failures if failure.kind not in NOT_ASKED]
     asked = [failure for failure in asked if not failure.is_operators] or asked
     # What an upstream said explains more than that the next one was not asked.
@@ -157,6 +160,28 @@ def together(failures: Sequence[Failure]) -> Failure:
     message = "; ".join(dict.fromkeys(map(_in_full, ordered)))
     fault = Fault(chosen.fault.status, message, chosen.fault.code, chosen.fault.param)
     return msgspec.structs.replace(chosen, fault=fault, status=0, body=b"", why=why)
+
+
+def _by_budget(failures: Sequence[Failure]) -> Sequence[Failure]:
+    """Return the failures, those of one budget as one: it waits for the model that has room first."""
+    found: dict[object, list[Failure]] = {}
+    for place, failure in enumerate(failures):
+        found.setdefault(failure.limit.left if failure.limit else place, []).append(failure)
+    return [_of_models(each) if len(each) > 1 else each[0] for each in found.values()]
+
+
+def _of_models(failures: Sequence[Failure]) -> Failure:
+    """Return one failure for several models that one limit has no room for."""
+    soonest = min(failures, key=lambda failure: math.inf if failure.wait is None else failure.wait)
+    limit = soonest.limit
+    if limit is None:
+        return soonest
+    models: dict[str, list[str]] = {}  # by what they may take
+    for each in failures:
+        models.setdefault(each.limit.asked if each.limit else "", []).append(f'"{each.model}"')
+    asked = ", ".join(f"{amount} with {' or '.join(names)}" for amount, names in models.items())
+    message = f"{limit.left}; this request may take {asked}; {limit.hint}"
+    return msgspec.structs.replace(soonest, fault=msgspec.structs.replace(soonest.fault, message=message))
 
 
 def _in_full(failure: Failure) -> str:
@@ -263,12 +288,20 @@ def circuit_open(upstream: Upstream, wait: float) -> Failure:
 
 def _over_limit(target: Target, error: LimitReached) -> Failure:
     """A limit of the key or its team has no room for a try of this model; a cheaper one may fit a budget."""
-    message = str(error)
-    if error.kind == "money":  # the codes are OpenAI's own
-        fault = Fault(error.status, message, "insufficient_quota")
-        return Failure(fault, "budget", target.upstream, retry=False, wait=error.wait)
-    fault = Fault(error.status, message, "rate_limit_exceeded")
-    return Failure(fault, "rate", target.upstream, retry=False, fall_back=False, wait=error.wait)
+    is_money, model = error.kind == "money", target.model.name
+    code = (
+        "insufficient_quota" if is_money and not error.is_passing else "rate_limit_exceeded"
+    )  # OpenAI's own
+    return Failure(
+        Fault(error.status, str(error), code),
+        "budget" if is_money else "rate",
+        target.upstream,
+        retry=False,
+        fall_back=is_money,
+        wait=error.wait,
+        limit=error if is_money else None,
+        model=model,
+    )
 
 
 def held(upstream: Upstream, wait: float) -> Failure:

@@ -393,7 +393,8 @@ async def _fail(request: DecidedRequest, failure: Failure, sent: Headers, send: 
     sent.append(AS_JSON)
     if failure.wait is not None:
         sent.append((b"retry-after", b"%d" % max(round(failure.wait), 1)))
-    if failure.kind not in {"status", "held", "rate"} or status >= 500 or failure.is_operators:
+    may_retry = failure.kind in {"status", "held", "rate"} or (failure.limit and failure.limit.is_passing)
+    if not may_retry or status >= 500 or failure.is_operators:
         sent.append((b"x-should-retry", b"false"))  # the gateway has tried; a client that does too multiplies
     log.log(
         logging.INFO if failure.kind in {"budget", "rate"} else logging.WARNING,  # the caller's own doing

@@ -18,6 +18,7 @@ from pointsman.stores.budgets import (
     Claim,
     MemoryBudgets,
     PostgresBook,
+    Reserved,
     Settlement,
     Spent,
     SqliteBook,
@@ -79,6 +80,16 @@ def test_one_claim_without_room_reserves_nothing(store: BudgetStore) -> None:
     assert refused.refused == 1
     assert refused.totals == (0, 95, 0)
     assert store.totals(["a", "b", "c"]) == (0, 95, 0)
+
+
+def test_a_refusal_tells_what_requests_in_progress_hold(store: BudgetStore) -> None:
+    store.reserve("r1", [_claim("a", 60), _claim("b", 10)])
+    store.reserve("r2", [_claim("b", 30)])
+    store.settle([Settlement("r1", {"a": 5, "b": 15})])
+    assert store.reserve("r3", [_claim("a", 1), _claim("b", 60)]) == Reserved((5, 45), refused=1, held=30)
+    assert store.reserve("r4", [_claim("b", 1, limit=45), _claim("a", 1)]).held == 30
+    store.settle([Settlement("r2", {"b": 40})])
+    assert store.reserve("r5", [_claim("b", 60)]) == Reserved((55,), refused=0)
 
 
 def test_settling_replaces_what_was_reserved(store: BudgetStore) -> None:

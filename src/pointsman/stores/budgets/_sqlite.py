@@ -130,6 +130,7 @@ class BudgetFile:
 
 
 _TOTAL: Final = "SELECT total FROM counters WHERE name = ?"
+_HELD: Final = "SELECT coalesce(sum(amount), 0) FROM held WHERE counter = ?"
 _CHANGE: Final = "UPDATE counters SET total = max(total + ?, 0) WHERE name = ?"
 _OLD: Final = "SELECT name FROM counters WHERE series = ? ORDER BY number DESC LIMIT -1 OFFSET ?"
 #: Totals of budgets that are remembered, to make them again in a file that was emptied.
@@ -155,7 +156,8 @@ class SqliteBudgets(BudgetFile):
         with self._transaction() as connection:
             found = reserved(claims, [self._total(connection, claim) for claim in claims])
             if not found.ok:
-                return found
+                held = connection.execute(_HELD, (claims[found.refused].counter,)).fetchone()
+                return found._replace(held=int(held[0]))
             for claim in claims:
                 connection.execute(_CHANGE, (claim.amount, claim.counter))
                 row = (reservation, claim.counter, claim.amount)

@@ -101,7 +101,7 @@ class ValkeyBudgets:
             self._forget()
             parts = [self._part(claim) for claim in claims]
             refused, *sums = self._ask(claims, parts)
-            totals = []
+            totals, reserved = [], int(sums[2 * int(refused) - 1]) if refused else 0
             for place, part in enumerate(parts):
                 spent, held = int(sums[2 * place]), int(sums[2 * place + 1])
                 part.others = max(part.others, spent - part.spent)
@@ -110,7 +110,7 @@ class ValkeyBudgets:
                 for claim, part in zip(claims, parts, strict=True):
                     part.held += claim.amount
                 self._reserved[reservation] = claims
-        return Reserved(tuple(totals), int(refused) - 1)
+        return Reserved(tuple(totals), int(refused) - 1, reserved)
 
     def settle(self, settlements: Sequence[Settlement], /) -> None:
         """End reservations: the used amount replaces the reserved one."""

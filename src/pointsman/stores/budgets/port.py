@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
+from itertools import chain
 from typing import Final, NamedTuple, Protocol
 
 #: Seconds for which a process may use its share of what may be spent while no store can be asked.
@@ -53,6 +54,7 @@ class Reserved(NamedTuple):
 
     totals: tuple[int, ...]  # of their counters, in the order of the claims, after it
     refused: int = -1  # place of the first claim without room; -1: all were reserved
+    held: int = 0  # of the refused claim's total, what requests in progress have reserved
 
     @property
     def ok(self) -> bool:
@@ -160,7 +162,8 @@ class MemoryBudgets:
             found = reserved(claims, [self._totals.get(claim.counter, 0) for claim in claims])
             if found.ok:
                 self._take(reservation, claims, found)
-        return found
+                return found
+            return found._replace(held=self._reserved_of(claims[found.refused].counter))
 
     def settle(self, settlements: Sequence[Settlement], /) -> None:
         """End reservations: the used amount replaces the reserved one."""
@@ -181,6 +184,15 @@ class MemoryBudgets:
 
     def leave(self, process: str, /) -> None:
         """Do nothing: there is no share to give back."""
+
+    def held(self, counter: str) -> int:
+        """Return the part of a counter's total that is reserved."""
+        with self._lock:
+            return self._reserved_of(counter)
+
+    def _reserved_of(self, counter: str) -> int:
+        claims = chain.from_iterable(self._held.values())
+        return sum(claim.amount for claim in claims if claim.counter == counter)
 
     def knows(self, counter: str) -> bool:
         """Whether a counter has been heard of."""
