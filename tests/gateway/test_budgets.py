@@ -108,6 +108,28 @@ def test_reasoning_counted_in_the_total_alone_is_paid_for(
     assert trial.used("money/key/alice/day") == output * UNIT // 1000
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+def test_usage_in_the_choice_that_ends_a_stream_is_paid_for(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Moonshot reports it there, and nowhere else to a caller that does not ask for it."""
+    only = limited._BASE.replace("retries = 0\n", 'retries = 0\nformats = ["chat"]\n')
+    monkeypatch.setattr(limited, "_BASE", only)
+    used = {"prompt_tokens": 1336, "completion_tokens": 31, "total_tokens": 1367, "cached_tokens": 1280}
+    first = {"index": 0, "delta": {"role": "assistant", "content": "hi"}, "finish_reason": None}
+    last = {"index": 0, "delta": {}, "finish_reason": "stop", "usage": used}
+    parts = [
+        *(b"data: %s\n\n" % json.dumps({"id": "1", "choices": [each]}).encode() for each in (first, last)),
+        b"data: [DONE]\n\n",
+    ]
+    trial = Trial(ALICE + money(1))
+    trial.provider.answers = [lambda: Reply(200, list(parts), "text/event-stream")]
+    answer = run(trial.ask(path, {**CHAT, "stream": True}))
+    [attempt] = trial.ledger.attempts(answer.headers["x-pointsman-decision-id"])
+    assert (attempt.input_tokens, attempt.cached_tokens, attempt.output_tokens) == (1336, 1280, 31)
+    assert trial.used("money/key/alice/day") == 31 * UNIT // 1000
+
+
 @pytest.mark.parametrize(("price", "billed"), [(None, 0.010), (1250.0, 0.0115)])
 def test_what_a_provider_writes_to_its_cache_is_paid_for(price: float | None, billed: float) -> None:
     trial = Trial(ALICE + money(1))

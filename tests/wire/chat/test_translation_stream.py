@@ -40,7 +40,8 @@ REPORT = UsageReport(Usage(input=5, cached=4, output=2))
 
 def chunk(delta: dict[str, Any] | None = None, finish: str | None = None, **members: Any) -> bytes:
     choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
-    return sse.event(json.dumps({"id": "chatcmpl-1", "model": "m", "choices": choices, **members}).encode())
+    head = {"id": "chatcmpl-1", "model": "m", "choices": choices}
+    return sse.event(json.dumps({**head, **members}).encode())
 
 
 def calls(*fragments: dict[str, Any]) -> bytes:
@@ -77,6 +78,15 @@ TOOLS = Stop(StopReason.TOOLS)
             [chunk({"content": "a"}, usage=None), chunk({}, "stop", usage=None), chunk(usage=USED), DONE],
             [START, TextDelta("a"), REPORT, Stop(StopReason.END)],
             id="late usage",
+        ),
+        pytest.param(
+            [
+                chunk({"content": "a"}),
+                chunk(choices=[{"index": 0, "delta": {}, "finish_reason": "stop", "usage": USED}]),
+                DONE,
+            ],
+            [START, TextDelta("a"), REPORT, Stop(StopReason.END)],
+            id="usage in the choice",  # Moonshot
         ),
         pytest.param(
             [chunk({"content": "a"}, "stop", usage=USED), DONE],

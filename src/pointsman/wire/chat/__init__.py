@@ -102,6 +102,7 @@ MODEL_CALL: Final = ModelCall((), _write_question, _write_plain_question)
 # A streamed answer of chat completions: how it ended.
 class _EndedChoice(msgspec.Struct, gc=False):
     finish_reason: str | None = None
+    usage: msgspec.Raw = msgspec.Raw()  # Moonshot, beside the reason
 
 
 class _Chunk(msgspec.Struct, gc=False):
@@ -128,8 +129,11 @@ def end(blocks: Sequence[bytes]) -> End:
             return End(Ending.REFUSED, usage)
         if bytes(chunk.usage) not in NOTHING:  # null in every chunk but one
             usage = read_usage(chunk.usage) or Usage()
-        if any(choice.finish_reason for choice in chunk.choices):
-            ending = Ending.SAID  # some servers never send [DONE]
+        for choice in chunk.choices:
+            if choice.finish_reason:
+                ending = Ending.SAID  # some servers never send [DONE]
+                if choice.usage:
+                    usage = read_usage(choice.usage) or usage
     return End(ending, usage)
 
 

@@ -111,6 +111,7 @@ class _Choice(msgspec.Struct, gc=False):
     index: int | None = 0
     delta: Said | None = None
     finish_reason: str | None = None
+    usage: msgspec.Raw = msgspec.Raw()  # Moonshot, beside the reason
 
 
 class _Later(msgspec.Struct, gc=False):
@@ -212,6 +213,8 @@ class ChatStreamReader:
             yield from self._delta(choice.delta)
         if choice.finish_reason and self._finish is None:
             yield from self._finished(choice.finish_reason)
+            if usage := read_usage(choice.usage):
+                yield UsageReport(usage)
 
     def _finished(self, why: str) -> Iterator[Event]:
         self._finish = why
