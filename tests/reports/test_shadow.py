@@ -177,15 +177,15 @@ def test_a_model_without_a_price_has_spent_an_unknown_amount() -> None:
     free = {name: ModelSpec(name, "up", name) for name in MODELS}
     trial = shadow_report([a_turn(1, Tier.SIMPLE, "large", answer(1))], free).models["small"]
     assert trial.to_json()["cost"] == {"answers": 0, "this": None, "beside": None, "spent": None}
-    assert list(trial.lines())[-1] == "  spent on it: unknown; 1 answers of a model without a price"
+    assert list(trial.lines(1))[-1] == "  spent on it: unknown; 1 answers of a model without a price"
 
 
 def test_without_usage_or_prices_the_rest_is_told() -> None:
     unknown = answer(1, input_tokens=None, output_tokens=None)
     trial = shadow_report([a_turn(1, Tier.SIMPLE, "large", unknown)], {}).models["small"]
     assert trial.to_json()["cost"] == {"answers": 0, "this": None, "beside": None, "spent": 0.0}
-    assert list(trial.lines()) == [
-        'model "small" was asked too: 1 answers nobody got',
+    assert list(trial.lines(1)) == [
+        'model "small" was asked too: 1 of 1 requests; nobody got its answers',
         "  ended with stop 1",
         "  the same tools called as in the caller's answer: 1 (100.0%)",
         "  median time 100 ms, the caller's answers 400 ms",
@@ -242,7 +242,9 @@ def test_the_command(config: Path) -> None:
         "changed: 2 (66.7%)\n",
         "tiers: up 1 (33.3%), down 1 (33.3%)\n",
         "cost of answers: $58.50 then, $36.00 now (-38.5%)\n",
-        'model "small" was asked too: 4 answers nobody got\n  failed: timeout 1\n',
+        'model "small" was asked too: 4 of 5 requests; nobody got its answers\n  the others: outside of the sh',
+        "are, or skipped (busy, rate, money, unfit …): pointsman_shadow_answers_total in /metrics counts why\n  f",
+        "\n  failed: timeout 1\n",
         "  cost $6.00 where the caller's answers cost $85.50 (3 answers)\n",
     ):
         assert part in output
@@ -251,4 +253,6 @@ def test_the_command(config: Path) -> None:
 
 
 def test_where_nothing_was_tried_it_says_so(config: Path) -> None:
-    assert "no shadow ran for these requests" in report(config, [a_turn(1, Tier.SIMPLE, "small")])
+    output = report(config, [a_turn(1, Tier.SIMPLE, "small")])
+    assert "no shadow ran for these 1 requests" in output
+    assert "or skipped (busy, rate, money, unfit …): pointsman_shadow_answers_total" in output

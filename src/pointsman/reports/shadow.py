@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Final
 
 from pointsman.agreement import COUNTED, AgreementPolicy, Result, result_of, serves_first
 from pointsman.decision.diff import verdict
@@ -27,6 +28,12 @@ __all__ = [
     "agreement_report",
     "shadow_report",
 ]
+
+
+#: The ledger holds no row for a request that a shadow model was not asked about.
+_SKIPPED: Final = (
+    "skipped (busy, rate, money, unfit …): pointsman_shadow_answers_total in /metrics counts why"
+)
 
 
 @dataclass(slots=True)
@@ -91,9 +98,12 @@ class ModelTrial:
             },
         }
 
-    def lines(self) -> Iterator[str]:
-        """The same for a person."""
-        yield f'model "{self.model}" was asked too: {self.asked:,} answers nobody got'
+    def lines(self, turns: int) -> Iterator[str]:
+        """The same for a person; ``turns``: all requests of the report."""
+        asked = f"{self.asked:,} of {turns:,} requests"
+        yield f'model "{self.model}" was asked too: {asked}; nobody got its answers'
+        if self.asked < turns:
+            yield f"  the others: outside of the share, or {_SKIPPED}"
         if self.failed:
             kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(self.failed.items()))
             yield f"  failed: {kinds}"
@@ -136,14 +146,17 @@ class ShadowReport:
     def blocks(self) -> Iterator[str]:
         """The same for a person."""
         if not self.policies and not self.models:
-            yield "no shadow ran for these requests; configure [shadow] in pointsman.toml"
+            yield (
+                f"no shadow ran for these {self.turns:,} requests; [shadow] in pointsman.toml makes one run\n"
+                f"where it does: they were outside of the share, or {_SKIPPED}"
+            )
         for summary in self.policies.values():
             decided = f"{summary.replayed:,} of {self.turns:,} requests"
             yield f"policy {summary.policy} decided {decided} beside the one that serves"
             yield from (f"  could not decide {n:,}: {why}" for why, n in sorted(summary.refused.items()))
             yield from summary.differences()
         for trial in self.models.values():
-            yield from trial.lines()
+            yield from trial.lines(self.turns)
 
 
 def shadow_report(
