@@ -288,19 +288,17 @@ def circuit_open(upstream: Upstream, wait: float) -> Failure:
 
 def _over_limit(target: Target, error: LimitReached) -> Failure:
     """A limit of the key or its team has no room for a try of this model; a cheaper one may fit a budget."""
-    is_money, model = error.kind == "money", target.model.name
-    code = (
-        "insufficient_quota" if is_money and not error.is_passing else "rate_limit_exceeded"
-    )  # OpenAI's own
-    return Failure(
-        Fault(error.status, str(error), code),
+    is_money = error.kind == "money"
+    is_spent = is_money and not error.is_passing
+    return Failure(  # the codes are OpenAI's own
+        Fault(error.status, str(error), "insufficient_quota" if is_spent else "rate_limit_exceeded"),
         "budget" if is_money else "rate",
         target.upstream,
         retry=False,
         fall_back=is_money,
         wait=error.wait,
         limit=error if is_money else None,
-        model=model,
+        model=target.model.name,
     )
 
 
