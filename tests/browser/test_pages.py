@@ -154,6 +154,16 @@ def test_what_is_typed_stays_text(browser: Browser, demo: Demo) -> None:
         assert [each for each in watched.problems if "a status of 400" not in each] == []
 
 
+@pytest.mark.parametrize("width", [390, 1_280, 1_440])
+def test_versions_of_the_policy_are_in_sight(browser: Browser, demo: Demo, width: int) -> None:
+    """The number of decisions was cut off, and nothing showed that the table scrolls."""
+    from support.chromium import opened
+
+    with opened(browser, demo.base, viewport={"width": width, "height": 900}) as watched:
+        table = watched.go("/console/policy").get_by_role("region", name="Table of versions")
+        assert table.evaluate("(one) => one.scrollWidth - one.clientWidth") == 0
+
+
 def test_a_page_at_twice_the_size_needs_no_scrolling_to_the_side(browser: Browser, demo: Demo) -> None:
     """A window of 1,280 pixels at 200 % shows 640 of the page's (WCAG 2.2, 1.4.4 and 1.4.10)."""
     from support.chromium import opened
