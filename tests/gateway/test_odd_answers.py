@@ -7,7 +7,7 @@ import pytest
 
 from pointsman.testing import MemoryLedger
 from pointsman.vocabulary import WireFormat
-from pointsman.wire import FORMATS, Ending, sse
+from pointsman.wire import FORMATS, Ending, Fault, sse
 from support.deciders import ScriptedDecider
 from support.requests_by_format import PATHS, answer, events, request, start_stream
 from support.servers import Asked, ScriptedUpstream, gateway, reply, state_for
@@ -111,6 +111,32 @@ def test_an_answer_with_half_a_surrogate_pair_is_relayed_as_it_came(
     assert got.content == (b"".join(parts) if stream else whole)
     [attempt] = ledger.attempts("d-1")
     assert (attempt.error, attempt.output_tokens) == ("", 4)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("status", [400, 200])
+@pytest.mark.parametrize("spoken", WireFormat)
+@pytest.mark.parametrize("wire", WireFormat)
+def test_an_error_with_half_a_surrogate_pair_keeps_its_words(
+    wire: WireFormat, spoken: WireFormat, status: int
+) -> None:
+    """A provider repeats the words of a prompt, and clients shorten a prompt by the code of the error."""
+    error = FORMATS[spoken].error(Fault(400, "too long: HALF", "context_length_exceeded", "messages"))
+    body = error.replace(b"HALF", rb"caf\ud83d")
+
+    async def answering(asked: Asked, send: Any) -> None:
+        await reply(send, status, body)
+
+    upstream = ScriptedUpstream(answering)
+    with upstream.running() as url, gateway(state_for(f"{url}/v1", formats=[frozenset({spoken})])) as running:
+        got = httpx.post(running.url + PATHS[wire], json=request(wire), trust_env=False)
+    if wire is spoken:
+        assert (got.status_code, got.content) == (status, body)
+        return
+    told = got.json()["error"]
+    assert (got.status_code, told["message"]) == (400 if status == 400 else 502, "too long: caf\ufffd")
+    if WireFormat.MESSAGES not in (wire, spoken):
+        assert told["code"] == "context_length_exceeded"
 
 
 @pytest.mark.integration

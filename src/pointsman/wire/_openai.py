@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE
+from pointsman.decoding import UNREADABLE, decoded, without_halves
 from pointsman.wire import sse
 from pointsman.wire.conversation import Usage
 from pointsman.wire.format import Fault, TokenCount, count
@@ -132,7 +132,7 @@ def is_error(answer: bytes) -> bool:
     try:
         return _decode(answer).error is not None
     except UNREADABLE:
-        return False
+        return (mended := without_halves(answer)) != answer and is_error(mended)
 
 
 def status_of(block: bytes) -> int | None:
@@ -141,7 +141,7 @@ def status_of(block: bytes) -> int | None:
     if b'"error"' not in payload and b'"response.failed"' not in payload:
         return None
     try:
-        event = _decode(payload)
+        event = decoded(_decode, payload)
     except UNREADABLE:
         return None
     error = event.error or (event.response.error if event.response else None)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Pr
 
 import msgspec
 
-from pointsman.decoding import UNREADABLE, without_halves
+from pointsman.decoding import UNREADABLE, decoded, without_halves
 from pointsman.vocabulary import History, Message, Prompt, Role, ToolCall, WireFormat
 from pointsman.wire import sse
 from pointsman.wire.conversation import (
@@ -151,7 +151,7 @@ _decode_error: Final = msgspec.json.Decoder(_ErrorBody).decode
 
 def error_message(body: bytes) -> str:
     """Return the message of an error, in any of the formats; empty if it has none. Raises ``UNREADABLE``."""
-    return _decode_error(body).error.message
+    return decoded(_decode_error, body).error.message
 
 
 class Reply(msgspec.Struct, frozen=True):

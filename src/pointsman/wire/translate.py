@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from pointsman.decoding import UNREADABLE, decoded_or, why_unreadable
+from pointsman.decoding import UNREADABLE, decoded, decoded_or, why_unreadable
 from pointsman.errors import MalformedRequest
 from pointsman.vocabulary import LARGE, WireFormat
 from pointsman.wire import FORMATS
@@ -302,7 +302,7 @@ def translate_error(caller: WireFormat, status: int, body: bytes) -> bytes:
 
     Its type follows from the status, as it does with every provider.
     """
-    found = decoded_or(_Refusal(), _decode_refusal, body)
+    found = decoded_or(_Refusal(), decoded, _decode_refusal, body)
     if isinstance(found, list):  # Gemini
         found = found[0] if found else _Refusal()
     error = found.error

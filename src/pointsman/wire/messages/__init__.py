@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.json import encode as _encode
 
-from pointsman.decoding import UNREADABLE, decoded_or
+from pointsman.decoding import UNREADABLE, decoded_or, without_halves
 from pointsman.vocabulary import History, Message, Prompt, Role, ToolCall, ToolResult, WireFormat
 from pointsman.wire import sse
 from pointsman.wire.conversation import Usage
@@ -135,7 +135,7 @@ def is_error(answer: bytes) -> bool:
     try:
         return _decode_error(answer).error is not None
     except UNREADABLE:
-        return False
+        return (mended := without_halves(answer)) != answer and is_error(mended)
 
 
 def write_error(fault: Fault) -> bytes:
