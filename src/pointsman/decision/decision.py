@@ -109,6 +109,7 @@ class ReadRequest(msgspec.Struct, frozen=True, gc=False):
     kind: KindShift | None = None  # of a recorded one, by the same file of kinds
     enriched: bool = False  # a recorded one got the text of its domains
     continues_answer: bool = False  # a recorded one had no place for a text that was due
+    untold: bool = False  # a recorded one had none for guidance, whose steps are those of a later request
     of_run: bool = False  # the question of a run that has selected capabilities, now or as recorded
 
 

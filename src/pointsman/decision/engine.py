@@ -33,7 +33,7 @@ from pointsman.decision.memory import (
     with_subagent,
 )
 from pointsman.decision.policy import DomainPolicy, Policy
-from pointsman.decision.reader import NO_PLACE, RequestReader, continues_answer
+from pointsman.decision.reader import NO_PLACE, UNTOLD, RequestReader, continues_answer
 from pointsman.decision.switching import StartStage, remembered
 from pointsman.domains import PERMISSIVE, DomainTracker
 from pointsman.evidence import Scanner
@@ -146,26 +146,27 @@ class Engine:
             UnknownModel: the caller asked for a model that is neither a tier nor configured.
         """
         reading = request if isinstance(request, ReadRequest) else self.reader.read(request, memory)
-        draft = Draft(reading, reading.input, reading.evidence, memory, list(reading.abstained))
-        if role := reading.input.role:
+        asked = reading.input
+        draft = Draft(reading, asked, reading.evidence, memory, list(reading.abstained))
+        if role := asked.role:
             mark = reading.request.role_mark if reading.request else reading.role_mark
-            purpose = reading.input.purpose
+            purpose = asked.purpose
             if role is not MAIN or mark or purpose in _MARKED:
                 by = mark or (_BY_NAME if reading.request else _RECORDED)
                 draft.reasons.append(
                     Reason(f"agent.{purpose if role is MAIN and purpose in _MARKED else role}", by)
                 )
-        if left_out := reading.input.left_out:
+        if left_out := asked.left_out:
             shown = f"left out: {left_out:,} characters that this client repeats"
             draft.reasons.append(Reason("evidence.left-out", shown))
         guide, seen = self._guide, reading.seen
-        if guide and seen:
+        if guide and (seen or reading.untold):
             yield from self._guide_agent(draft, guide, seen)
         elif guide and not (reading.abstained and any(each.code == _UNGUIDED for each in reading.abstained)):
-            draft.guidance = guide.idle(memory.guidance.arm, reading.input.session)
+            draft.guidance = guide.idle(memory.guidance.arm, asked.session)
         yield from self._models.choose(draft)
         # An agent keeps what it is told at an event in its own history.
-        history = reading.request.history if reading.request and not reading.input.event else None
+        history = reading.request.history if reading.request and not asked.event else None
         if history is not None and memory.additions.places:
             _find_standing(draft, history)
         if self.policy.domains and self._tracker:
@@ -219,7 +220,12 @@ class Engine:
         """The rules for a request: whether it offers tools may make a difference."""
         return self._tiers.scorer_of(asked)
 
-    def _guide_agent(self, draft: Draft, guide: Guide, seen: Seen) -> Generator[ModelQuery, ModelReply, None]:
+    def _guide_agent(
+        self, draft: Draft, guide: Guide, seen: Seen | None
+    ) -> Generator[ModelQuery, ModelReply, None]:
+        if seen is None:
+            draft.reasons.append(UNTOLD)
+            return
         before, session = draft.memory, draft.input.session
         try:
             decided, kept = yield from guide.proceed(seen, before.guidance, session=session)
@@ -228,6 +234,7 @@ class Engine:
             draft.forget_steps()
             return
         if decided.injection and continues_answer(draft.reading):
+            draft.reasons.append(UNTOLD)
             draft.forget_steps()  # the text comes with them
             return
         draft.memory = msgspec.structs.replace(before, guidance=kept)

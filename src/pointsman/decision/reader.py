@@ -41,7 +41,8 @@ from pointsman.vocabulary import (
 from pointsman.wire.request import request_from_text
 from pointsman.wire.tools import forbids_tools
 
-__all__ = ["NO_PLACE", "UNSEEN", "AgentEvent", "continues_answer", "going_on", "prompt_of", "with_event"]
+__all__ = ["NO_PLACE", "UNSEEN", "UNTOLD", "AgentEvent", "continues_answer", "going_on", "prompt_of",
+           "with_event"]  # fmt: skip
 
 
 # Events that an agent reports of its run, read as the requests that it sends elsewhere.
@@ -59,6 +60,10 @@ UNSEEN: Final = Reason("evidence.unseen", "no words of a person were reported in
 NO_PLACE: Final = Reason(
     "additions.no-place", "the request ends with the assistant's message, which the model continues"
 )
+
+
+#: Of such a request where guidance was due: its steps are read again with the next one.
+UNTOLD: Final = Reason("guidance.no-place", f"guidance is due and waits: {NO_PLACE.detail}")
 
 
 class AgentEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -328,6 +333,7 @@ class RequestReader:
             of_run=then.capabilities is not None and then.capabilities.of_run,
             enriched=any(each.source == "domains" for each in then.injections),
             continues_answer=NO_PLACE in then.reasons,
+            untold=UNTOLD in then.reasons,
             kind=then.tier.kind if then.tier and then.tier.kinds_version == self._kinds_version else None,
             capabilities=then.capabilities,
             was_too_long=any(reason.code == TOO_LONG for reason in then.refused),
