@@ -54,7 +54,7 @@ def answered(
 
 def made(kind: type[Any], method: str, transport: Any, on_response: Any, *, keep_alive: bool = True) -> Any:
     """A request that is answered over a transport."""
-    scope, flow = {"method": method}, FlowControl(transport)
+    scope, flow = {"method": method, "http_version": "1.1"}, FlowControl(transport)
     if kind is ResponseCycle:
         protocol = SimpleNamespace(
             transport=transport,
@@ -157,6 +157,53 @@ def test_an_answer_that_breaks_off_keeps_its_head(caplog: pytest.LogCaptureFixtu
     head, closed = written("POST", start())
     assert head.startswith(b"HTTP/1.1 200")
     assert closed == b"closed"
+    assert "without completing response" in caplog.text
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("paused", [True, False])
+def test_a_caller_of_http_1_0_gets_no_chunks(method: str, paused: bool) -> None:
+    """It does not know them (RFC 9112, section 6.1): what it got was read as a part of the answer."""
+    writes: list[bytes] = []
+    transport = SimpleNamespace(write=writes.append, close=lambda: writes.append(b"closed"))
+
+    async def run() -> None:
+        cycle = made(ResponseCycle, method, transport, lambda: None, keep_alive=False)
+        cycle.scope["http_version"] = "1.0"
+        await cycle.send(start(headers=[(b"content-type", b"text/event-stream")]))
+        assert not cycle.piece(b"hel")
+        if paused:
+            cycle.flow.pause_writing()
+            asyncio.get_running_loop().call_soon(cycle.flow.resume_writing)
+        await asyncio.gather(*map(cycle.send, PARTS[:3]))
+        await cycle.send(PARTS[3])
+        assert cycle.response_complete
+
+    asyncio.run(run())
+    assert writes.pop() == b"closed"
+    head, _, body = b"".join(writes).partition(b"\r\n\r\n")
+    assert body == b"hello"
+    assert b"transfer-encoding" not in head
+    assert head.endswith(b"connection: close")
+
+
+def test_an_answer_to_http_1_0_that_breaks_off_does_not_look_whole(caplog: pytest.LogCaptureFixture) -> None:
+    ends: list[str] = []
+    transport = SimpleNamespace(
+        write=lambda _: None, close=lambda: ends.append("closed"), abort=lambda: ends.append("reset")
+    )
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(start(headers=[]))
+        await send(PARTS[0])
+
+    async def run() -> None:
+        cycle = made(ResponseCycle, "POST", transport, lambda: None, keep_alive=False)
+        cycle.scope["http_version"] = "1.0"
+        await cycle.run_asgi(app)
+
+    asyncio.run(run())
+    assert ends == ["reset"]
     assert "without completing response" in caplog.text
 
 

@@ -13,6 +13,7 @@ from pointsman.gateway.build import Builder
 from pointsman.upstreams.port import Timeouts
 from pointsman.vocabulary import WireFormat
 from pointsman.wire import sse
+from support import raw_http
 from support.requests_by_format import PATHS, events, format_of, post, request, start_stream
 from support.servers import Asked, ScriptedUpstream, gateway, state_for
 
@@ -78,6 +79,24 @@ def test_a_stream_that_breaks_ends_with_one_error_event(wire: WireFormat, breaks
         assert last["error"]["code"] == BREAKS[breaks]
     if wire is WireFormat.RESPONSES:
         assert last["sequence_number"] == before[-1]["sequence_number"] + 1
+
+
+@pytest.mark.parametrize("wire", WireFormat)
+def test_a_caller_of_http_1_0_reads_a_stream_to_the_end_of_its_connection(wire: WireFormat) -> None:
+    """nginx speaks it by default, as does what has no HTTP library."""
+
+    async def answering(asked: Asked, send: Any) -> None:
+        parts = events(format_of(asked.path))
+        await start_stream(send, *parts[:2])
+        await asyncio.sleep(0.01)
+        await send({"type": "http.response.body", "body": b"".join(parts[2:])})
+
+    body = json.dumps(request(wire, stream=True)).encode()
+    head = raw_http.head(raw_http.JSON, path=PATHS[wire].encode(), length=len(body))
+    asked = head.replace(b"HTTP/1.1", b"HTTP/1.0") + body
+    with ScriptedUpstream(answering).running() as url, gateway(state_for(f"{url}/v1")) as running:
+        got = raw_http.talk(running.port, asked, until=b"no such bytes")
+    assert got.partition(b"\r\n\r\n")[2] == b"".join(events(wire))
 
 
 @pytest.mark.parametrize("wire", WireFormat)

@@ -57,6 +57,7 @@ class ResponseCycle(RequestResponseCycle, DirectSend):
     body: Any = b""  # bytes; of several parts a bytearray
     before: ResponseCycle | None = None  # the request on the connection that it waits for
     _held = b""  # the head, until the first of the body is there
+    _ends_by_closing = False  # the answer: HTTP/1.0 knows no chunks
     _is_changed = False  # since ``receive`` looked last
     _waiting: asyncio.Event | None = None  # of ``receive``
 
@@ -88,7 +89,10 @@ class ResponseCycle(RequestResponseCycle, DirectSend):
         if self.response_started:
             if self._held:
                 self.transport.write(self._with_head(b""))
-            self.transport.close()
+            if self._ends_by_closing:
+                self.transport.abort()  # a reset: closed in order, the part would look like a whole answer
+            else:
+                self.transport.close()
         else:
             await self.send_500_response()
 
@@ -221,7 +225,19 @@ class ResponseCycle(RequestResponseCycle, DirectSend):
     async def _send_by_uvicorn(self, event: Any) -> None:
         if self._held:
             self.transport.write(self._with_head(b""))
-        await super().send(event)
+        if self._ends_by_closing and event["type"] == _BODY and not self.response_complete:
+            await self._send_until_closed(event)
+        else:
+            await super().send(event)
+
+    async def _send_until_closed(self, event: dict[str, Any]) -> None:
+        while self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.disconnected:
+            return
+        self.transport.write(event.get("body", b""))
+        if not event.get("more_body"):
+            self._complete()
 
     def _head(self, status: int, sent: Iterable[tuple[bytes, bytes]]) -> bytes:
         """Begin the answer, and return its head; empty where uvicorn has to look at it."""
@@ -237,7 +253,9 @@ class ResponseCycle(RequestResponseCycle, DirectSend):
         self.waiting_for_100_continue = False
         self.chunked_encoding = length is None
         self.expected_content_length = int(length or 0)
+        framing = b"transfer-encoding: chunked\r\n\r\n" if length is None else b"\r\n"
         if not self.keep_alive:
             lines += b"connection: close\r\n"
-        framing = b"transfer-encoding: chunked\r\n\r\n" if length is None else b"\r\n"
+            if length is None and self.scope["http_version"] < "1.1":
+                self.chunked_encoding, self._ends_by_closing, framing = False, True, b"\r\n"
         return b"%b%b%b" % (STATUS_LINE[status], lines, framing)
