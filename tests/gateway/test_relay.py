@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -188,6 +189,26 @@ def test_usage_of_a_stream_is_written_down(client: httpx.Client, spoken: Spoken,
     answering(streaming)
     answer = post(client, spoken, spoken.body(stream=True))
     attempt = client.get(f"/v1/decisions/{answer.headers['x-pointsman-decision-id']}").json()["attempts"][0]
+    assert (attempt["input_tokens"], attempt["output_tokens"], attempt["error"]) == (3, 4, "")
+
+
+def test_what_fills_a_silence_hides_no_usage(client: httpx.Client, spoken: Spoken, answering: Any) -> None:
+    """A gateway sends pings before the first event, and after the last while its own upstream hangs up."""
+
+    async def streaming(asked: Asked, send: Any) -> None:
+        await start_stream(send)
+        reply = replace(REPLY, wants_usage=True, text="one two three four five six")
+        for event in (spoken.wire.keep_alive, *spoken.wire.answer_events(reply), *[b": bye\n\n"] * 6):
+            if b'"message_delta"' in event:  # Anthropic's own repeats the input there, others do not
+                event = re.sub(rb'"\w*input_tokens":\d+,', b"", event)
+            await send({"type": "http.response.body", "body": event, "more_body": True})
+            await asyncio.sleep(0.01)
+        await send({"type": "http.response.body", "body": b""})
+
+    answering(streaming)
+    answer = post(client, spoken, spoken.body(stream=True))
+    attempt = client.get(f"/v1/decisions/{answer.headers['x-pointsman-decision-id']}").json()["attempts"][0]
+    assert answer.content.endswith(b": bye\n\n" * 6)
     assert (attempt["input_tokens"], attempt["output_tokens"], attempt["error"]) == (3, 4, "")
 
 

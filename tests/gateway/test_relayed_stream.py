@@ -89,6 +89,14 @@ def test_an_event_ends_the_quiet() -> None:
     assert stream.quiet == 0.0
 
 
+def test_comments_behind_an_answer_do_not_hide_its_end() -> None:
+    """Usage and the closing mark are looked for in the last few blocks."""
+    stream = relayed(Sender(has_room=False), sse.Splitter())
+    for block in (EVENT, *[b": quiet\n\n"] * 6):
+        assert stream.outgoing(block) == block
+    assert (list(stream.last), stream.size) == ([EVENT], len(EVENT))
+
+
 def test_what_goes_out_is_read_once() -> None:
     """Reasoning is noted whichever way it goes."""
     read: list[bytes] = []

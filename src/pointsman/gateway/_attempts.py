@@ -417,7 +417,7 @@ async def hold_event(attempt: RunningAttempt, splitter: sse.Splitter) -> None:
 
 
 async def _first_event(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse | Failure:
-    """Wait for the first event. Comments sent only as keep-alive wait with it."""
+    """Wait for the first event. Comments and pings, sent only as keep-alive, wait with it."""
     spec = attempt.target.upstream.spec
     splitter = sse.Splitter(spec.answer_bytes, spec.stream_bytes)
     held: list[bytes] = []
@@ -428,7 +428,7 @@ async def _first_event(attempt: RunningAttempt, exchange: Exchange) -> UpstreamR
         if not chunk:
             raise UpstreamError("the upstream ended the stream before its first event")
         held.append(block := splitter.feed(chunk))
-        if any(sse.data(event) for event in sse.events(block)):
+        if sse.has_begun(block):
             break
         comments += len(block)
         await hold_event(attempt, splitter)

@@ -266,7 +266,8 @@ class RelayedStream:
         Raises:
             UpstreamError: an event cannot be read.
         """
-        self._note(block)
+        if b"data" in block:  # else comments, which would push usage and the closing mark out of ``last``
+            self._note(block)
         if self._change is not None:
             block = self._change(block)
         if self._secrets and b"error" in block:

@@ -24,6 +24,7 @@ __all__ = [
     "decoded",
     "event",
     "events",
+    "has_begun",
     "masked",
     "masked_events",
     "masked_text",
@@ -38,6 +39,9 @@ Shape = TypeVar("Shape")
 
 _BLANK_LINE: Final = re.compile(rb"\r?\n\r?\n")
 _DATA: Final = re.compile(rb"^data:[ ]?([^\r\n]*)", re.MULTILINE)
+
+#: The name of the event with which a server of the Messages format fills a silence.
+_PING: Final = re.compile(rb"^event:[ ]?ping\r?$", re.MULTILINE)
 
 _NEWLINE: Final = ord("\n")
 
@@ -148,6 +152,11 @@ def data(single: bytes) -> bytes:
             return line.removeprefix(b" ")
     lines = _DATA.findall(single)
     return lines[0] if len(lines) == 1 else b"\n".join(lines)
+
+
+def has_begun(block: bytes) -> bool:
+    """Whether a block holds an event of an answer: one with data that is no ``ping``."""
+    return any(data(single) and not _PING.search(single) for single in events(block))
 
 
 def decoded(block: bytes, decode: Callable[[bytes], Shape]) -> Iterator[Shape]:

@@ -124,7 +124,7 @@ _decode_error: Final = msgspec.json.Decoder(_ErrorEvent).decode
 
 def status_of(block: bytes) -> int | None:
     """Return the status a block's first event amounts to when it is an error; None when it is none."""
-    event = next(sse.decoded(block, _decode_error), None)
+    event = next((event for event in sse.decoded(block, _decode_error) if event.type != "ping"), None)
     if event is None or event.type != "error":
         return None
     return STATUS.get(event.error.type, 502) if event.error else 502
