@@ -187,26 +187,6 @@ def test_a_caller_of_http_1_0_gets_no_chunks(method: str, paused: bool) -> None:
     assert head.endswith(b"connection: close")
 
 
-def test_an_answer_to_http_1_0_that_breaks_off_does_not_look_whole(caplog: pytest.LogCaptureFixture) -> None:
-    ends: list[str] = []
-    transport = SimpleNamespace(
-        write=lambda _: None, close=lambda: ends.append("closed"), abort=lambda: ends.append("reset")
-    )
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send(start(headers=[]))
-        await send(PARTS[0])
-
-    async def run() -> None:
-        cycle = made(ResponseCycle, "POST", transport, lambda: None, keep_alive=False)
-        cycle.scope["http_version"] = "1.0"
-        await cycle.run_asgi(app)
-
-    asyncio.run(run())
-    assert ends == ["reset"]
-    assert "without completing response" in caplog.text
-
-
 def test_nothing_sent_is_an_error_of_the_server(caplog: pytest.LogCaptureFixture) -> None:
     [answer] = [b"".join(written("POST"))]
     assert answer.startswith(b"HTTP/1.1 500")

@@ -89,10 +89,7 @@ class ResponseCycle(RequestResponseCycle, DirectSend):
         if self.response_started:
             if self._held:
                 self.transport.write(self._with_head(b""))
-            if self._ends_by_closing:
-                self.transport.abort()  # a reset: closed in order, the part would look like a whole answer
-            else:
-                self.transport.close()
+            self.transport.close()
         else:
             await self.send_500_response()
 
