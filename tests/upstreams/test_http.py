@@ -114,10 +114,16 @@ def test_a_connection_that_is_closed_while_idle_costs_no_request() -> None:
 
 def test_a_parting_word_on_an_idle_connection_answers_nothing() -> None:
     hung_up = asyncio.Event()
+    connections = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
         await reader.readuntil(CALL.body)
         writer.write(OK)
+        while hung_up.is_set():
+            await reader.readuntil(CALL.body)
+            writer.write(OK)
         if not hung_up.is_set():
             await asyncio.sleep(0)
             writer.write(b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n")
@@ -128,9 +134,39 @@ def test_a_parting_word_on_an_idle_connection_answers_nothing() -> None:
         async with client_of(serve) as client:
             assert await ask(client) == (200, b"hello")
             await asyncio.wait_for(hung_up.wait(), 60)
-            assert await ask(client) == (200, b"hello")
+            assert [await ask(client) for _ in range(3)] == [(200, b"hello")] * 3
+            assert connections == 2  # it was said for that connection alone
 
     uvloop.run(run())
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_an_upstream_that_answers_twice_gets_a_connection_for_each_request(
+    caplog: pytest.LogCaptureFixture, *, apart: bool
+) -> None:
+    """What came second would answer the next request on that connection, which may be another caller's."""
+    closed = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(CALL.body)
+        writer.write(OK if apart else OK * 2)
+        if apart and not closed.is_set():
+            await asyncio.sleep(0.05)  # the answer has been read by then
+            writer.write(OK)
+        await reader.read()  # until the client hangs up
+        closed.set()
+
+    async def run() -> None:
+        async with client_of(serve) as client:
+            for _ in range(3):
+                assert await asyncio.wait_for(ask(client), 60) == (200, b"hello")
+                await asyncio.wait_for(closed.wait(), 60)
+
+    uvloop.run(run())
+    [warning] = [
+        record.getMessage() for record in caplog.records if record.name == "pointsman.upstreams.http"
+    ]
+    assert warning.startswith('upstream "up" sent an answer that nobody asked for')
 
 
 async def _silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -21,6 +21,9 @@ class Client:
     def release(self, connection: Connection, *, reusable: bool) -> None:
         """Let the connection be."""
 
+    def distrust(self) -> None:
+        """Think well of it."""
+
     def forget(self, answer: Response) -> None:
         """Let the answer be."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Final, Protocol, cast
 
 import httptools
@@ -25,6 +26,8 @@ _TOO_LONG_HEAD: Final = (
 )
 #: Statuses that HTTP defines end below this (RFC 9110, section 15).
 _STATUS_END: Final = 600
+#: With this one a server may say that it closes an idle connection (RFC 9110, section 15.5.9).
+_REQUEST_TIMEOUT: Final = 408
 
 
 class Owner(Protocol):
@@ -36,6 +39,9 @@ class Owner(Protocol):
 
     def release(self, connection: Connection, *, reusable: bool) -> None:
         """Take a connection back when its answer is whole."""
+
+    def distrust(self) -> None:
+        """Keep no connection for another request: the upstream has sent an answer that nobody asked for."""
 
     def forget(self, answer: Response) -> None:
         """Stop timing an answer, and let another request have its place."""
@@ -210,6 +216,8 @@ class Connection(asyncio.Protocol):
         answer = self.answer
         if answer is None:
             self.transport.close()  # nobody asked
+            with suppress(httptools.HttpParserError, httptools.HttpParserUpgrade):
+                self._parser.feed_data(data)
             return
         answer.silence = self._begun = 0.0
         self._other += len(data)
@@ -254,6 +262,8 @@ class Connection(asyncio.Protocol):
         headers, self._headers = self._headers, []
         answer, status = self.answer, self._parser.get_status_code()
         if answer is None or status < 200:  # only a word that it is at work
+            if answer is None and status >= 200 and status != _REQUEST_TIMEOUT and self.idle_since:
+                self._client.distrust()
             return
         if len(headers) > _MAX_HEADERS or (
             self._other > _MAX_HEAD and sum(len(name) + len(value) for name, value in headers) > _MAX_HEAD

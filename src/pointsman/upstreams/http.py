@@ -8,6 +8,7 @@ the figures.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import ssl
 from collections import deque
@@ -22,6 +23,8 @@ from pointsman.errors import ConfigError, StaleConnection, UpstreamBusy, Upstrea
 from pointsman.upstreams._connection import Connection, Response
 from pointsman.upstreams.port import Call, Exchange, Upload, UpstreamSpec
 from pointsman.upstreams.proxies import PORTS, Proxy, proxy_of, trust
+
+log = logging.getLogger(__name__)
 
 # Connecting to an upstream: directly or through an HTTP proxy, with or without TLS.
 
@@ -233,7 +236,8 @@ class HttpClient:
         self._active: set[Response] = set()
         self._sweep = _Timer()
         self._reaper = _Timer()
-        self._closed = False
+        self._keeps = True  # connections for further requests
+        self._name = spec.name
 
     async def send(self, call: Call) -> Exchange:
         """See ``UpstreamClient``."""
@@ -260,17 +264,29 @@ class HttpClient:
         except BaseException as error:
             answer.close()
             if isinstance(error, StaleConnection):
-                while self._idle:  # closed as well, in all likelihood
-                    self._idle.pop().transport.close()
+                self._close_idle()  # closed by the upstream as well, in all likelihood
             raise
         return answer
 
     def close(self) -> None:
         """See ``UpstreamClient``."""
-        self._closed = True
+        self._keeps = False
         self._reaper.cancel()
         if not self._active:  # what is in progress keeps its time limits
             self._sweep.cancel()
+        self._close_idle()
+
+    def distrust(self) -> None:
+        """Keep no connection from now on: a second answer would go to whoever asks next on it."""
+        if self._keeps:
+            log.warning(
+                'upstream "%s" sent an answer that nobody asked for: connections to it are not kept',
+                self._name,
+            )
+        self._keeps = False
+        self._close_idle()
+
+    def _close_idle(self) -> None:
         while self._idle:
             self._idle.pop().transport.close()
 
@@ -343,7 +359,7 @@ class HttpClient:
         """Take a connection back when its answer is whole."""
         if connection.transport.get_write_buffer_size():
             connection.transport.abort()  # the upstream has not read the request: it might not read the next
-        elif reusable and not self._closed:
+        elif reusable and self._keeps:
             loop = connection.loop
             connection.idle_since = loop.time()
             self._idle.append(connection)
