@@ -83,7 +83,7 @@ def test_a_stream_that_breaks_ends_with_one_error_event(wire: WireFormat, breaks
 
 @pytest.mark.parametrize("wire", WireFormat)
 def test_a_caller_of_http_1_0_reads_a_stream_to_the_end_of_its_connection(wire: WireFormat) -> None:
-    """nginx speaks it by default, as does what has no HTTP library."""
+    """nginx speaks it with `proxy_http_version 1.0`, as does what has no HTTP library."""
 
     async def answering(asked: Asked, send: Any) -> None:
         parts = events(format_of(asked.path))

@@ -119,6 +119,10 @@ class Published(msgspec.Struct, frozen=True):
 class Peers(Protocol):
     """The other processes of this gateway, and the state that they hold."""
 
+    @property
+    def answering(self) -> int:
+        """Requests in progress that came to this process and that others answer."""
+
     def note(self, name: str) -> None:
         """Register this process as the holder of state under a name."""
 

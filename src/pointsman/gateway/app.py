@@ -62,7 +62,7 @@ class Gateway:
         self.state = state
         self.metrics = Metrics()
         self.metrics.price(_models(state))
-        self.active = 0  # requests in progress
+        self.active = 0  # requests in progress, with those that other processes answer
         self.bodies = BodyBudget()
         self.readiness = Readiness()
         self.routes = build_routes(self.metrics, self.readiness)
@@ -72,7 +72,7 @@ class Gateway:
         self._count_tokens = partial(count_tokens, self.metrics)
         self._decisions = DecisionEndpoint(self._agents, self.metrics)
         self._passthrough = Passthrough(self.metrics)
-        self._console = ConsoleMount(lambda: self.state, lambda: self.active, self.metrics)
+        self._console = ConsoleMount(lambda: self.state, lambda: self.in_progress, self.metrics)
         _add_gauges(self)
 
     def replace(self, state: LiveState) -> None:
@@ -90,6 +90,12 @@ class Gateway:
         """
         self._agents.peers = self._console.peers = peers
         self.metrics.of_all = metrics
+
+    @property
+    def in_progress(self) -> int:
+        """Requests that this process answers; one that another process answers counts there."""
+        peers = self._agents.peers
+        return self.active - (peers.answering if peers is not None else 0)
 
     def serves_console(self, path: bytes) -> bool:
         """Whether a path is the console's."""
@@ -256,7 +262,7 @@ def _add_gauges(gateway: Gateway) -> None:
     watch = gateway.metrics.watch
     watch("workers", lambda: 1.0)
     watch("policy_info", lambda: {gateway.state.runtime.engine.version: 1.0})
-    watch("requests_in_progress", lambda: gateway.active)
+    watch("requests_in_progress", lambda: gateway.in_progress)
     watch("body_bytes_held", lambda: gateway.bodies.held)
     watch("ledger_lost", lambda: gateway.state.runtime.ledger.lost)
     watch("ledger_spilled", lambda: _spilled(gateway.state.runtime.ledger))

@@ -1,10 +1,12 @@
 """Two workers in one process: what one passes on to the other, and what both publish."""
 
+import asyncio
 import contextlib
 import json
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -116,6 +118,29 @@ def test_an_answer_is_gone_on_from_where_it_is_kept(tmp_path: Path, posed: dict[
         page = httpx.get(f"{servers[1].url}/metrics", trust_env=False).text
     assert 'pointsman_continued_total{before="known"} 1.0' in page
     assert len(upstream.asked) == 2
+
+
+def test_a_request_that_another_worker_answers_is_in_progress_once(tmp_path: Path) -> None:
+    asked_again, go = threading.Event(), threading.Event()
+
+    async def waiting(asked: Asked, send: Any) -> None:
+        asked_again.set()
+        await asyncio.to_thread(go.wait, 60)
+        await well(asked, send)
+
+    with two(tmp_path) as (servers, _, upstream):
+        name = ask(servers[0], WireFormat.RESPONSES).json()["id"]
+        upstream.answering = waiting
+        more = {**request(WireFormat.RESPONSES), "previous_response_id": name}
+        url = servers[1].url + PATHS[WireFormat.RESPONSES]
+        with ThreadPoolExecutor(1) as threads:
+            got = threads.submit(httpx.post, url, json=more, timeout=60)
+            assert asked_again.wait(60)
+            pages = [httpx.get(f"{server.url}/metrics", trust_env=False).text for server in servers]
+            go.set()
+            assert got.result(60).status_code == 200
+        until(lambda: "in_progress 0.0" in httpx.get(f"{servers[1].url}/metrics", trust_env=False).text)
+    assert ["pointsman_requests_in_progress 1.0" in page for page in pages] == [True, True]
 
 
 def test_an_answer_is_gone_on_from_whichever_worker_has_the_key(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ class WorkerApp:
         self._peers.publish(
             Published(
                 metrics=added_up_families(self._before, families_of(gateway.metrics.families())),
-                active=gateway.active,
+                active=gateway.in_progress,
                 open_circuits=tuple(open_circuits(state)),
                 faults=dict(state.runtime.faults),
                 overhead=tuple(gateway.metrics.overhead.counts),

@@ -124,6 +124,7 @@ class WorkerPeers:
         self.worker: Final = worker
         self.link: Final = link
         self._holders: Final = Holders(worker.folder / "holders", worker.number)
+        self.answering = 0  # requests in progress that came to this worker and that others answer
         self._others: Final = [n for n in range(1, worker.of + 1) if n != worker.number]
         self._threads: Final = ThreadPoolExecutor(max(len(self._others), 1), "workers")
 
@@ -175,11 +176,14 @@ class WorkerPeers:
             return False
         query = b"?" + inbound.query if inbound.query else b""
         head = Head("POST", b"/v1" + inbound.wire.path + query, inbound.all_headers)
+        self.answering += 1
         try:
             await self.pass_on(number, head, inbound.body.raw, send)
         except WorkerGone as gone:  # and what it kept: this one answers as after a restart
             log.info("worker %d is gone: %s", number, gone)
             return False
+        finally:
+            self.answering -= 1
         return True
 
     async def take_over(self, state: LiveState, session: str) -> None:
