@@ -316,6 +316,7 @@ async def _try(
         attempt.got_first_byte()
         result = await _read(attempt, exchange)
     except UpstreamError as error:
+        error.with_traceback(None)  # the exchange holds the error: what was read would be held in a cycle
         result = attempt.failed(connection_failure(target.upstream, error), exchange.status)
     except BaseException as error:
         attempt.drop(exchange.status, "busy" if type(error) is Overloaded else "disconnect", attempt.known)

@@ -276,7 +276,8 @@ async def _stream(
             block = splitter.feed(chunk)
             stream.quiet = 0.0 if b"data" in block else await _wait_on(attempt, splitter, stream.quiet)
     except UpstreamError as broken:
-        error = broken
+        # With it a cycle of references would keep this frame, and all that it holds of a large event.
+        error = broken.with_traceback(None)
     except asyncio.CancelledError:
         _left(request, answer, stream.last, stream.size)
         raise
@@ -329,7 +330,7 @@ async def _end_translated(
         try:
             closing = translation.end(blocks[-1])
         except UpstreamError as unreadable:
-            error = unreadable
+            error = unreadable.with_traceback(None)
     usage = attempt.wire.end(blocks).usage
     if translation.is_whole or translation.has_failed:
         attempt.finish(answer.exchange.status, "" if translation.is_whole else "status", usage)
