@@ -112,7 +112,15 @@ def test_a_connection_that_is_closed_while_idle_costs_no_request() -> None:
     uvloop.run(run())
 
 
-def test_a_parting_word_on_an_idle_connection_answers_nothing() -> None:
+@pytest.mark.parametrize(
+    "word",
+    [
+        b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n",
+    ],
+    ids=["408", "connection: close"],
+)
+def test_a_parting_word_on_an_idle_connection_answers_nothing(word: bytes) -> None:
     hung_up = asyncio.Event()
     connections = 0
 
@@ -126,7 +134,7 @@ def test_a_parting_word_on_an_idle_connection_answers_nothing() -> None:
             writer.write(OK)
         if not hung_up.is_set():
             await asyncio.sleep(0)
-            writer.write(b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n")
+            writer.write(word)
             await reader.read()
             hung_up.set()
 

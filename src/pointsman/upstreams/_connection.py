@@ -262,7 +262,7 @@ class Connection(asyncio.Protocol):
         headers, self._headers = self._headers, []
         answer, status = self.answer, self._parser.get_status_code()
         if answer is None or status < 200:  # only a word that it is at work
-            if answer is None and status >= 200 and status != _REQUEST_TIMEOUT and self.idle_since:
+            if answer is None and status >= 200 and self.idle_since and not self._is_parting_word(status):
                 self._client.distrust()
             return
         if len(headers) > _MAX_HEADERS or (
@@ -276,6 +276,10 @@ class Connection(asyncio.Protocol):
             return
         answer.headers = headers
         answer.status = status
+
+    def _is_parting_word(self, status: int) -> bool:
+        """Whether the server only says that, or why, it closes the connection: that answers nothing."""
+        return status == _REQUEST_TIMEOUT or not self._parser.should_keep_alive()
 
     def on_body(self, data: bytes) -> None:
         answer = self.answer
