@@ -162,6 +162,77 @@ def test_a_thread_of_a_sub_agent_is_part_of_its_session_in_codex(tmp_path: Path)
     assert (found["id"], found["requests"], found["sub_agents"]) == ("t1", 2, 1)
 
 
+def total(home: Path) -> tuple[int, int]:
+    found = audit(home)["total"]
+    return found["requests"], found["input_tokens"]
+
+
+def parent(home: Path, **about: Any) -> CodexSession:
+    session = CodexSession(home, "t1", **about)
+    session.says("Fix it.")
+    for number in range(3):
+        session.count(1_000 + number)
+    assert total(home) == (3, 3_003)
+    return session
+
+
+@pytest.mark.parametrize("named", ["forked_from_id", "parent_thread_id", "source"])
+@pytest.mark.parametrize("time", [5.05, None], ids=["new times", "old times"])
+def test_what_a_thread_of_codex_repeats_of_its_parent_counts_once(
+    tmp_path: Path, named: str, time: float | None
+) -> None:
+    first = parent(tmp_path)
+    by = {"subagent": {"thread_spawn": {"parent_thread_id": "t1"}}} if named == "source" else "t1"
+    fork = CodexSession(tmp_path, "t2", after=49, **{named: by})
+    fork.begins_as(first, time=time)
+    assert total(tmp_path) == (3, 3_003)  # nothing was asked yet
+    fork.says("Now the other one.")
+    fork.count(5_000)
+    again = CodexSession(tmp_path, "t3", after=99, **{named: "t2" if by == "t1" else by})
+    again.begins_as(fork, time=time and 10.05)
+    again.says("And the third.")
+    again.count(6_000)
+    assert total(tmp_path) == (5, 14_003)
+
+
+def test_a_copy_of_codex_that_took_long_counts_once(tmp_path: Path) -> None:
+    first = parent(tmp_path)
+    fork = CodexSession(tmp_path, "t2", after=49, forked_from_id="t1")
+    fork.begins_as(first, time=5.05)
+    lines = fork.file.read_text().splitlines()
+    late = [*lines[:-1], lines[-1].replace("10:05:03", "10:05:09")]
+    fork.file.write_text("".join(f"{each}\n" for each in late))
+    assert total(tmp_path) == (3, 3_003)
+
+
+def test_counts_of_codex_that_go_on_from_those_of_the_parent_are_no_request(tmp_path: Path) -> None:
+    fork = CodexSession(tmp_path, "t2", forked_from_id="t1")
+    fork.total = {"input_tokens": 3_000_000_000, "cached_input_tokens": 0, "output_tokens": 0}
+    fork.says("Look at it.")
+    fork.count(9_000)
+    fork.count(9_500)
+    assert total(tmp_path) == (2, 18_500)
+
+
+def test_a_sub_agent_of_codex_repeats_counts_without_records(tmp_path: Path) -> None:
+    first = CodexSession(tmp_path, "t1")
+    first.says("Fix it.")
+    first.count(record="r1")
+    fork = CodexSession(tmp_path, "t2", after=49, session_id="t1", parent_thread_id="t1")
+    fork.begins_as(first, records=False)
+    fork.says("Look at it.")
+    fork.count(2_000, record="r2")
+    assert total(tmp_path) == (2, 3_000)
+
+
+def test_sub_agents_of_codex_with_equal_first_counts_are_several(tmp_path: Path) -> None:
+    for name in ("t2", "t3"):
+        agent = CodexSession(tmp_path, name, session_id="t1", parent_thread_id="t1")
+        agent.says("Look at it.")
+        agent.count()
+    assert total(tmp_path) == (2, 2_000)
+
+
 def test_a_session_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     session = ClaudeSession(tmp_path)
     session.says("Fix it.")

@@ -99,11 +99,11 @@ class ClaudeSession:
 class CodexSession:
     """One rollout file of Codex."""
 
-    def __init__(self, home: Path, name: str = "t1", **meta: Any) -> None:
+    def __init__(self, home: Path, name: str = "t1", *, after: int = 0, **meta: Any) -> None:
         folder = home / ".codex/sessions/2026/11/20"
         folder.mkdir(parents=True, exist_ok=True)
         self.file = folder / f"rollout-2026-11-20T10-00-00-{name}.jsonl"
-        self._count = 0
+        self._count = after
         self.total = {"input_tokens": 0, "cached_input_tokens": 0, "output_tokens": 0}
         known = {"id": name, "session_id": name, "cwd": "/home/ana/code/shop", "cli_version": "0.169.0"}
         self.line("session_meta", **(known | meta))
@@ -129,6 +129,16 @@ class CodexSession:
             self.line("token_usage_record", response_id=record, usage=last)
         self.total = {name: self.total[name] + last[name] for name in last}
         self.repeat(last)
+
+    def begins_as(self, other: CodexSession, *, time: float | None = None, records: bool = True) -> None:
+        """Copy the lines of the thread that this one was forked from, by default with their times."""
+        for each in map(json.loads, other.file.read_text().splitlines()):
+            if time is not None:
+                each["timestamp"] = _time(time)
+            if records or each["type"] != "token_usage_record":
+                with self.file.open("a") as out:
+                    out.write(json.dumps(each) + "\n")
+        self.total = dict(other.total)
 
     def repeat(self, last: dict[str, int] | None = None) -> None:
         """Write the cumulative counts once more."""

@@ -162,6 +162,10 @@ class Chat:
     def answer(self, id_: str, usage: Usage, **about: Any) -> None:
         """Add a request with everything before it."""
         self.requests.append(answered(id_, usage, self.prompt, self.texts, calls=tuple(self.calls), **about))
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what was said since the latest request."""
         self.texts, self.calls, self.prompt = [], [], None
 
     def joined(self) -> list[Request]:

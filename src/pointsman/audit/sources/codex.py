@@ -17,6 +17,8 @@ __all__ = ["Codex"]
 _NOT_LOGGED: Final = ("titles", "memories")
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call", "web_search_call"})
 _RESULTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
+#: Seconds between two lines, from which on they were not copied together: an answer takes as long.
+_COPIED: Final = 1.0
 
 
 class _Text(msgspec.Struct, gc=False):
@@ -61,16 +63,31 @@ class _Item(msgspec.Struct, gc=False):
     status: msgspec.Raw = msgspec.Raw()
 
 
+class _Spawned(msgspec.Struct, gc=False):
+    parent_thread_id: str = ""
+
+
+class _SubAgent(msgspec.Struct, gc=False):
+    thread_spawn: _Spawned | None = None
+
+
+class _Origin(msgspec.Struct, gc=False):
+    subagent: _SubAgent | str | None = None
+
+
 class _Payload(msgspec.Struct, gc=False):
     type: str = ""
     id: str | None = None
     session_id: str | None = None
+    thread_id: str | None = None
     timestamp: str = ""
     cwd: str | None = None
     cli_version: str = ""
     model: str | None = None
     model_provider: str | None = None
     forked_from_id: str | None = None
+    parent_thread_id: str | None = None
+    source: _Origin | str | None = None
     role: str = ""
     content: list[_Text] | str | None = None
     name: str = ""
@@ -86,6 +103,13 @@ class _Payload(msgspec.Struct, gc=False):
     usage: _Tokens | None = None
     info: _Totals | None = None
     rate_limits: _Limits | None = None
+
+    def parent(self) -> str:
+        """The thread that a thread was forked from, or that started it; "" if there is none."""
+        agent = self.source.subagent if isinstance(self.source, _Origin) else None
+        spawned = agent.thread_spawn if isinstance(agent, _SubAgent) else None
+        found = self.forked_from_id or self.parent_thread_id or (spawned.parent_thread_id if spawned else "")
+        return found or (self.session_id if self.session_id not in (self.id, None) else "") or ""
 
 
 class _Line(msgspec.Struct, gc=False):
@@ -153,7 +177,11 @@ def _meta(file: Path) -> _Payload:
 
 
 class _Thread:
-    """Reads one file."""
+    """Reads one file.
+
+    The thread of a fork or a sub-agent may begin with lines of its parent, with or without new times. The
+    requests of these are the parent's. Cumulative counts may go on from those of the parent.
+    """
 
     def __init__(self, *, is_main: bool) -> None:
         self.chat = Chat()
@@ -164,31 +192,50 @@ class _Thread:
         self._ids: set[str] = set()
         self._compacted = self._subscription = False
         self._total = _Tokens()
+        self._restarts = 0  # of the cumulative counts
         self._has_records = False  # newer versions also write a record per answer
+        self._root = ""  # the first of the threads that this one comes from
+        self._counts_of = ""  # the thread whose cumulative counts these are
+        self._is_copied = False  # the latest line is the parent's
+        self._latest = 0.0  # seconds since the epoch, the latest time of a line
 
     def take(self, line: _Line) -> None:
         """Take the next line."""
         payload = line.payload
         if payload is None:
             return
+        at = seconds(line.timestamp)
+        self._is_copied = self._is_copied and at <= self._latest + _COPIED and not self._is_own(payload)
+        self._latest = max(self._latest, at)
         match line.type:
             case "session_meta":
-                if not self.meta.id:  # a forked thread repeats that of the thread it comes from
-                    self.meta, self.project = payload, payload.cwd or ""
+                self._begin(payload)
             case "turn_context":
                 self._model = payload.model or self._model
                 self.project = self.project or payload.cwd or ""
             case "response_item":
-                self._item(payload, seconds(line.timestamp))
+                self._item(payload, at)
             case "token_usage_record":
                 self._has_records = True
-                self._answered(payload.response_id or "", payload.usage, seconds(line.timestamp))
+                self._answered(payload.response_id or "", payload.usage, at)
             case "compacted":
                 self._compacted = True
             case "event_msg":
-                self._event(payload, seconds(line.timestamp))
+                self._event(payload, at)
             case _:
                 pass
+
+    def _begin(self, meta: _Payload) -> None:
+        """Take what thread this is; a forked thread repeats that of the thread it comes from."""
+        if not self.meta.id:
+            self.meta, self.project = meta, meta.cwd or ""
+            self._is_copied = bool(meta.parent())
+            self._root, self._counts_of = meta.parent(), meta.id or ""
+        elif meta.id != self.meta.id and not self.chat.requests and self._total == _Tokens():
+            self._root, self._is_copied = meta.id or self._root, True
+
+    def _is_own(self, payload: _Payload) -> bool:
+        return payload.thread_id is not None and payload.thread_id == self.meta.id
 
     def _item(self, payload: _Payload, at: float) -> None:
         if payload.type in _CALLS:
@@ -231,8 +278,15 @@ class _Thread:
         if self._has_records or total == before:
             return
         grown = total.since(before)
-        tokens = last if last is not None and (last == grown or grown.input_tokens < 0) else grown
-        self._answered(f"{self.meta.id or ''}:{len(self.chat.requests)}:{total.input_tokens}", tokens, at)
+        self._restarts += grown.input_tokens < 0
+        if self._is_copied:
+            self._counts_of = self._root
+            self.chat.forget()
+            return
+        if last is None or (last != grown and grown.input_tokens >= 0 and before != _Tokens()):
+            last = grown
+        counts = (total.input_tokens, total.cached_input_tokens, total.output_tokens)
+        self._answered(":".join(map(str, (self._counts_of, self._restarts, *counts))), last, at)
 
     def _answered(self, id_: str, tokens: _Tokens | None, at: float) -> None:
         if id_ in self._ids or tokens is None:
