@@ -173,6 +173,35 @@ def test_nothing_is_written(home: Path, tmp_path: Path) -> None:
     assert {file: file.stat().st_mtime_ns for file in home.rglob("*")} == before
 
 
+def test_a_fork_of_opencode_repeats_requests_that_count_once(home: Path, tmp_path: Path) -> None:
+    """It copies messages and their parts under new ids, with the old times, and names no parent."""
+    copy = tmp_path / ".local/share/opencode/opencode.db"
+    copy.parent.mkdir(parents=True)
+    shutil.copy(home / ".local/share/opencode/opencode.db", copy)
+    before = json.loads(CliRunner().invoke(app, ["audit", "--home", str(tmp_path), "--json"]).stdout)
+    session = before["sessions"][0]
+    with sqlite3.connect(copy) as made:
+        made.execute(
+            "INSERT INTO session SELECT 'ses_f', NULL, directory, version, time_created + 99 FROM session "
+            "WHERE id = ?",
+            [session["id"]],
+        )
+        made.execute(
+            "INSERT INTO part SELECT 'f' || id, 'f' || message_id, 'ses_f', time_created, data FROM part "
+            "WHERE session_id = ?",
+            [session["id"]],
+        )
+        made.execute(
+            "INSERT INTO message SELECT 'f' || id, 'ses_f', time_created, data FROM message "
+            "WHERE session_id = ?",
+            [session["id"]],
+        )
+    made.close()
+    after = json.loads(CliRunner().invoke(app, ["audit", "--home", str(tmp_path), "--json"]).stdout)
+    assert after["total"] == before["total"]
+    assert after["requests_copied"] == session["requests"]
+
+
 def test_sessions_of_opencode_in_files_are_those_of_the_database(home: Path, tmp_path: Path) -> None:
     """Earlier versions wrote the same data into one JSON file each."""
     storage = tmp_path / "home/.local/share/opencode/storage"

@@ -280,9 +280,10 @@ def _take_steps(chat: Chat, id_: str, data: _Data, parts: list[_Part], agent: st
         elif part.type == "tool":
             chat.calls.append(part.use())
         elif part.type == "step-finish" and part.tokens is not None:
+            usage = part.tokens.usage()
             chat.answer(
-                f"{id_}:{number}",
-                part.tokens.usage(),
+                _id(id_, data, number, usage),
+                usage,
                 at=seconds(data.time.completed or data.time.created),
                 model=data.model_id,
                 provider=data.provider_id,
@@ -290,3 +291,10 @@ def _take_steps(chat: Chat, id_: str, data: _Data, parts: list[_Part], agent: st
                 cost=part.cost,
                 **purpose,
             )
+
+
+def _id(message: str, data: _Data, number: int, usage: Usage) -> str:
+    """The id of a request: a fork copies messages under new ids, with their times and counts."""
+    created, completed = data.time.created, data.time.completed
+    copied = (created, completed, number, data.model_id, usage.input_tokens, usage.output_tokens)
+    return ":".join(map(str, copied)) if created else f"{message}:{number}"
