@@ -159,6 +159,7 @@ class Split(msgspec.Struct, frozen=True, gc=False):
     provider: str
     role: str
     subscription: bool = False
+    rate: float = 1.0  # how many times the list price
 
 
 class Spent(Tokens, frozen=True, gc=False, kw_only=True):
@@ -168,6 +169,7 @@ class Spent(Tokens, frozen=True, gc=False, kw_only=True):
     uncertain: int = 0  # requests whose tokens the log does not have exactly
     logged_cost: float = 0.0  # dollars, of the requests whose log has a cost
     with_cost: int = 0
+    fees: float = 0.0  # dollars beside those of tokens, where the log has no cost
 
     @classmethod
     def of(cls, request: Request) -> Spent:
@@ -179,6 +181,7 @@ class Spent(Tokens, frozen=True, gc=False, kw_only=True):
             uncertain=int((usage.output_certainty, usage.input_certainty) != _EXACT),
             logged_cost=cost or 0.0,
             with_cost=int(cost is not None),
+            fees=request.fees,
         )
 
     def __add__(self, other: Spent) -> Spent:
@@ -303,7 +306,8 @@ def _day(request: Request) -> str:
 
 
 def _split(request: Request) -> Split:
-    return Split(_day(request), request.model, request.provider, role_of(request), request.subscription)
+    role = role_of(request)
+    return Split(_day(request), request.model, request.provider, role, request.subscription, request.rate)
 
 
 def role_of(request: Request) -> str:

@@ -152,9 +152,7 @@ def _staying(moved: Sequence[Call], pricing: Pricing) -> float:
         key=lambda each: (each[1].input_per_million or 0.0, each[1].output_per_million or 0.0),
     )
     stayed = [
-        msgspec.structs.replace(
-            call, provider=stays.provider, model=stays.model, cached_tokens=0, written_1h_tokens=0
-        )
+        msgspec.structs.replace(call, provider=stays.provider, model=stays.model, cached_tokens=0)
         for call in moved
     ]
     read = reads(moved, stayed, pricing.lifetimes(moved))

@@ -109,6 +109,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     calls: tuple[ToolUse, ...] = ()
     cost: float | None = None  # dollars, as the client or the export says; None: it says nothing
+    rate: float = 1.0  # how many times the list price its tokens cost, as in fast mode
+    fees: float = 0.0  # dollars beside those of tokens, where the log has no cost
     subscription: bool = False  # paid by a subscription: the cost is what it would have cost
     new_context: bool = False  # the first request after a compaction: its cache is cold for a reason
 
@@ -189,4 +191,6 @@ def _believable(request: Request) -> Request:
         wrong["usage"] = Usage(input_certainty=Certainty.UNKNOWN, output_certainty=Certainty.UNKNOWN)
     if request.cost is not None and not 0 <= request.cost <= _MOST_DOLLARS:
         wrong["cost"] = None
+    if not 0 <= request.fees <= _MOST_DOLLARS:
+        wrong["fees"] = 0.0
     return msgspec.structs.replace(request, **wrong) if wrong else request

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from pointsman.audit.caches import paid
 from pointsman.audit.figures import SessionFigures, Spent
 from pointsman.audit.money import Money, Pricing
 from pointsman.audit.savings import (
@@ -406,9 +407,8 @@ def _stakes(
 def _instead(work: Spent, cheap: _Model, pricing: Pricing) -> float:
     """Cost of the same tokens at another model's prices, its cache as warm as in the log."""
     prices = pricing.prices(*cheap)
-    read, cached, output = work.input_tokens, work.cached_tokens, work.output_tokens
-    cost = prices.cost(read, cached, output, work.written_tokens) if prices else None
-    return work.logged_cost if cost is None else cost
+    cost = paid(work, prices) if prices else None
+    return work.logged_cost if cost is None else cost + work.fees
 
 
 def stake_of(

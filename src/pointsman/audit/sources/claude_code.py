@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from pointsman.audit.rates import fees, rate
 from pointsman.audit.session import Certainty, Request, Session, ToolUse, Usage
 from pointsman.audit.sources.base import Chat, Home, Lines, Log, answered, raw_text, seconds, words_in
 
@@ -39,12 +40,19 @@ class _CacheWrites(msgspec.Struct, gc=False):
     ephemeral_1h_input_tokens: int = 0
 
 
+class _ServerTools(msgspec.Struct, gc=False):
+    web_search_requests: int | None = 0
+
+
 class _Usage(msgspec.Struct, gc=False):
     input_tokens: int | None = 0
     cache_creation_input_tokens: int | None = 0
     cache_read_input_tokens: int | None = 0
     output_tokens: int | None = 0
     cache_creation: _CacheWrites | None = None
+    server_tool_use: _ServerTools | None = None
+    speed: str | None = None
+    inference_geo: str | None = None
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -171,6 +179,8 @@ class _Answer:
     def request(self, results: Chat) -> Request:
         """The request, with the results of its calls."""
         calls = (ToolUse(call.id, call.name, raw_text(call.input)) for call in self.calls)
+        usage = self.last.usage or _Usage()
+        searches = usage.server_tool_use.web_search_requests if usage.server_tool_use else 0
         return answered(
             self.id,
             self._usage(len("\n".join(self.texts).encode(errors="replace"))),
@@ -182,6 +192,8 @@ class _Answer:
             agent=self.agent,
             calls=tuple(map(results.with_result, calls)),
             new_context=self.new_context,
+            rate=rate(self.model, fast=usage.speed == "fast", us_only=usage.inference_geo == "us"),
+            fees=fees(searches or 0),
         )
 
     def _usage(self, text_bytes: int) -> Usage:

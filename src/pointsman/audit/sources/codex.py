@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from pointsman.audit.rates import rate
 from pointsman.audit.session import Session, ToolUse, Usage, cut
 from pointsman.audit.sources.base import Chat, Home, Lines, Log, seconds
 from pointsman.remembering import grouped
@@ -17,6 +18,8 @@ __all__ = ["Codex"]
 _NOT_LOGGED: Final = ("titles", "memories")
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call", "web_search_call"})
 _RESULTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
+#: Names of the service tier of fast mode.
+_FAST: Final = frozenset({"fast", "priority"})
 #: Seconds between two lines, from which on they were not copied together: an answer takes as long.
 _COPIED: Final = 1.0
 
@@ -54,6 +57,10 @@ class _Totals(msgspec.Struct, gc=False):
 
 class _Limits(msgspec.Struct, gc=False):
     plan_type: str | None = None
+
+
+class _Settings(msgspec.Struct, gc=False):
+    service_tier: str | None = None
 
 
 class _Item(msgspec.Struct, gc=False):
@@ -102,6 +109,8 @@ class _Payload(msgspec.Struct, gc=False):
     response_id: str | None = None
     usage: _Tokens | None = None
     info: _Totals | None = None
+    service_tier: str | None = None
+    thread_settings: _Settings | None = None
     rate_limits: _Limits | None = None
 
     def parent(self) -> str:
@@ -191,6 +200,7 @@ class _Thread:
         self._model = ""
         self._ids: set[str] = set()
         self._compacted = self._subscription = False
+        self._is_fast = False
         self._total = _Tokens()
         self._restarts = 0  # of the cumulative counts
         self._has_records = False  # newer versions also write a record per answer
@@ -207,6 +217,8 @@ class _Thread:
         at = seconds(line.timestamp)
         self._is_copied = self._is_copied and at <= self._latest + _COPIED and not self._is_own(payload)
         self._latest = max(self._latest, at)
+        if payload.thread_settings is not None:
+            self._is_fast = payload.thread_settings.service_tier in _FAST
         match line.type:
             case "session_meta":
                 self._begin(payload)
@@ -217,7 +229,7 @@ class _Thread:
                 self._item(payload, at)
             case "token_usage_record":
                 self._has_records = True
-                self._answered(payload.response_id or "", payload.usage, at)
+                self._answered(payload.response_id or "", payload.usage, at, payload.service_tier)
             case "compacted":
                 self._compacted = True
             case "event_msg":
@@ -286,9 +298,11 @@ class _Thread:
         if last is None or (last != grown and grown.input_tokens >= 0 and before != _Tokens()):
             last = grown
         counts = (total.input_tokens, total.cached_input_tokens, total.output_tokens)
-        self._answered(":".join(map(str, (self._counts_of, self._restarts, *counts))), last, at)
+        self._answered(
+            ":".join(map(str, (self._counts_of, self._restarts, *counts))), last, at, payload.service_tier
+        )
 
-    def _answered(self, id_: str, tokens: _Tokens | None, at: float) -> None:
+    def _answered(self, id_: str, tokens: _Tokens | None, at: float, tier: str | None) -> None:
         if id_ in self._ids or tokens is None:
             return
         self._ids.add(id_)
@@ -301,6 +315,7 @@ class _Thread:
             agent="" if self._is_main else self.meta.id or "",
             subscription=self._subscription,
             new_context=self._compacted,
+            rate=rate(self._model, fast=self._is_fast if tier is None else tier in _FAST),
         )
         self._compacted = False
 
