@@ -186,12 +186,51 @@ def test_an_export_by_its_schema(
     assert (found["started"] or "").startswith("2026-11-20T10:00:0")
 
 
-def test_costs_of_an_export_count_where_it_has_them_of_every_request(tmp_path: Path) -> None:
-    """By the catalogue 100 tokens at $3 a million, 900 at $0.30 and 20 at $15, twice."""
+def test_costs_of_an_export_count_where_it_has_them(tmp_path: Path) -> None:
+    """The other request costs by the catalogue 100 tokens at $3 a million, 900 at $0.30 and 20 at $15."""
     (row,) = (each for name, each, _ in HOSTED if name == "langfuse")
     rows = [row, row | {"id": "o2", "totalCost": None}]
     (found,) = audit(written(tmp_path, rows, "jsonl"))["sessions"]
-    assert found["spent"] == pytest.approx(0.00174, abs=1e-6)
+    assert found["spent"] == pytest.approx(0.01 + 0.00087, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"input": 100, "input_cached_tokens": 900, "output": 15, "output_reasoning_tokens": 5}, (900, 0)),
+        (
+            {"input": 100, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 200, "output": 20},
+            (700, 200),
+        ),
+        ({"input": 100, "input_cache_read": 700, "input_cache_creation": 200, "output": 20}, (700, 200)),
+        (
+            {
+                "input": 100,
+                "input_cache_read": 700,
+                "input_cache_write_5m": 200,
+                "output": 20,
+                "total": 1_020,
+            },
+            (700, 200),
+        ),
+        ({"input": 100, "input_audio_tokens": 900, "output": 10, "output_audio_tokens": 10}, (0, 0)),
+    ],
+)
+def test_usage_types_of_langfuse_add_up(
+    tmp_path: Path, usage: dict[str, int], tokens: tuple[int, int]
+) -> None:
+    (row,) = (each for name, each, _ in HOSTED if name == "langfuse")
+    (found,) = audit(written(tmp_path, [row | {"usageDetails": usage}], "jsonl"))["sessions"]
+    assert (found["input_tokens"], found["output_tokens"]) == (1_000, 20)
+    assert (found["cached_tokens"], found["cache_write_tokens"]) == tokens
+
+
+@pytest.mark.parametrize(("cost", "dollars"), [("0", 0.0), ("", 0.000438)])
+def test_openrouter_bills_nothing_for_a_free_model(tmp_path: Path, cost: str, dollars: float) -> None:
+    (row,) = (each for name, each, _ in HOSTED if name == "openrouter")
+    row = row | {"cost_total": cost, "byok_usage_inference": cost}
+    (found,) = audit(written(tmp_path, [row], "csv"))["sessions"]
+    assert (found["spent"], found["unpriced_requests"]) == (pytest.approx(dollars, abs=1e-6), 0)
 
 
 @pytest.mark.parametrize(

@@ -202,6 +202,19 @@ def test_a_fork_of_opencode_repeats_requests_that_count_once(home: Path, tmp_pat
     assert after["requests_copied"] == session["requests"]
 
 
+def test_what_opencode_counts_as_free_is_worth_of_a_subscription(home: Path, tmp_path: Path) -> None:
+    """It sets the prices of models to 0 that a plan pays."""
+    copy = tmp_path / ".local/share/opencode/opencode.db"
+    copy.parent.mkdir(parents=True)
+    shutil.copy(home / ".local/share/opencode/opencode.db", copy)
+    with sqlite3.connect(copy) as made:
+        made.execute("UPDATE part SET data = json_set(data, '$.cost', 0) WHERE data LIKE '%step-finish%'")
+    made.close()
+    total = json.loads(CliRunner().invoke(app, ["audit", "--home", str(tmp_path), "--json"]).stdout)["total"]
+    assert total["spent"] == 0
+    assert total["worth"] > 0
+
+
 def test_sessions_of_opencode_in_files_are_those_of_the_database(home: Path, tmp_path: Path) -> None:
     """Earlier versions wrote the same data into one JSON file each."""
     storage = tmp_path / "home/.local/share/opencode/storage"

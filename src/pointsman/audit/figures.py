@@ -160,6 +160,7 @@ class Split(msgspec.Struct, frozen=True, gc=False):
     role: str
     subscription: bool = False
     rate: float = 1.0  # how many times the list price
+    has_cost: bool = False  # whether the log has the cost
 
 
 class Spent(Tokens, frozen=True, gc=False, kw_only=True):
@@ -306,8 +307,15 @@ def _day(request: Request) -> str:
 
 
 def _split(request: Request) -> Split:
-    role = role_of(request)
-    return Split(_day(request), request.model, request.provider, role, request.subscription, request.rate)
+    return Split(
+        day=_day(request),
+        model=request.model,
+        provider=request.provider,
+        role=role_of(request),
+        subscription=request.subscription,
+        rate=request.rate,
+        has_cost=request.cost is not None,
+    )
 
 
 def role_of(request: Request) -> str:

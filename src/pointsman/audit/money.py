@@ -167,8 +167,8 @@ class Pricing:
     def _part(self, split: Split, spent: Spent, client: str) -> Money:
         prices = self.prices(split.provider, split.model)
         more = 0.0
-        # Exports of others write 0 where they know no price; our own ledger knows its prices.
-        if spent.with_cost == spent.requests and (spent.logged_cost > 0 or client == OWN_LEDGER):
+        # Others write 0 where they know no price.
+        if spent.with_cost == spent.requests and (spent.logged_cost > 0 or client in _KNOW_ALL_COSTS):
             cost: float | None = spent.logged_cost
         else:
             of_tokens = None if prices is None else paid(spent, prices)
@@ -182,6 +182,8 @@ class Pricing:
         return Money(spent=cost, more_at_most=more)
 
 
+#: Clients whose costs of 0 say that nothing was paid: our own ledger knows its prices, the other one bills.
+_KNOW_ALL_COSTS: Final = frozenset({OWN_LEDGER, "openrouter"})
 #: The provider for which a configuration can be written, by its name in logs or by the maker of a model.
 _UPSTREAMS: Final = {each.name: each for each in PROVIDERS}
 _OTHER_NAMES: Final = {"google": "gemini"}

@@ -15,7 +15,15 @@ from pointsman.audit.sources.base import Chat, Home, Lines, Log, answered, raw_t
 __all__ = ["ClaudeCode"]
 
 #: Requests that the client sends and never writes down.
-_NOT_LOGGED: Final = ("titles", "topics", "summaries", "quota probes", "compactions")
+_NOT_LOGGED: Final = (
+    "titles",
+    "topics",
+    "summaries",
+    "quota probes",
+    "compactions",
+    "web searches",
+    "answers about web pages",
+)
 #: The client wrote the line itself; no model was asked.
 _SYNTHETIC: Final = "<synthetic>"
 #: Tokens of the wrapper of one block, at most: a tool call's name, id and brackets.

@@ -229,14 +229,15 @@ def _openrouter(row: Row) -> Iterator[Found]:
         0,
         count(row, "tokens_completion"),
     )
-    own_key = number(row, "byok_usage_inference") or 0.0
+    costs = [number(row, *names) for names in (("cost_total", "total_cost"), ("byok_usage_inference",))]
+    known = [each for each in costs if each is not None]
     request = _request(
         id_=text(row, "generation_id", "id"),
         at=_time(row, "created_at"),
         model=model,
         provider=text(row, "provider_name"),
         usage=usage,
-        cost=(number(row, "cost_total", "total_cost") or 0.0) + own_key,
+        cost=sum(known) if known else None,
     )
     yield Found("", text(row, "app_name", "api_key_name", "user"), request)
 
@@ -244,21 +245,36 @@ def _openrouter(row: Row) -> Iterator[Found]:
 def _langfuse(row: Row) -> Iterator[Found]:
     if text(row, "type").upper() != "GENERATION":
         return
-    used = "usage_details" if text(row, "usage_details") else "usage"
-    cached = count(row, f"{used}/input_cached_tokens", f"{used}/cache_read_input_tokens")
-    written = count(row, f"{used}/cache_creation_input_tokens", f"{used}/input_cache_creation")
-    plain = count(row, f"{used}/input", "input_usage", "prompt_tokens")
-    output = count(row, f"{used}/output", "output_usage", "completion_tokens")
-    output += count(row, f"{used}/output_reasoning_tokens")
+    whole, cached, written, output = _langfuse_counts(row)
     request = _request(
         id_=text(row, "id"),
         at=_time(row, "end_time", "start_time"),
         model=text(row, "provided_model_name", "model", "model_name"),
         provider="",
-        usage=_usage(plain + cached + written, cached, written, output),
+        usage=_usage(whole, cached, written, output),
         cost=number(row, "total_cost", "calculated_total_cost", "cost_details/total"),
     )
     yield Found(text(row, "session_id", "trace_id"), text(row, "trace_name", "environment"), request)
+
+
+def _langfuse_counts(row: Row) -> tuple[int, int, int, int]:
+    """Input, of it read from a cache and written to it, and output.
+
+    Usage types are free text and apart from each other: those with "input" in their names are parts of the
+    input, those with "output" of the output.
+    """
+    details = nested(_get(row, "usage_details"))
+    if not details:
+        output = count(row, "usage/output", "output_usage", "completion_tokens")
+        return count(row, "usage/input", "input_usage", "prompt_tokens"), 0, 0, output
+    parts = {name.lower(): count(details, name) for name in details if "total" not in name.lower()}
+    into = {name: tokens for name, tokens in parts.items() if "input" in name}
+    cached = sum(tokens for name, tokens in into.items() if "cached" in name or "cache_read" in name)
+    written = sum(
+        tokens for name, tokens in into.items() if "cache_creation" in name or "cache_write" in name
+    )
+    output = sum(tokens for name, tokens in parts.items() if "output" in name)
+    return sum(into.values()), cached, written, output
 
 
 def _helicone(row: Row) -> Iterator[Found]:

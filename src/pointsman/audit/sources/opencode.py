@@ -289,6 +289,7 @@ def _take_steps(chat: Chat, id_: str, data: _Data, parts: list[_Part], agent: st
                 provider=data.provider_id,
                 agent=agent,
                 cost=part.cost,
+                subscription=part.cost == 0,  # it writes no price where a subscription pays
                 **purpose,
             )
 
