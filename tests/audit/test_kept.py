@@ -64,6 +64,14 @@ def test_a_second_run_reads_changed_logs_alone(tmp_path: Path, opened: list[str]
     assert again["total"]["requests"] == first["total"]["requests"] + 1
 
 
+def test_a_version_that_was_not_tested_is_named_in_every_run(tmp_path: Path) -> None:
+    (one,) = home_of(tmp_path, "s1")
+    one.line(type="system", version="9.9.9")
+    first = audit(tmp_path / "home")
+    assert "claude-code 9.9.9 was not tested" in first["notes"][0]
+    assert audit(tmp_path / "home") == first
+
+
 def test_a_copy_counts_once_in_every_run(tmp_path: Path) -> None:
     (one,) = home_of(tmp_path, "s1")
     two = ClaudeSession(tmp_path / "home", "s2")

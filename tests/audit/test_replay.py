@@ -97,6 +97,21 @@ def test_a_policy_of_one_dear_model_claims_no_saving(tmp_path: Path) -> None:
     assert "Unknown: nothing is at stake." in found["sentence"]
 
 
+def test_a_cache_that_a_dearer_model_warms_is_no_saving_of_a_cheaper_one(tmp_path: Path) -> None:
+    """The dear model reads what the moved request wrote: that lowers the cost of the move."""
+    log = ClaudeSession(tmp_path)
+    for number, model in enumerate((CHEAP, DEAR)):
+        log.says("Hello!")
+        written = {"input_tokens": 0, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 20_000}
+        log.answers(f"m{number}", model=model, usage=written | {"output_tokens": 4_000}, stop="end_turn")
+    file = policy(tmp_path, simple="large", medium="large", complex="large", reasoning="large")
+    found = audit(tmp_path, file)[str(file)]
+    assert found["stakes"] == []
+    moves = 4 * (20_000 * 1.25 + 4_000 * 5) / 1e6
+    assert found["costs_more"] == pytest.approx(moves - 5 * 20_000 * (1.25 - 0.1) / 1e6)
+    assert found["costs_more"] == pytest.approx(found["after"] - found["before"])
+
+
 def test_what_a_cheap_model_would_save_is_unknown_but_for_roles(tmp_path: Path) -> None:
     session(tmp_path, "a", DEAR, "Hello!", HARD)
     file = policy(tmp_path, simple="small", medium="small", complex="small", reasoning="small")

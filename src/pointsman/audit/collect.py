@@ -211,6 +211,7 @@ class Collection:
             if kept and before and self._still_holds(before):
                 kept.keep(log, before)
                 for of in before.sessions:
+                    self._check_version(self.sources[log.source], of.version)
                     self._seen.update(of.request_keys)
                     self._notes(of.notes)
                     yield of

@@ -286,7 +286,7 @@ class PolicyReplay:
         lifetimes = self._pricing.lifetimes(made)
         own = {(spec.upstream, spec.id): spec.cache_seconds for spec in chosen if spec}
         read = reads(made, now, {**lifetimes, **own})
-        latest: dict[str, tuple[str, str]] = {}  # what moved last in each conversation
+        latest: dict[str, tuple[Moves, tuple[str, str]]] = {}  # what moved last in each conversation
         for request, call, spec, cached in zip(session.requests, made, chosen, read, strict=True):
             found = self._amounts(request, call, spec, cached)
             if found is None:
@@ -299,15 +299,18 @@ class PolicyReplay:
             self.sums.before += paid_then
             self.sums.after += paid_now
             if spec is None:
-                pair = latest.get(call.agent)
-                if pair and paid_now != paid_then:  # a cache is colder, or warmer, because others moved
-                    moved[pair] = moved.get(pair, Saved()) + Saved(0, saved, worth)
+                if call.agent in latest and saved:  # a cache is colder, or warmer, because others moved
+                    into, pair = latest[call.agent]
+                    into[pair] += Saved(0, saved, worth)
                 continue
             if role_of(request) in HOUSEKEEPING:
                 self.sums.roles = self.sums.roles + Saved(1, saved, worth)
                 continue
-            pair = latest[call.agent] = request.model, spec.id
-            into = self.sums.dearer if self._is_dearer(request, spec) else moved
+            into, pair = (
+                self.sums.dearer if self._is_dearer(request, spec) else moved,
+                (request.model, spec.id),
+            )
+            latest[call.agent] = into, pair
             into[pair] = into.get(pair, Saved()) + Saved(1, saved, worth)
 
     def _amounts(
