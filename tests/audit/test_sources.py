@@ -279,3 +279,50 @@ def test_a_log_without_an_answer_is_counted(tmp_path: Path) -> None:
     ClaudeSession(tmp_path).says("Fix it.")
     found = audit(tmp_path)
     assert (found["sessions"], found["logs_without_requests"]) == ([], {"claude-code": 1})
+
+
+def _waits(session: ClaudeSession, times: int, **answer: Any) -> None:
+    for number in range(times):
+        call = f"{session.name}-{number}"
+        session.calls(call, "Bash", "in progress", answer=answer, command="gh run view 1")
+
+
+def test_an_agent_whose_last_call_ends_the_loop_is_not_stuck(tmp_path: Path) -> None:
+    session = ClaudeSession(tmp_path)
+    session.says("Wait for the build.")
+    _waits(session, 5)
+    session.calls("m-other", "Bash", "completed", command="gh run view 1")
+    session.answers("m-end", stop="end_turn")
+    found = only(tmp_path)
+    assert (found["stuck"], found["solved"], found["solved_by"]) == (False, None, None)
+
+
+def test_a_stuck_sub_agent_does_not_make_its_session_stuck(tmp_path: Path) -> None:
+    session = ClaudeSession(tmp_path)
+    session.says("Run the link checker.")
+    session.calls("m1", "Bash", "a.py", command="ls")
+    agent = ClaudeSession(tmp_path, file="s1/subagents/agent-a1.jsonl")
+    agent.common = {"isSidechain": True, "agentId": "a1"}
+    agent.name, agent._count = "s1-a1", 5
+    _waits(agent, 6, sessionId="s1")
+    session._count = 50
+    session.answers("m-end", stop="end_turn")
+    found = only(tmp_path)
+    assert (found["sub_agents"], found["stuck"], found["solved"]) == (1, False, None)
+
+
+def test_what_stuck_sessions_cost_is_without_those_that_recovered(tmp_path: Path) -> None:
+    stuck = ClaudeSession(tmp_path, "s1")
+    stuck.says("Run the link checker.")
+    _waits(stuck, 5)
+    cost = audit(tmp_path)["verdict"]["after_first_sign"]["spent"]
+    assert cost > 0
+    well = ClaudeSession(tmp_path, "s2")
+    well.says("Run the link checker.")
+    _waits(well, 9)
+    well.calls("m-other", "Bash", "5 passed", command="pytest")
+    found = audit(tmp_path)
+    assert found["verdict"]["sessions_stuck"] == 1
+    assert found["verdict"]["after_first_sign"]["spent"] == cost
+    said = CliRunner().invoke(app, ["audit", "--home", str(tmp_path)]).stdout
+    assert "In sessions that did not end stuck, requests after a first sign cost $0.0" in said

@@ -8,7 +8,16 @@ from typing import Final
 import msgspec
 
 from pointsman.audit.caches import HOUR, REWRITTEN, SHORT, Call, calls
-from pointsman.audit.outcomes import STUCK, Sign, TurnOutcome, call_outcome, is_stuck, signs, turn_outcomes
+from pointsman.audit.outcomes import (
+    STUCK,
+    Sign,
+    TurnOutcome,
+    call_outcome,
+    is_stuck,
+    signs,
+    stuck_after,
+    turn_outcomes,
+)
 from pointsman.audit.session import Certainty, Request, Session, SessionFacts, Tokens, local
 from pointsman.remembering import grouped, summed
 from pointsman.trajectory import CallOutcome
@@ -253,10 +262,7 @@ def figures(session: Session, *, keys: Sequence[int] = ()) -> SessionFigures:
     """
     requests = session.requests
     found = signs(requests)
-    stuck_after = frozenset(
-        index for sign in found if sign.detector in STUCK for index in range(sign.first, sign.end)
-    )
-    outcomes = turn_outcomes(session, stuck_after)
+    outcomes = turn_outcomes(session, stuck_after(found, requests))
     last = outcomes[-1] if outcomes else None
     solved = last.solved if last else None
     tools = _calls(requests)
@@ -288,7 +294,7 @@ def figures(session: Session, *, keys: Sequence[int] = ()) -> SessionFigures:
         after_sign=parts(requests[index] for index in _after(found)),
         after_stuck=parts(requests[index] for index in _after(lasting)),
         moved=_moved(requests),
-        lane=_lane(requests, min(stuck_after, default=-1)),
+        lane=_lane(requests, min((sign.first for sign in found if sign.detector in STUCK), default=-1)),
         misses=misses(requests),
         where=where(requests),
         not_logged=session.not_logged,

@@ -19,7 +19,16 @@ from pointsman.trajectory.actions import acted, command_of
 from pointsman.trajectory.checks import Checks, Failing
 from pointsman.vocabulary import ToolResult
 
-__all__ = ["STUCK", "Sign", "TurnOutcome", "call_outcome", "is_stuck", "signs", "turn_outcomes"]
+__all__ = [
+    "STUCK",
+    "Sign",
+    "TurnOutcome",
+    "call_outcome",
+    "is_stuck",
+    "signs",
+    "stuck_after",
+    "turn_outcomes",
+]
 
 
 class TurnOutcome(msgspec.Struct, frozen=True, gc=False):
@@ -106,7 +115,7 @@ def _judge(
 def _ends_stuck(requests: Sequence[Request], first: int, end: int, stuck_at: frozenset[int]) -> bool:
     """Whether the last calls of a turn left the agent stuck."""
     for index in range(end - 1, first - 1, -1):
-        if requests[index].calls:
+        if requests[index].calls and not requests[index].agent:
             return index in stuck_at
     return False
 
@@ -134,6 +143,16 @@ def signs(requests: Sequence[Request]) -> tuple[Sign, ...]:
 def is_stuck(found: Sequence[Sign], requests: Sequence[Request]) -> bool:
     """Whether the session's own agent ended a turn stuck."""
     return any(sign.lasts and sign.detector in STUCK and not requests[sign.first].agent for sign in found)
+
+
+def stuck_after(found: Sequence[Sign], requests: Sequence[Request]) -> frozenset[int]:
+    """Indices of the own agent's requests after whose calls it was stuck; the one that ended it is none."""
+    return frozenset(
+        index
+        for sign in found
+        if sign.detector in STUCK and not requests[sign.first].agent
+        for index in range(sign.first, sign.end if sign.lasts else sign.end - 1)
+    )
 
 
 def _signs(requests: Sequence[Request], indices: Sequence[int]) -> Iterator[Sign]:

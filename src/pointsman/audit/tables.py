@@ -237,10 +237,17 @@ def trouble_blocks(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iter
 
 def _stuck_blocks(sessions: Sequence[SessionFigures], pricing: Pricing) -> Iterator[Block]:
     stuck = [of for of in sessions if of.stuck]
-    after = sum((pricing.money(of.after_sign, of.client) for of in sessions), Money())
+    after, others = (
+        sum((pricing.money(of.after_sign, of.client) for of in sessions if of.stuck is ended), Money())
+        for ended in (True, False)
+    )
+    said = [f"{counted(len(stuck), 'session')} ended stuck." if stuck else "No session ended stuck."]
+    if stuck:
+        said.append(f"Requests after a first sign cost {cost(after)}.")
+    if others.total:
+        said.append(f"In sessions that did not end stuck, requests after a first sign cost {cost(others)}.")
     yield ""
-    ended = f"{counted(len(stuck), 'session')} ended stuck." if stuck else "No session ended stuck."
-    yield f"{ended} Requests after a first sign cost {cost(after)}." if after.total or stuck else ended
+    yield " ".join(said)
     found = grouped((sign.detector, (of, sign)) for of in sessions for sign in of.signs)
     rows = [
         [

@@ -323,7 +323,7 @@ def verdict(sessions: Sequence[SessionFigures], pricing: Pricing, margin: float 
         compared=compared,
         stakes=tuple(_stakes(undecided, spent, runs, pricing, criterion)),
         stuck=sum(of.stuck for of in sessions),
-        after_sign=sum((pricing.money(of.after_sign, of.client) for of in sessions), Money()),
+        after_sign=sum((pricing.money(of.after_sign, of.client) for of in sessions if of.stuck), Money()),
     )
 
 
