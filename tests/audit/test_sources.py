@@ -133,6 +133,38 @@ def test_a_compaction_is_named_and_not_guessed(tmp_path: Path) -> None:
     assert found["notes"] == ["1 compactions: the client does not log the request that summarises"]
 
 
+def test_what_an_advisor_was_asked_is_a_request_of_its_own(tmp_path: Path) -> None:
+    """The counts of the message are without its tokens, which are repeated in each of its lines."""
+    counts = {"input_tokens": 9_000, "output_tokens": 700, "cache_read_input_tokens": 1_000}
+    advice = counts | {"type": "advisor_message", "model": "claude-opus-4-8", "cache_creation": None}
+    own = {"type": "message", "input_tokens": 10, "output_tokens": 20}
+    session = ClaudeSession(tmp_path)
+    session.says("Fix it.")
+    blocks = [{"type": "text", "text": "Let me ask."}, {"type": "text", "text": "Done."}]
+    session.answers("m1", *blocks, usage={"iterations": [own, advice, own]}, stop="end_turn")
+    session.answers("m2", usage={"iterations": [own]}, stop="end_turn")
+    found = audit(tmp_path)
+    by = {each["name"]: each for each in found["by_model"]}
+    assert {name: each["requests"] for name, each in by.items()} == {
+        "claude-sonnet-4-5": 2,
+        "claude-opus-4-8": 1,
+    }
+    assert by["claude-opus-4-8"]["input_tokens"] == 10_000
+    assert by["claude-opus-4-8"]["spent"] == pytest.approx(9_000 * 5e-6 + 1_000 * 0.5e-6 + 700 * 25e-6)
+    assert by["claude-sonnet-4-5"]["output_tokens"] == 40
+
+
+def test_a_copy_of_an_answer_that_was_cut_short_takes_nothing_from_it(tmp_path: Path) -> None:
+    session = ClaudeSession(tmp_path)
+    session.says("Fix it.")
+    session.answers("m1", usage={"output_tokens": 500}, stop="end_turn")
+    agent = ClaudeSession(tmp_path, file="s1/subagents/agent-a1.jsonl")
+    agent.name = "s1-a1"
+    agent.answers("m1", usage={"output_tokens": 1}, stop=None, sessionId="s1")
+    found = only(tmp_path)
+    assert (found["output_tokens"], found["uncertain_requests"]) == (500, 0)
+
+
 def test_cumulative_counts_of_codex_repeat(tmp_path: Path) -> None:
     session = CodexSession(tmp_path)
     session.says("Fix it.")

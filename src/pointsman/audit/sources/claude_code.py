@@ -26,6 +26,9 @@ _NOT_LOGGED: Final = (
 )
 #: The client wrote the line itself; no model was asked.
 _SYNTHETIC: Final = "<synthetic>"
+#: Type of an iteration in which the advisor's model answered, and the name that this agent gets.
+_ADVICE: Final = "advisor_message"
+_ADVISOR: Final = "advisor"
 #: Tokens of the wrapper of one block, at most: a tool call's name, id and brackets.
 _WRAPPER: Final = 64
 
@@ -52,12 +55,38 @@ class _ServerTools(msgspec.Struct, gc=False):
     web_search_requests: int | None = 0
 
 
-class _Usage(msgspec.Struct, gc=False):
+class _Counts(msgspec.Struct, gc=False):
     input_tokens: int | None = 0
     cache_creation_input_tokens: int | None = 0
     cache_read_input_tokens: int | None = 0
     output_tokens: int | None = 0
     cache_creation: _CacheWrites | None = None
+
+    def usage(self, output_at_most: int = 0, certainty: Certainty = Certainty.LOGGED) -> Usage:
+        """The counts; those of the cache are apart from the input."""
+        cached, written = self.cache_read_input_tokens or 0, self.cache_creation_input_tokens or 0
+        output = self.output_tokens or 0
+        return Usage(
+            input_tokens=(self.input_tokens or 0) + cached + written,
+            cached_tokens=cached,
+            written_tokens=written,
+            written_1h_tokens=self.cache_creation.ephemeral_1h_input_tokens if self.cache_creation else 0,
+            output_tokens=output,
+            output_at_most=max(output, output_at_most),
+            input_certainty=certainty,
+            output_certainty=certainty,
+        )
+
+
+class _Iteration(_Counts, gc=False):
+    """One of several inferences of a request."""
+
+    type: str = ""
+    model: str | None = None
+
+
+class _Usage(_Counts, gc=False):
+    iterations: list[_Iteration] | None = None
     server_tool_use: _ServerTools | None = None
     speed: str | None = None
     inference_geo: str | None = None
@@ -174,7 +203,8 @@ class _Answer:
             return  # a resumed session repeats the line
         self.lines.add(line.uuid)
         self.at = seconds(line.timestamp) or self.at
-        if message.usage is not None:
+        is_less = self.last.stop_reason is not None and message.stop_reason is None  # a copy, cut short
+        if message.usage is not None and not is_less:
             self.last = message
         for block in message.content if isinstance(message.content, list) else ():
             self.blocks += 1
@@ -196,7 +226,7 @@ class _Answer:
             self.texts,
             at=self.at,
             model=self.model,
-            provider="anthropic" if self.model.startswith("claude-") else "",
+            provider=_provider(self.model),
             agent=self.agent,
             calls=tuple(map(results.with_result, calls)),
             new_context=self.new_context,
@@ -205,24 +235,33 @@ class _Answer:
         )
 
     def _usage(self, text_bytes: int) -> Usage:
-        usage = self.last.usage or _Usage()
-        cached, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
-        output = usage.output_tokens or 0
         # Lines that were written before the answer had ended carry the counts of its first event.
         complete = self.last.stop_reason is not None and self.last.usage is not None
         certainty = Certainty.LOGGED if complete else Certainty.AT_LEAST
         arguments = sum(len(bytes(call.input)) for call in self.calls)
         bound = text_bytes + arguments + self.hidden + _WRAPPER * self.blocks  # a token has a byte at least
-        return Usage(
-            input_tokens=(usage.input_tokens or 0) + cached + written,
-            cached_tokens=cached,
-            written_tokens=written,
-            written_1h_tokens=usage.cache_creation.ephemeral_1h_input_tokens if usage.cache_creation else 0,
-            output_tokens=output,
-            output_at_most=output if complete else max(output, bound),
-            input_certainty=certainty,
-            output_certainty=certainty,
-        )
+        return (self.last.usage or _Usage()).usage(0 if complete else bound, certainty)
+
+    def advice(self) -> Iterator[Request]:
+        """What a stronger model was asked meanwhile: its tokens are in no other count."""
+        usage = self.last.usage or _Usage()
+        for number, each in enumerate(usage.iterations or ()):
+            if each.type == _ADVICE:
+                model = each.model or ""
+                yield answered(
+                    f"{self.id}:{number}",
+                    each.usage(),
+                    None,
+                    (),
+                    at=self.at,
+                    model=model,
+                    provider=_provider(model),
+                    agent=_ADVISOR,
+                )
+
+
+def _provider(model: str) -> str:
+    return "anthropic" if model.startswith("claude-") else ""
 
 
 def _hidden(block: _Block) -> int:
@@ -250,7 +289,11 @@ class _Reading:
         for file in self._log.files:
             for line in self._lines.read(file, _decode):
                 self._take(line)
-        requests = [answer.request(self._chat) for answer in self._answers.values()]
+        requests = [
+            request
+            for answer in self._answers.values()
+            for request in (answer.request(self._chat), *answer.advice())
+        ]
         if len(self._log.files) > 1:
             requests.sort(key=lambda each: each.at)
         compacted = f"{self._compactions} compactions: the client does not log the request that summarises"
