@@ -76,6 +76,7 @@ def test_spend_logs_of_litellm_have_what_the_upstream_counted(name: str) -> None
     "changed",
     [
         {"call_type": "aembedding"},
+        {"call_type": "aget_responses"},
         {"status": "failure"},
         {"cache_hit": "True", "spend": 0.0},
     ],
@@ -120,6 +121,30 @@ def test_whether_input_includes_cached_tokens(tmp_path: Path, attributes: dict[s
     file.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span, tool]}]}]}))
     (found,) = audit(file)["sessions"]
     assert (found["requests"], found["input_tokens"]) == (1, whole)
+
+
+def test_spans_of_one_answer_are_one_request_and_ids_given_again_are_others(tmp_path: Path) -> None:
+    """Two layers may report one answer; a local server numbers its answers from 0 to 999."""
+
+    def span(number: int, id_: str, output: int) -> dict[str, Any]:
+        attributes = {"gen_ai.operation.name": "chat", "gen_ai.response.id": id_}
+        counts = {"gen_ai.usage.input_tokens": 100, "gen_ai.usage.output_tokens": output}
+        listed = [{"key": name, "value": {"stringValue": value}} for name, value in attributes.items()]
+        listed += [{"key": name, "value": {"intValue": str(value)}} for name, value in counts.items()]
+        return {"traceId": "t", "spanId": f"s{number}", "endTimeUnixNano": "1795406880450102557"} | {
+            "attributes": listed
+        }
+
+    spans = [span(1, "resp_1", 5), span(2, "resp_1", 5), span(3, "chatcmpl-7", 5), span(4, "chatcmpl-7", 9)]
+    file = tmp_path / "spans.json"
+    file.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}))
+    assert audit(file)["total"]["requests"] == 3
+
+
+def test_rows_without_an_id_are_several(tmp_path: Path) -> None:
+    (row,) = (each for name, each, _ in HOSTED if name == "openrouter")
+    row = row | {"generation_id": ""}
+    assert audit(written(tmp_path, [row, row], "csv"))["total"]["requests"] == 2
 
 
 HOSTED: list[tuple[str, dict[str, Any], tuple[int, int, int, float]]] = [

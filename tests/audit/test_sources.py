@@ -313,6 +313,49 @@ def test_a_log_without_an_answer_is_counted(tmp_path: Path) -> None:
     assert (found["sessions"], found["logs_without_requests"]) == ([], {"claude-code": 1})
 
 
+def _gemini(file: Path, session: str, *answers: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lines: list[dict[str, Any]] = [{"sessionId": session, "projectHash": "h", "kind": "main"}]
+    lines += [
+        {
+            "id": id_,
+            "timestamp": f"2026-11-20T10:0{number}:00Z",
+            "type": "gemini",
+            "content": "Done.",
+            "tokens": {"input": 1_000, "output": 10, "cached": 0, "thoughts": 0, "tool": 0},
+            "model": "gemini-2.5-pro",
+        }
+        for number, id_ in enumerate(answers)
+    ]
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+def test_sub_agents_of_gemini_are_part_of_their_session(tmp_path: Path) -> None:
+    """Their files have the id of the session that started them as folder, and no prefix."""
+    chats = tmp_path / ".gemini/tmp/shop/chats"
+    _gemini(chats / "session-2026-11-20T10-00-2b03c9bd.jsonl", "2b03c9bd-e237", "m1", "m2")
+    _gemini(chats / "2b03c9bd-e237/a1.jsonl", "a1", "m3")
+    _gemini(chats / "2b03c9bd-e237/a2.jsonl", "a2", "m4")
+    _gemini(chats / "ffffffff-e237/a3.jsonl", "a3", "m5")  # of a session whose file is gone
+    one, other = audit(tmp_path)["sessions"]
+    assert (one["id"], one["requests"], one["sub_agents"]) == ("2b03c9bd-e237", 4, 2)
+    assert (other["id"], other["requests"], other["sub_agents"]) == ("ffffffff-e237", 1, 1)
+    assert one["project"] == other["project"] == "shop"
+
+
+def test_records_of_codex_without_an_id_are_several(tmp_path: Path) -> None:
+    session = CodexSession(tmp_path)
+    session.says("Fix it.")
+    usage = {"input_tokens": 1_000, "cached_input_tokens": 0, "output_tokens": 10}
+    for _ in range(3):
+        session.line("token_usage_record", response_id=None, thread_id="t1", usage=usage)
+    fork = CodexSession(tmp_path, "t2", forked_from_id="t1")
+    fork.begins_as(session)
+    fork.says("And the other one.")
+    fork.line("token_usage_record", response_id=None, thread_id="t2", usage=usage)
+    assert total(tmp_path) == (4, 4_000)
+
+
 def _waits(session: ClaudeSession, times: int, **answer: Any) -> None:
     for number in range(times):
         call = f"{session.name}-{number}"

@@ -229,7 +229,7 @@ class _Thread:
                 self._item(payload, at)
             case "token_usage_record":
                 self._has_records = True
-                self._answered(payload.response_id or "", payload.usage, at, payload.service_tier)
+                self._answered(self._record_id(payload), payload.usage, at, payload.service_tier)
             case "compacted":
                 self._compacted = True
             case "event_msg":
@@ -301,6 +301,13 @@ class _Thread:
         self._answered(
             ":".join(map(str, (self._counts_of, self._restarts, *counts))), last, at, payload.service_tier
         )
+
+    def _record_id(self, payload: _Payload) -> str:
+        """The answer's id; of a provider that gives none, the thread, its counts and the answer's number."""
+        if payload.response_id or payload.usage is None:
+            return payload.response_id or ""
+        counts = msgspec.structs.astuple(payload.usage)
+        return ":".join(map(str, (payload.thread_id or self.meta.id, len(self.chat.requests), *counts)))
 
     def _answered(self, id_: str, tokens: _Tokens | None, at: float, tier: str | None) -> None:
         if id_ in self._ids or tokens is None:

@@ -9,6 +9,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from pointsman.audit.session import Certainty, Request, Session, Usage
 from pointsman.audit.sources.base import Lines, Log, Named, Row, rows, seconds
 from pointsman.errors import PointsmanError
@@ -110,13 +112,16 @@ class Export(Named):
         """Yield the sessions of an export. All its requests are in memory meanwhile, without texts."""
         lines = Lines()
         groups: dict[tuple[str, str], list[Request]] = {}
-        left_out = 0
+        left_out = number = 0
         for file in log.files:
             for row in rows(file, lines):
                 found = list(self._read(row))
                 left_out += not found
                 for each in found:
-                    groups.setdefault((each.session, each.project), []).append(each.request)
+                    number += 1
+                    id_ = each.request.id or f"{file}:{number}"
+                    some = groups.setdefault((each.session, each.project), [])
+                    some.append(msgspec.structs.replace(each.request, id=id_))
         notes = [*lines.notes]
         if left_out:
             notes.append(f"{log.files[0]}: {left_out:,} rows are no answered request to a language model")
@@ -181,13 +186,16 @@ def _request(
 
 #: Calls of LiteLLM that ask a language model.
 _LITELLM_CALLS: Final = ("completion", "responses", "anthropic_messages", "generate_content")
+#: Calls about an earlier answer: no model is asked, though their rows have its tokens and a cost.
+_LITELLM_OTHERS: Final = ("get_responses", "delete_responses", "cancel_responses")
 _DETAILS: Final = "metadata/usage_object"
 
 
 def _litellm(row: Row) -> Iterator[Found]:
     call, status = text(row, "call_type"), text(row, "status")
     own_cache = text(row, "cache_hit").lower() == "true"  # LiteLLM answered without asking a model
-    if not any(name in call for name in _LITELLM_CALLS) or status == "failure" or own_cache:
+    asks = any(name in call for name in _LITELLM_CALLS) and not any(name in call for name in _LITELLM_OTHERS)
+    if not asks or status == "failure" or own_cache:
         return
     cached = count(
         row,
@@ -379,12 +387,18 @@ def _span_request(span: Row, attributes: Row) -> Request:
     apart = provider == "anthropic" and any(name in attributes for name in _EXCLUSIVE)
     whole = plain + read + written if apart or plain < read + written else plain
     return _request(
-        id_=str(attributes.get("gen_ai.response.id") or span.get("spanId", "")),
+        id_=_span_id(span, attributes, output),
         at=(number(span, "endTimeUnixNano", "startTimeUnixNano") or 0.0) / 1e9,
         model=str(_first(attributes, _MODEL) or ""),
         provider=_PROVIDERS.get(provider, provider),
         usage=_usage(whole, read, written, output, known=_first(attributes, _OUTPUT) is not None),
     )
+
+
+def _span_id(span: Row, attributes: Row, output: int) -> str:
+    """The answer's id, which spans of several layers share. Local servers give short ones again."""
+    id_ = attributes.get("gen_ai.response.id")
+    return f"{id_}:{output}" if id_ else str(span.get("spanId", ""))
 
 
 def exports() -> tuple[Export, ...]:

@@ -10,6 +10,7 @@ import msgspec
 
 from pointsman.audit.session import Request, Session, ToolUse, Usage, cut
 from pointsman.audit.sources.base import Chat, Home, Lines, Log, answered, raw_text, seconds
+from pointsman.remembering import grouped
 
 __all__ = ["GeminiCli", "QwenCode"]
 
@@ -133,30 +134,48 @@ _gemini: Final = msgspec.json.Decoder(_GeminiLine).decode
 
 
 class GeminiCli(_Chats):
-    """Reads ``tmp/<project>/chats/session-*``: JSON lines, or one JSON document in earlier versions."""
+    """Reads ``tmp/<project>/chats/session-*``: JSON lines, or one JSON document in earlier versions.
+
+    Sub-agents have files of their own, in a folder with the id of the session that started them.
+    """
 
     name = "gemini-cli"
     versions: Final = "0.61.0"
     folder = ".gemini/tmp"
-    pattern = "*/chats/**/session-*.json*"
+    pattern = "*/chats/**/*.json*"
+
+    def find(self, home: Home) -> Iterator[Log]:
+        """Yield one log per session: the file of its chat, then those of its sub-agents."""
+        files = [file for log in super().find(home) for file in log.files]
+        agents = grouped((file.parent, file) for file in files if _is_nested(file))
+        for file in files:
+            if not _is_nested(file):
+                begin = file.stem.rpartition("-")[2]  # of the id
+                own = [each for each in agents if each.parent == file.parent and each.name.startswith(begin)]
+                yield Log(self.name, (file, *(agent for each in own for agent in agents.pop(each))))
+        yield from (Log(self.name, tuple(each)) for each in agents.values())
 
     def read(self, log: Log) -> Iterator[Session]:
         """Yield the session of a chat. A message is written again when its calls are done."""
-        (file,) = log.files
-        lines, messages, session = Lines(), dict[str, _GeminiMessage](), file.stem
-        for line in _documents(lines, file):
-            session = line.session_id or session
-            more = (line.set.messages if line.set else None) or line.messages or ()
-            for message in (*more, line) if line.type else more:
-                messages[message.id] = message
-        requests = tuple(_gemini_requests(messages.values()))
+        lines, requests, first = Lines(), list[Request](), log.files[0]
+        session = first.parent.name if _is_nested(first) else first.stem
+        for file in log.files:
+            messages: dict[str, _GeminiMessage] = {}
+            for line in _documents(lines, file):
+                session = session if _is_nested(file) else line.session_id or session
+                more = (line.set.messages if line.set else None) or line.messages or ()
+                for message in (*more, line) if line.type else more:
+                    messages[message.id] = message
+            requests += _gemini_requests(messages.values(), file.stem if _is_nested(file) else "")
+        if len(log.files) > 1:
+            requests.sort(key=lambda each: each.at)
         if requests or lines.notes:
             yield Session(
                 id=session,
                 client=self.name,
-                project=_project(file),
-                files=(str(file),),
-                requests=requests,
+                project=_project(first),
+                files=tuple(map(str, log.files)),
+                requests=tuple(requests),
                 not_logged=(_CUT, "loop checks", "routing", "compactions"),
                 notes=lines.notes,
             )
@@ -169,14 +188,20 @@ def _documents(lines: Lines, file: Path) -> Iterator[_GeminiLine]:
         yield from lines.read(file, _gemini)
 
 
+def _is_nested(file: Path) -> bool:
+    """Whether a file of chats is a sub-agent's."""
+    return file.parent.name != "chats"
+
+
 def _project(file: Path) -> str:
-    root = file.parents[1] / ".project_root"
+    folder = file.parents[2 if _is_nested(file) else 1]
+    root = folder / ".project_root"
     if root.is_file():
         return root.read_text(errors="replace").strip()
-    return file.parents[1].name
+    return folder.name
 
 
-def _gemini_requests(messages: Iterable[_GeminiMessage]) -> list[Request]:
+def _gemini_requests(messages: Iterable[_GeminiMessage], agent: str) -> list[Request]:
     chat = Chat()
     for message in messages:
         content = message.content
@@ -186,8 +211,10 @@ def _gemini_requests(messages: Iterable[_GeminiMessage]) -> list[Request]:
         elif message.type == "gemini" and message.tokens is not None:
             chat.texts = [_visible(parts)]
             chat.calls = [call.use() for call in message.tool_calls or ()]
-            about = {"at": seconds(message.timestamp), "model": message.model, "provider": "google"}
-            chat.answer(message.id, message.tokens.usage(), **about)
+            at, model = seconds(message.timestamp), message.model
+            chat.answer(
+                message.id, message.tokens.usage(), at=at, model=model, provider="google", agent=agent
+            )
     return chat.requests
 
 
