@@ -257,6 +257,20 @@ def test_a_sub_agent_of_codex_repeats_counts_without_records(tmp_path: Path) -> 
     assert total(tmp_path) == (2, 3_000)
 
 
+def test_sub_agents_of_codex_are_part_of_their_session_before_it_had_an_id(tmp_path: Path) -> None:
+    for name, starter in (("t1", None), ("t2", "t1"), ("t3", "t2")):
+        spawned = {"subagent": {"thread_spawn": {"parent_thread_id": starter}}} if starter else "cli"
+        thread = CodexSession(tmp_path, name, session_id=None, source=spawned)
+        thread.says("Look at it.")
+        thread.count()
+    CodexSession(tmp_path, "t4", session_id=None, source={"subagent": "review"}).count(5_000)
+    found = {each["id"]: each for each in audit(tmp_path)["sessions"]}
+    assert {name: (each["requests"], each["sub_agents"]) for name, each in found.items()} == {
+        "t1": (3, 2),
+        "t4": (1, 0),
+    }
+
+
 def test_sub_agents_of_codex_with_equal_first_counts_are_several(tmp_path: Path) -> None:
     for name in ("t2", "t3"):
         agent = CodexSession(tmp_path, name, session_id="t1", parent_thread_id="t1")

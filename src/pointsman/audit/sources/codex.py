@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -71,7 +71,7 @@ class _Item(msgspec.Struct, gc=False):
 
 
 class _Spawned(msgspec.Struct, gc=False):
-    parent_thread_id: str = ""
+    parent_thread_id: str | None = None
 
 
 class _SubAgent(msgspec.Struct, gc=False):
@@ -113,12 +113,16 @@ class _Payload(msgspec.Struct, gc=False):
     thread_settings: _Settings | None = None
     rate_limits: _Limits | None = None
 
-    def parent(self) -> str:
-        """The thread that a thread was forked from, or that started it; "" if there is none."""
+    def starter(self) -> str:
+        """The thread that started this one as a sub-agent; "" if there is none."""
         agent = self.source.subagent if isinstance(self.source, _Origin) else None
         spawned = agent.thread_spawn if isinstance(agent, _SubAgent) else None
-        found = self.forked_from_id or self.parent_thread_id or (spawned.parent_thread_id if spawned else "")
-        return found or (self.session_id if self.session_id not in (self.id, None) else "") or ""
+        return self.parent_thread_id or (spawned.parent_thread_id if spawned else None) or ""
+
+    def parent(self) -> str:
+        """The thread that a thread was forked from, or that started it; "" if there is none."""
+        session = self.session_id if self.session_id != self.id else None
+        return self.forked_from_id or self.starter() or session or ""
 
 
 class _Line(msgspec.Struct, gc=False):
@@ -144,9 +148,13 @@ class Codex:
     def find(self, home: Home) -> Iterator[Log]:
         """Yield one log per session: the file of its thread, then those of its sub-agents."""
         logs = (home.regular(place.glob("**/rollout-*.jsonl")) for place in self.places(home))
-        known = ((file, _meta(file)) for files in logs for file in files)
+        known = [(file, _meta(file)) for files in logs for file in files]
+        starters = {meta.id: meta.starter() for _, meta in known}
         sessions = grouped(
-            (session := meta.session_id or meta.id or file.stem, (meta.id not in (session, None), file))
+            (
+                session := meta.session_id or _first(meta.id or "", starters) or file.stem,
+                (meta.id not in (session, None), file),
+            )
             for file, meta in known
         )
         for files in sessions.values():
@@ -176,6 +184,15 @@ class Codex:
                 notes=lines.notes,
                 parent=main.forked_from_id or "",
             )
+
+
+def _first(thread: str, starters: Mapping[str | None, str]) -> str:
+    """The thread that nobody started of those that lead to this one; versions before session ids."""
+    seen = {thread}
+    while (starter := starters.get(thread, "")) and starter not in seen:
+        thread = starter
+        seen.add(thread)
+    return thread
 
 
 def _meta(file: Path) -> _Payload:
