@@ -141,6 +141,32 @@ def test_spans_of_one_answer_are_one_request_and_ids_given_again_are_others(tmp_
     assert audit(file)["total"]["requests"] == 3
 
 
+@pytest.mark.parametrize(
+    ("attributes", "requests"),
+    [
+        ({"openinference.span.kind": "LLM", "llm.model_name": "m"}, 2),
+        ({"openinference.span.kind": "AGENT", "llm.model_name": "m"}, 1),
+        ({"openinference.span.kind": "CHAIN"}, 1),
+        ({"gen_ai.request.model": "m"}, 2),
+        ({"agent_name": "shop", "model_name": "m"}, 1),
+    ],
+)
+def test_a_span_with_the_sums_of_those_within_is_no_request(
+    tmp_path: Path, attributes: dict[str, str], requests: int
+) -> None:
+    def span(id_: str, own: dict[str, str]) -> dict[str, Any]:
+        listed = [{"key": name, "value": {"stringValue": value}} for name, value in own.items()]
+        name = "llm.token_count.prompt" if "openinference.span.kind" in own else "gen_ai.usage.input_tokens"
+        listed.append({"key": name, "value": {"intValue": "100"}})
+        return {"traceId": "t", "spanId": id_, "attributes": listed}
+
+    asked = span("s1", {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"})
+    file = tmp_path / "spans.json"
+    spans = {"spans": [asked, span("s2", attributes)]}
+    file.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [spans]}]}))
+    assert audit(file)["total"]["requests"] == requests
+
+
 def test_rows_without_an_id_are_several(tmp_path: Path) -> None:
     (row,) = (each for name, each, _ in HOSTED if name == "openrouter")
     row = row | {"generation_id": ""}

@@ -113,3 +113,16 @@ def test_a_session_that_stays_with_its_model_pays_for_an_hour_of_its_cache_too(t
     was = (100_000 + 2_000 + 1_000) * 10e-6 + 202_000 * 0.5e-6 + 101_000 * 2e-6
     stayed = (100_000 + 3 * 1_000) * 10e-6 + (100_000 + 101_000 + 102_000) * 0.5e-6
     assert saved["dollars"] == pytest.approx(was - stayed)
+
+
+def test_a_rounded_count_makes_no_logged_cost_higher(tmp_path: Path) -> None:
+    """Aider rounds the tokens; what it says of the cost does not depend on them."""
+    tokens = "Tokens: 12k sent, 1.2k received."
+    lines = ["# aider chat started at 2026-11-20 10:00:00", "> Main model: claude-sonnet-4-5", "#### fix it"]
+    (tmp_path / ".aider.chat.history.md").write_text(
+        "\n".join([*lines, f"> {tokens} Cost: $0.05 message, $0.05 session.", ""])
+    )
+    total = audit(tmp_path)["total"]
+    assert (total["spent"], total["more_at_most"]) == (0.05, 0)
+    (tmp_path / ".aider.chat.history.md").write_text("\n".join([*lines, f"> {tokens}", ""]))
+    assert audit(tmp_path)["total"]["more_at_most"] == pytest.approx(50 * 15e-6)

@@ -173,8 +173,8 @@ class Pricing:
         else:
             of_tokens = None if prices is None else paid(spent, prices)
             cost = None if of_tokens is None else of_tokens * split.rate + spent.fees
-        if prices is not None:
-            more = (prices.cost(0, 0, spent.output_at_most - spent.output_tokens) or 0.0) * split.rate
+            if prices is not None:
+                more = (prices.cost(0, 0, spent.output_at_most - spent.output_tokens) or 0.0) * split.rate
         if cost is None:
             return Money(unpriced=spent.requests, models=frozenset({split.model or "(not named)"}))
         if self.subscribed(client, logged=split.subscription):

@@ -371,7 +371,10 @@ def _asks_model(attributes: Row) -> bool:
     operation = attributes.get("gen_ai.operation.name") or attributes.get("llm.request.type")
     if operation is not None:
         return str(operation) in _OPERATIONS
-    return attributes.get("openinference.span.kind") == "LLM" or _first(attributes, _INPUT) is not None
+    kind = attributes.get("openinference.span.kind")
+    if kind is not None:  # agents and chains may have the sums of the spans within
+        return str(kind) == "LLM"
+    return _first(attributes, _INPUT) is not None and _first(attributes, _MODEL) is not None
 
 
 def _failed(span: Row) -> bool:
