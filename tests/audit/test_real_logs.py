@@ -202,6 +202,59 @@ def test_a_fork_of_opencode_repeats_requests_that_count_once(home: Path, tmp_pat
     assert after["requests_copied"] == session["requests"]
 
 
+def _version_2(database: Path, session: str, number: int, *, id_: str = "") -> None:
+    """Add a session with one answer to the tables of version 2, as their published description has them."""
+    counts = {"input": 100, "output": 20, "reasoning": 5, "cache": {"read": 900, "write": 0}}
+    call = {"type": "tool", "id": "c1", "name": "bash", "state": {"status": "completed", "input": {"a": 1}}}
+    answer = {
+        "model": {"id": "claude-sonnet-4-5", "providerID": "anthropic"},
+        "cost": 0.25,
+        "tokens": counts,
+        "time": {"created": 1795405257590 + number, "completed": 1795405259999 + number},
+        "content": [{"type": "text", "text": "Done."}, call],
+    }
+    with sqlite3.connect(database) as made:
+        made.execute(
+            "CREATE TABLE IF NOT EXISTS session_v2 (id, parent_id, directory, version, time_created)"
+        )
+        made.execute(
+            "CREATE TABLE IF NOT EXISTS session_message (id, session_id, type, seq, time_created, data)"
+        )
+        made.execute(
+            "INSERT INTO session_v2 VALUES (?, NULL, '/home/ana/code/oc', '2.0.8', 1795405257000)", [session]
+        )
+        for seq, (kind, data) in enumerate((("user", {"text": "Fix it."}), ("assistant", answer))):
+            row = [id_ or f"{session}-{seq}", session, kind, seq, 1795405257590 + number, json.dumps(data)]
+            made.execute("INSERT INTO session_message VALUES (?, ?, ?, ?, ?, ?)", row)
+    made.close()
+
+
+@pytest.mark.parametrize("upgraded", [False, True])
+def test_sessions_of_version_2_of_opencode_are_read(home: Path, tmp_path: Path, upgraded: bool) -> None:
+    """The tables of version 1 stay beside those of version 2, and get no more rows."""
+    database = tmp_path / ".local/share/opencode/opencode.db"
+    database.parent.mkdir(parents=True)
+    before = {"requests": 0, "spent": 0.0}
+    if upgraded:
+        shutil.copy(home / ".local/share/opencode/opencode.db", database)
+        before = json.loads(CliRunner().invoke(app, ["audit", "--home", str(tmp_path), "--json"]).stdout)[
+            "total"
+        ]
+        with sqlite3.connect(database) as made:  # what version 2 took over keeps its id
+            ((id_, session),) = made.execute("SELECT id, session_id FROM message LIMIT 1")
+        made.close()
+        _version_2(database, session, 0, id_=id_)
+    _version_2(database, "ses_a", 1)
+    _version_2(database, "ses_fork", 1)
+    found = json.loads(CliRunner().invoke(app, ["audit", "--home", str(tmp_path), "--json"]).stdout)
+    assert found["total"]["requests"] == before["requests"] + 1
+    assert found["total"]["spent"] == pytest.approx(before["spent"] + 0.25)
+    (new,) = (each for each in found["sessions"] if each["id"] == "ses_a")
+    assert (new["input_tokens"], new["cached_tokens"], new["output_tokens"]) == (1_000, 900, 25)
+    assert (new["turns"], new["calls_by_tool"]) == (1, {"bash": {"calls": 1, "failed": 0}})
+    assert found["requests_copied"] == 1
+
+
 def test_what_opencode_counts_as_free_is_worth_of_a_subscription(home: Path, tmp_path: Path) -> None:
     """It sets the prices of models to 0 that a plan pays."""
     copy = tmp_path / ".local/share/opencode/opencode.db"

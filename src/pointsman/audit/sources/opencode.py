@@ -147,30 +147,116 @@ class OpenCode:
             ) from error
 
 
+class _Model(msgspec.Struct, rename={"provider_id": "providerID"}, gc=False):
+    id: str = ""
+    provider_id: str = ""
+
+
+class _Content(msgspec.Struct, gc=False):
+    type: str = ""
+    text: str | None = None
+    id: str = ""
+    name: str = ""
+    state: dict[str, Any] | None = None
+
+
+class _Version2(msgspec.Struct, gc=False):
+    """A message of version 2, with its parts; its type is beside it."""
+
+    text: str | None = None
+    model: _Model = msgspec.field(default_factory=_Model)
+    cost: float | None = None
+    tokens: _Tokens | None = None
+    time: _Time = msgspec.field(default_factory=_Time)
+    content: list[_Content] = []
+
+    def data(self, kind: str, created: float) -> dict[str, object]:
+        """The message as earlier versions write it."""
+        return {
+            "role": "user" if kind == "user" else "assistant",
+            "modelID": self.model.id,
+            "providerID": self.model.provider_id,
+            "summary": kind == "compaction",
+            "time": {"created": self.time.created or created, "completed": self.time.completed},
+        }
+
+    def parts(self) -> Iterator[dict[str, object]]:
+        """The parts as earlier versions write them. The results of calls are not known."""
+        if self.text:
+            yield {"type": "text", "text": self.text}
+        for each in self.content:
+            if each.type == "tool":
+                state = {"input": (each.state or {}).get("input") or {}}
+                yield {"type": "tool", "tool": each.name, "callID": each.id, "state": state}
+            else:
+                yield {"type": each.type, "text": each.text}
+        if self.tokens is not None:
+            yield {"type": "step-finish", "tokens": self.tokens, "cost": self.cost}
+
+
+_version_2: Final = msgspec.json.Decoder(_Version2).decode
+_KINDS: Final = frozenset({"user", "assistant", "compaction"})
+
+
 class _Database:
-    """Rows of the database."""
+    """Rows of the database. Version 2 has tables of its own, beside which those of version 1 stay."""
 
     notes: Sequence[str] = ()
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
+        names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        self._tables = {name for (name,) in names}
+        self._has_version_2 = {"session_v2", "session_message"} <= self._tables
+        self._parts: dict[str, list[bytes]] = {}  # of the latest message of version 2
 
     def sessions(self) -> list[_Row]:
-        """All sessions, oldest first."""
-        found = self._database.execute(
-            "SELECT id, coalesce(parent_id, ''), directory, version FROM session ORDER BY time_created, id"
-        )
-        return [_Row(*row) for row in found]
+        """All sessions, oldest first, those of version 1 before others."""
+        tables = ["session"] if "session" in self._tables or not self._has_version_2 else []
+        tables += ["session_v2"] if self._has_version_2 else []
+        found: dict[str, _Row] = {}
+        for table in tables:
+            for row in self._database.execute(
+                f"SELECT id, coalesce(parent_id, ''), directory, version FROM {table} "  # noqa: S608
+                "ORDER BY time_created, id"
+            ):
+                found.setdefault(row[0], _Row(*row))
+        return list(found.values())
 
     def messages(self, session: str) -> Iterator[tuple[str, bytes]]:
         """Id and data of every message of a session, oldest first."""
-        for id_, data in self._database.execute(
-            "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", (session,)
+        known = set()
+        if "message" in self._tables or not self._has_version_2:
+            for id_, data in self._database.execute(
+                "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", (session,)
+            ):
+                known.add(id_)
+                yield id_, str(data).encode()
+        if not self._has_version_2:
+            return
+        for id_, kind, created, data in self._database.execute(
+            "SELECT id, type, time_created, data FROM session_message WHERE session_id = ? ORDER BY seq",
+            (session,),
         ):
-            yield id_, str(data).encode()
+            if id_ in known or kind not in _KINDS:  # what was taken over keeps its id
+                continue
+            raw = data if isinstance(data, bytes) else str(data).encode()
+            try:
+                message = _version_2(raw)
+            except UNREADABLE:
+                self._parts = {}
+                yield id_, raw[:-1]  # whoever reads it says why it cannot be read
+                continue
+            self._parts = {id_: [msgspec.json.encode(part) for part in message.parts()]}
+            yield id_, msgspec.json.encode(message.data(kind, created))
 
     def parts(self, message: str) -> Iterator[bytes]:
         """Data of the parts of a message, in order."""
+        if message in self._parts:
+            yield from self._parts[message]
+            return
+        if self._has_version_2 and "part" not in self._tables:
+            return
         for (data,) in self._database.execute(
             "SELECT data FROM part WHERE message_id = ? ORDER BY id", (message,)
         ):
