@@ -257,6 +257,18 @@ def test_a_sub_agent_of_codex_repeats_counts_without_records(tmp_path: Path) -> 
     assert total(tmp_path) == (2, 3_000)
 
 
+def test_logs_that_codex_has_compressed_are_named(tmp_path: Path) -> None:
+    """They were left out without a word."""
+    session = CodexSession(tmp_path)
+    session.says("Fix it.")
+    session.count()
+    for name in ("t1", "t2"):  # the first one is being unpacked, and stands there twice
+        (session.file.parent / f"rollout-2026-11-20T10-00-00-{name}.jsonl.zst").write_bytes(b"(\xb5/\xfd")
+    found = audit(tmp_path)
+    assert found["total"]["requests"] == 1
+    assert "1 log that Codex has compressed" in found["notes"][0]
+
+
 def test_sub_agents_of_codex_are_part_of_their_session_before_it_had_an_id(tmp_path: Path) -> None:
     for name, starter in (("t1", None), ("t2", "t1"), ("t3", "t2")):
         spawned = {"subagent": {"thread_spawn": {"parent_thread_id": starter}}} if starter else "cli"

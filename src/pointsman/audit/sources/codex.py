@@ -11,6 +11,7 @@ import msgspec
 from pointsman.audit.rates import rate
 from pointsman.audit.session import Session, ToolUse, Usage, cut
 from pointsman.audit.sources.base import Chat, Home, Lines, Log, seconds
+from pointsman.printable import counted
 from pointsman.remembering import grouped
 
 __all__ = ["Codex"]
@@ -159,6 +160,15 @@ class Codex:
         )
         for files in sessions.values():
             yield Log(self.name, tuple(file for _, file in sorted(files)))
+        for place in self.places(home):
+            packed = [
+                each for each in place.glob("**/rollout-*.jsonl.zst") if not each.with_suffix("").exists()
+            ]
+            if packed:
+                home.left_out.append(
+                    f"left out: {place}: {counted(len(packed), 'log')} that Codex has compressed, as it may "
+                    "after seven days: zstd -d FILE -o COPY.jsonl makes one that is read if it is named"
+                )
 
     def read(self, log: Log) -> Iterator[Session]:
         """Yield the session of a log."""
