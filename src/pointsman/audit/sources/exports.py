@@ -119,9 +119,10 @@ class Export(Named):
                 left_out += not found
                 for each in found:
                     number += 1
-                    id_ = each.request.id or f"{file}:{number}"
-                    some = groups.setdefault((each.session, each.project), [])
-                    some.append(msgspec.structs.replace(each.request, id=id_))
+                    request = each.request
+                    if not request.id:
+                        request = msgspec.structs.replace(request, id=f"{file}:{number}")
+                    groups.setdefault((each.session, each.project), []).append(request)
         notes = [*lines.notes]
         if left_out:
             notes.append(f"{log.files[0]}: {left_out:,} rows are no answered request to a language model")
