@@ -262,7 +262,7 @@ def test_logs_that_codex_has_compressed_are_named(tmp_path: Path) -> None:
     session = CodexSession(tmp_path)
     session.says("Fix it.")
     session.count()
-    for name in ("t1", "t2"):  # the first one is being unpacked, and stands there twice
+    for name in ("t1", "t2"):  # the first one is being unpacked: its plain file is there too
         (session.file.parent / f"rollout-2026-11-20T10-00-00-{name}.jsonl.zst").write_bytes(b"(\xb5/\xfd")
     found = audit(tmp_path)
     assert found["total"]["requests"] == 1

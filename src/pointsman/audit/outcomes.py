@@ -146,7 +146,7 @@ def is_stuck(found: Sequence[Sign], requests: Sequence[Request]) -> bool:
 
 
 def stuck_after(found: Sequence[Sign], requests: Sequence[Request]) -> frozenset[int]:
-    """Indices of the own agent's requests after whose calls it was stuck; the one that ended it is none."""
+    """Indices of the session agent's requests that left it stuck, without the one that ended a pattern."""
     return frozenset(
         index
         for sign in found

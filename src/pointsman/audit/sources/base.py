@@ -165,7 +165,7 @@ class Chat:
         self.forget()
 
     def forget(self) -> None:
-        """Drop what was said since the latest request."""
+        """Drop the prompt, texts and calls since the latest request."""
         self.texts, self.calls, self.prompt = [], [], None
 
     def joined(self) -> list[Request]:

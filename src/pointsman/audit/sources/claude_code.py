@@ -243,7 +243,7 @@ class _Answer:
         return (self.last.usage or _Usage()).usage(0 if complete else bound, certainty)
 
     def advice(self) -> Iterator[Request]:
-        """What a stronger model was asked meanwhile: its tokens are in no other count."""
+        """Requests to the advisor, a stronger model: their tokens are in no other count."""
         usage = self.last.usage or _Usage()
         for number, each in enumerate(usage.iterations or ()):
             if each.type == _ADVICE:

@@ -197,7 +197,7 @@ class Codex:
 
 
 def _first(thread: str, starters: Mapping[str | None, str]) -> str:
-    """The thread that nobody started of those that lead to this one; versions before session ids."""
+    """The first of the threads that started each other down to this one; for versions before session ids."""
     seen = {thread}
     while (starter := starters.get(thread, "")) and starter not in seen:
         thread = starter
@@ -216,7 +216,7 @@ class _Thread:
     """Reads one file.
 
     The thread of a fork or a sub-agent may begin with lines of its parent, with or without new times. The
-    requests of these are the parent's. Cumulative counts may go on from those of the parent.
+    requests of these are the parent's. Cumulative counts may continue those of the parent.
     """
 
     def __init__(self, *, is_main: bool) -> None:

@@ -136,7 +136,7 @@ _gemini: Final = msgspec.json.Decoder(_GeminiLine).decode
 class GeminiCli(_Chats):
     """Reads ``tmp/<project>/chats/session-*``: JSON lines, or one JSON document in earlier versions.
 
-    Sub-agents have files of their own, in a folder with the id of the session that started them.
+    Each sub-agent has a file, in a folder with the id of the session that started it.
     """
 
     name = "gemini-cli"

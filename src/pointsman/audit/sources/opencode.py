@@ -161,7 +161,7 @@ class _Content(msgspec.Struct, gc=False):
 
 
 class _Version2(msgspec.Struct, gc=False):
-    """A message of version 2, with its parts; its type is beside it."""
+    """A message of version 2, with its parts; the row has its type."""
 
     text: str | None = None
     model: _Model = msgspec.field(default_factory=_Model)
@@ -199,7 +199,7 @@ _KINDS: Final = frozenset({"user", "assistant", "compaction"})
 
 
 class _Database:
-    """Rows of the database. Version 2 has tables of its own, beside which those of version 1 stay."""
+    """Rows of the database. Version 2 writes to new tables, and leaves those of version 1 unchanged."""
 
     notes: Sequence[str] = ()
 
