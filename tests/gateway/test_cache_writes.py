@@ -49,7 +49,7 @@ ANSWER: dict[str, Any] = {
 def events() -> bytes:
     begun = {**ANSWER, "content": [], "stop_reason": None, "usage": {**USED, "output_tokens": 1}}
     text = {"type": "text_delta", "text": "hi"}
-    said = [
+    said: list[dict[str, Any]] = [
         {"type": "message_start", "message": begun},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
         {"type": "content_block_delta", "index": 0, "delta": text},

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pointsman.reports.change import Change, ModelUse, Side, change
+from pointsman.stores.ledger.reading import Usage
 from pointsman.vocabulary import ModelSpec
 
 
@@ -21,17 +22,23 @@ def spec(name: str, price: float, cached: float | None = None) -> ModelSpec:
         input_per_million=price,
         output_per_million=4 * price,
         cached_input_per_million=cached,
+        cache_write_per_million=1.25 * price,
     )
 
 
 SMALL, LARGE = spec("small", 1.0, 0.1), spec("large", 10.0)
 
 
+#: Requests; input tokens, those read from the cache, output tokens; the model's prices.
 Use = tuple[int, int, int, int, ModelSpec]
 
 
-def side(models: Mapping[str, Use], beside: float = 0.0) -> Side:
-    used = {name: ModelUse(*each) for name, each in models.items()}
+def side(models: Mapping[str, Use], beside: float = 0.0, written: float = 0.0) -> Side:
+    """``written``: the share of what was not read from the cache that is written to it, half for an hour."""
+    used = {}
+    for name, (requests, sent, cached, output, prices) in models.items():
+        to_cache = round(written * (sent - cached))
+        used[name] = ModelUse(requests, Usage(sent, cached, output, to_cache, to_cache // 2), prices)
     return Side(0.0, 3_600.0, used, beside, sum(each.requests for each in used.values()))
 
 
@@ -74,14 +81,14 @@ def test_what_alone_has_changed_has_all_of_the_difference(after: dict[str, Use],
 def test_the_same_twice_has_no_difference() -> None:
     found = change(side(BASE), side(BASE))
     assert set(amounts(found).values()) == {0.0}
-    assert found.headline().startswith("no difference: $1.49")
+    assert found.headline().startswith("no difference: $1.50")
     assert change(side(BASE, 0.3), side(BASE, 0.3 + 1e-9)).headline().startswith("no difference: $")
 
 
 def test_what_is_paid_beside_the_answers_is_told_apart() -> None:
     found = change(side(BASE), side(BASE, 0.5))
     assert (found.contributions[0].name, found.contributions[0].amount) == ("beside the answers", 0.5)
-    assert found.headline().startswith("$0.50 more: $1.49, then $1.99; above all by beside the answers")
+    assert found.headline().startswith("$0.50 more: $1.50, then $2.00; above all by beside the answers")
 
 
 @pytest.mark.parametrize(
@@ -99,6 +106,14 @@ def test_the_headline_names_what_moved_the_cost_its_own_way(
     found = change(before, side({"small": (requests, input_, 0, 0, spec("small", price))}))
     assert found.contributions[0].name == "requests"  # the largest in absolute value
     assert found.headline().startswith(said)
+
+
+def test_writing_to_a_cache_is_of_the_cache_share() -> None:
+    found = change(side(BASE), side(BASE, written=0.5))
+    assert [name for name, amount in amounts(found).items() if amount] == ["cache share"]
+    small, large = 12_500 * (0.25 + 1.0) / 1e6, 10 * 25_000 * (0.25 + 1.0) / 1e6
+    assert found.difference == pytest.approx(small + large)
+    assert found.contributions[0].detail.endswith("of the input from caches; 0%, then 38% written to them")
 
 
 def test_out_of_nothing_all_is_more_requests() -> None:
@@ -129,9 +144,10 @@ uses = st.builds(
     st.floats(0.01, 100),
 )  # fmt: skip
 sides = st.builds(
-    lambda beside, models: side(models, beside),
-    st.floats(0, 1_000),
+    side,
     st.dictionaries(st.sampled_from(["a", "b", "c"]), uses),
+    st.floats(0, 1_000),
+    st.floats(0, 1),
 )
 
 
@@ -152,5 +168,5 @@ def test_contributions_add_up_to_the_difference(before: Side, after: Side) -> No
 
 @given(sides)
 def test_a_side_costs_what_its_tokens_cost(of: Side) -> None:
-    spent = sum(each.spec.cost(each.input, each.cached, each.output) or 0.0 for each in of.models.values())
+    spent = sum(each.spec.cost(*each.used) or 0.0 for each in of.models.values())
     assert of.answers == pytest.approx(spent, rel=1e-9)

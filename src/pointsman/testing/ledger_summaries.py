@@ -94,13 +94,15 @@ def _nothing_is_found_at_first(ledger: Ledger) -> None:
 
 
 def _a_row_says_what_became_of_a_decision(ledger: Ledger) -> None:
-    writes = {"written_tokens": 50, "written_1h_tokens": 20}
-    failed = an_answer("d", status=500, error="status", model="first", **writes)
+    failed = an_answer(
+        "d", status=500, error="status", model="first", written_tokens=50, written_1h_tokens=20
+    )
     shadow = ShadowAnswer(
         decision="d", at=2.0, model="other", upstream="main", input_tokens=7, cached_tokens=1, output_tokens=2
     )
     cut = an_answer("d", number=2, status=0, error="cut", model="second", input_tokens=None)
-    answer = an_answer("d", number=3, **{**writes, "written_tokens": 70})  # no more than was not read
+    # No more is written than was not read.
+    answer = an_answer("d", number=3, written_tokens=70, written_1h_tokens=20)
     for entry in (a_decision("d", at=5.0, caller="ann"), failed, cut, answer, shadow):
         ledger.append(entry)
     for model, error in (("late", "timeout"), ("never", "connect")):
