@@ -42,9 +42,7 @@ def test_the_last_label_fit_use_it_and_take_back(browser: Browser, tmp_path: Pat
             expect(page.locator(".head .live")).to_contain_text(f"{PROMPTS + 1} prompts with labels of two")
 
             page.get_by_role("button", name="Fit").click()
-            again = page.get_by_role(
-                "button", name="Fit again"
-            )  # with one label more it is not shown at once
+            again = page.get_by_role("button", name="Fit again")  # the first target is not shown
             expect(again).to_be_visible(timeout=LONG)
             assert page.evaluate(VIOLATIONS) == []
             use = page.get_by_role("button", name="Use it")
