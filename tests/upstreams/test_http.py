@@ -174,7 +174,7 @@ def test_an_upstream_that_answers_twice_gets_a_connection_for_each_request(
     [warning] = [
         record.getMessage() for record in caplog.records if record.name == "pointsman.upstreams.http"
     ]
-    assert warning.startswith('upstream "up" sent an answer that nobody asked for')
+    assert warning.startswith('upstream "up" sent an unsolicited response')
 
 
 async def _silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

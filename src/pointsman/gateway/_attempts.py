@@ -418,7 +418,7 @@ async def hold_event(attempt: RunningAttempt, splitter: sse.Splitter) -> None:
 
 
 async def _first_event(attempt: RunningAttempt, exchange: Exchange) -> UpstreamResponse | Failure:
-    """Wait for the first event. Comments and pings, sent only as keep-alive, wait with it."""
+    """Wait for the first event. Comments and pings of a silent upstream wait with it."""
     spec = attempt.target.upstream.spec
     splitter = sse.Splitter(spec.answer_bytes, spec.stream_bytes)
     held: list[bytes] = []

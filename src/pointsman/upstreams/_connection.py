@@ -41,7 +41,7 @@ class Owner(Protocol):
         """Take a connection back when its answer is whole."""
 
     def distrust(self) -> None:
-        """Keep no connection for another request: the upstream has sent an answer that nobody asked for."""
+        """Reuse no connection from now on: the upstream has sent an unsolicited response."""
 
     def forget(self, answer: Response) -> None:
         """Stop timing an answer, and let another request have its place."""
@@ -278,7 +278,7 @@ class Connection(asyncio.Protocol):
         answer.status = status
 
     def _is_parting_word(self, status: int) -> bool:
-        """Whether the server only says that, or why, it closes the connection: that answers nothing."""
+        """Whether an unsolicited response only announces that the server closes the connection."""
         return status == _REQUEST_TIMEOUT or not self._parser.should_keep_alive()
 
     def on_body(self, data: bytes) -> None:

@@ -277,10 +277,10 @@ class HttpClient:
         self._close_idle()
 
     def distrust(self) -> None:
-        """Keep no connection from now on: a second answer would go to whoever asks next on it."""
+        """Reuse no connection from now on: a second response would be read as that to the next request."""
         if self._keeps:
             log.warning(
-                'upstream "%s" sent an answer that nobody asked for: connections to it are not kept',
+                'upstream "%s" sent an unsolicited response: its connections are not reused from now on',
                 self._name,
             )
         self._keeps = False
