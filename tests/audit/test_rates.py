@@ -30,6 +30,8 @@ def audit(home: Path) -> dict[str, Any]:
         ("claude-opus-4-8", {"speed": "standard", "inference_geo": ""}, 0.08),
         ("claude-opus-4-8", {"speed": "fast"}, 0.16),
         ("claude-opus-4-6", {"speed": "fast"}, 0.48),
+        ("claude-opus-4-6-20260205", {"speed": "fast"}, 0.48),
+        ("claude-opus-4-5", {"speed": "fast"}, 0.08),  # no price of its fast mode was published
         ("claude-opus-4-8", {"inference_geo": "us"}, 0.088),
         ("claude-opus-4-8", {"speed": "fast", "inference_geo": "us"}, 0.176),
         ("claude-opus-4-8", {"server_tool_use": {"web_search_requests": 3}}, 0.11),
@@ -55,10 +57,20 @@ def test_a_session_partly_in_fast_mode_has_one_row_for_its_model(tmp_path: Path)
     assert (model["requests"], model["spent"]) == (2, pytest.approx(0.24, abs=1e-9))
 
 
-@pytest.mark.parametrize(("model", "times"), [("gpt-5", 2), ("gpt-5.5", 2.5)])
-@pytest.mark.parametrize("tier", ["priority", "fast"])
+@pytest.mark.parametrize(
+    ("model", "tier", "times"),
+    [
+        ("gpt-5", "priority", 2),
+        ("gpt-5-mini", "fast", 1.8),
+        ("gpt-5-nano", "fast", 1),  # no price of its fast mode was published
+        ("gpt-5.5", "fast", 2.5),
+        ("gpt-5.5-pro", "fast", 1),
+        ("gpt-6-astra", "ultrafast", 6),
+        ("gpt-5", "flex", 1),
+    ],
+)
 def test_fast_mode_of_codex_holds_until_it_is_changed(
-    tmp_path: Path, model: str, times: float, tier: str
+    tmp_path: Path, model: str, tier: str, times: float
 ) -> None:
     session = CodexSession(tmp_path)
     session.line("turn_context", model=model)

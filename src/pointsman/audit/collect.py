@@ -30,7 +30,7 @@ from pointsman.stores.replacing import replaced
 __all__ = ["Collection", "KeptFigures", "LogFigures", "Read"]
 
 #: Raised with every change of what is computed, so that no figures of an earlier version are shown.
-_VERSION: Final = 9
+_VERSION: Final = 10
 #: Bytes at the end of a file that tell whether it was changed without growing.
 _END: Final = 4_096
 

@@ -230,7 +230,7 @@ class _Answer:
             agent=self.agent,
             calls=tuple(map(results.with_result, calls)),
             new_context=self.new_context,
-            rate=rate(self.model, fast=usage.speed == "fast", us_only=usage.inference_geo == "us"),
+            rate=rate(self.model, usage.speed, us_only=usage.inference_geo == "us"),
             fees=fees(searches or 0),
         )
 

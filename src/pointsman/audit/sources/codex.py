@@ -19,8 +19,6 @@ __all__ = ["Codex"]
 _NOT_LOGGED: Final = ("titles", "memories")
 _CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call", "web_search_call"})
 _RESULTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
-#: Names of the service tier of fast mode.
-_FAST: Final = frozenset({"fast", "priority"})
 #: Seconds between two lines, from which on they were not copied together: an answer takes as long.
 _COPIED: Final = 1.0
 
@@ -227,7 +225,7 @@ class _Thread:
         self._model = ""
         self._ids: set[str] = set()
         self._compacted = self._subscription = False
-        self._is_fast = False
+        self._tier: str | None = None  # of service, as it was set last
         self._total = _Tokens()
         self._restarts = 0  # of the cumulative counts
         self._has_records = False  # newer versions also write a record per answer
@@ -245,7 +243,7 @@ class _Thread:
         self._is_copied = self._is_copied and at <= self._latest + _COPIED and not self._is_own(payload)
         self._latest = max(self._latest, at)
         if payload.thread_settings is not None:
-            self._is_fast = payload.thread_settings.service_tier in _FAST
+            self._tier = payload.thread_settings.service_tier
         match line.type:
             case "session_meta":
                 self._begin(payload)
@@ -349,7 +347,7 @@ class _Thread:
             agent="" if self._is_main else self.meta.id or "",
             subscription=self._subscription,
             new_context=self._compacted,
-            rate=rate(self._model, fast=self._is_fast if tier is None else tier in _FAST),
+            rate=rate(self._model, tier or self._tier),
         )
         self._compacted = False
 
