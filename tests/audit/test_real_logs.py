@@ -255,17 +255,20 @@ def test_sessions_of_version_2_of_opencode_are_read(home: Path, tmp_path: Path, 
     assert found["requests_copied"] == 1
 
 
-def test_what_opencode_counts_as_free_is_worth_of_a_subscription(home: Path, tmp_path: Path) -> None:
-    """It sets the prices of models to 0 that a plan pays."""
+@pytest.mark.parametrize(("provider", "kind"), [("anthropic", "worth"), ("my-proxy", "spent")])
+def test_what_opencode_counts_as_free_is_worth_of_a_subscription(
+    home: Path, tmp_path: Path, provider: str, kind: str
+) -> None:
+    """It sets the prices of models to 0 that a plan pays, and knows none of a provider of the user's own."""
     copy = tmp_path / ".local/share/opencode/opencode.db"
     copy.parent.mkdir(parents=True)
     shutil.copy(home / ".local/share/opencode/opencode.db", copy)
     with sqlite3.connect(copy) as made:
         made.execute("UPDATE part SET data = json_set(data, '$.cost', 0) WHERE data LIKE '%step-finish%'")
+        made.execute(f"UPDATE message SET data = json_set(data, '$.providerID', '{provider}')")  # noqa: S608
     made.close()
     total = json.loads(CliRunner().invoke(app, ["audit", "--home", str(tmp_path), "--json"]).stdout)["total"]
-    assert total["spent"] == 0
-    assert total["worth"] > 0
+    assert [name for name in ("spent", "worth") if total[name] > 0] == [kind]
 
 
 def test_sessions_of_opencode_in_files_are_those_of_the_database(home: Path, tmp_path: Path) -> None:

@@ -20,6 +20,10 @@ from pointsman.vocabulary import Purpose
 __all__ = ["OpenCode"]
 
 _NOT_LOGGED: Final = ("titles",)
+#: Providers of which opencode has prices: it writes a cost of 0 where a plan pays, or the model is free.
+#: For a provider of the user's own it writes 0 where the configuration has no price. Source: its
+#: provider/provider.ts, plugin/openai/codex.ts, plugin/github-copilot/models.ts.
+_PRICED: Final = frozenset({"anthropic", "github-copilot", "google", "openai", "opencode", "xai"})
 
 
 class _Cache(msgspec.Struct, gc=False):
@@ -375,7 +379,7 @@ def _take_steps(chat: Chat, id_: str, data: _Data, parts: list[_Part], agent: st
                 provider=data.provider_id,
                 agent=agent,
                 cost=part.cost,
-                subscription=part.cost == 0,  # it writes no price where a subscription pays
+                subscription=part.cost == 0 and data.provider_id in _PRICED,
                 **purpose,
             )
 
