@@ -265,7 +265,7 @@ def test_what_opencode_counts_as_free_is_worth_of_a_subscription(
     shutil.copy(home / ".local/share/opencode/opencode.db", copy)
     with sqlite3.connect(copy) as made:
         made.execute("UPDATE part SET data = json_set(data, '$.cost', 0) WHERE data LIKE '%step-finish%'")
-        made.execute(f"UPDATE message SET data = json_set(data, '$.providerID', '{provider}')")  # noqa: S608
+        made.execute(f"UPDATE message SET data = json_set(data, '$.providerID', '{provider}')")
     made.close()
     total = json.loads(CliRunner().invoke(app, ["audit", "--home", str(tmp_path), "--json"]).stdout)["total"]
     assert [name for name in ("spent", "worth") if total[name] > 0] == [kind]

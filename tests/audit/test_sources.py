@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from pointsman.audit.sources.base import Home
+from pointsman.audit.sources.google_style import GeminiCli
 from pointsman.cli import app
 from support.agent_logs import ClaudeSession, CodexSession
 
@@ -367,6 +369,28 @@ def test_sub_agents_of_gemini_are_part_of_their_session(tmp_path: Path) -> None:
     assert (one["id"], one["requests"], one["sub_agents"]) == ("2b03c9bd-e237", 4, 2)
     assert (other["id"], other["requests"], other["sub_agents"]) == ("ffffffff-e237", 1, 1)
     assert one["project"] == other["project"] == "shop"
+
+
+def test_sub_agents_of_gemini_are_found_in_time_that_grows_with_their_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every folder was compared with every session: 15 seconds of CPU time with 2,000 of them."""
+    chats, sessions = tmp_path / ".gemini/tmp/shop/chats", 100
+    for number in range(sessions):
+        _gemini(chats / f"session-2026-11-20T10-00-{number:08x}.jsonl", f"{number:08x}-e237")
+        _gemini(chats / f"{number:08x}-e237/a1.jsonl", "a1")
+    asked = []
+    parent = PurePath.__dict__["parent"].fget
+
+    def counted(path: PurePath) -> PurePath:
+        asked.append(path)
+        found: PurePath = parent(path)
+        return found
+
+    monkeypatch.setattr(PurePath, "parent", property(counted))
+    logs = list(GeminiCli().find(Home(tmp_path, {})))
+    assert {len(log.files) for log in logs} == {2}
+    assert len(asked) < 20 * sessions
 
 
 def test_records_of_codex_without_an_id_are_several(tmp_path: Path) -> None:

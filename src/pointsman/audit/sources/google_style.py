@@ -131,6 +131,8 @@ class _GeminiLine(_GeminiMessage, rename="camel", gc=False):
 
 
 _gemini: Final = msgspec.json.Decoder(_GeminiLine).decode
+#: Characters of a session's id in the name of its file.
+_NAMED: Final = 8
 
 
 class GeminiCli(_Chats):
@@ -147,12 +149,12 @@ class GeminiCli(_Chats):
     def find(self, home: Home) -> Iterator[Log]:
         """Yield one log per session: the file of its chat, then those of its sub-agents."""
         files = [file for log in super().find(home) for file in log.files]
-        agents = grouped((file.parent, file) for file in files if _is_nested(file))
+        nested = (file for file in files if _is_nested(file))
+        agents = grouped(((file.parent.parent, file.parent.name[:_NAMED]), file) for file in nested)
         for file in files:
             if not _is_nested(file):
-                begin = file.stem.rpartition("-")[2]  # of the id
-                own = [each for each in agents if each.parent == file.parent and each.name.startswith(begin)]
-                yield Log(self.name, (file, *(agent for each in own for agent in agents.pop(each))))
+                begin = file.stem.rpartition("-")[2]
+                yield Log(self.name, (file, *agents.pop((file.parent, begin), ())))
         yield from (Log(self.name, tuple(each)) for each in agents.values())
 
     def read(self, log: Log) -> Iterator[Session]:
