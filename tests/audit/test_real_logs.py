@@ -255,6 +255,30 @@ def test_sessions_of_version_2_of_opencode_are_read(home: Path, tmp_path: Path, 
     assert found["requests_copied"] == 1
 
 
+def test_a_fork_in_version_2_of_a_session_of_version_1_counts_once(home: Path, tmp_path: Path) -> None:
+    """Its messages have new ids, and their parts are others than those of version 1."""
+    database = tmp_path / ".local/share/opencode/opencode.db"
+    database.parent.mkdir(parents=True)
+    shutil.copy(home / ".local/share/opencode/opencode.db", database)
+    before = json.loads(CliRunner().invoke(app, ["audit", "--home", str(tmp_path), "--json"]).stdout)
+    _version_2(database, "ses_new", 1)
+    with sqlite3.connect(database) as made:
+        made.execute("DELETE FROM session_message")
+        answers = made.execute("SELECT data FROM message WHERE data LIKE '%cost%'")
+        for number, (data,) in enumerate(answers.fetchall()):
+            old = json.loads(data)
+            new = {name: old[name] for name in ("cost", "tokens", "time")} | {
+                "model": {"id": old["modelID"], "providerID": old["providerID"]},
+                "content": [{"type": "text", "text": "Done."}],
+            }
+            row = [f"new{number}", "ses_new", "assistant", number, old["time"]["created"], json.dumps(new)]
+            made.execute("INSERT INTO session_message VALUES (?, ?, ?, ?, ?, ?)", row)
+    made.close()
+    after = json.loads(CliRunner().invoke(app, ["audit", "--home", str(tmp_path), "--json"]).stdout)
+    assert number > 0
+    assert after["total"] == before["total"]
+
+
 @pytest.mark.parametrize(("provider", "kind"), [("anthropic", "worth"), ("my-proxy", "spent")])
 def test_what_opencode_counts_as_free_is_worth_of_a_subscription(
     home: Path, tmp_path: Path, provider: str, kind: str

@@ -364,16 +364,16 @@ def _take_steps(chat: Chat, id_: str, data: _Data, parts: list[_Part], agent: st
     """A message has one step per request. One that was interrupted has none, and counts nothing."""
     chat.texts, chat.calls = [], []
     purpose = {"purpose": Purpose.COMPACTION} if data.summary is True else {}
-    for number, part in enumerate(parts):
+    steps = 0  # version 2 has other parts before the same step
+    for part in parts:
         if part.type == "text" and part.text:
             chat.texts.append(part.text)
         elif part.type == "tool":
             chat.calls.append(part.use())
         elif part.type == "step-finish" and part.tokens is not None:
-            usage = part.tokens.usage()
             chat.answer(
-                _id(id_, data, number, usage),
-                usage,
+                _id(id_, data, steps, part.tokens),
+                part.tokens.usage(),
                 at=seconds(data.time.completed or data.time.created),
                 model=data.model_id,
                 provider=data.provider_id,
@@ -382,10 +382,11 @@ def _take_steps(chat: Chat, id_: str, data: _Data, parts: list[_Part], agent: st
                 subscription=part.cost == 0 and data.provider_id in _PRICED,
                 **purpose,
             )
+            steps += 1
 
 
-def _id(message: str, data: _Data, number: int, usage: Usage) -> str:
+def _id(message: str, data: _Data, step: int, tokens: _Tokens) -> str:
     """The id of a request: a fork copies messages under new ids, with their times and counts."""
     created, completed = data.time.created, data.time.completed
-    copied = (created, completed, number, data.model_id, usage.input_tokens, usage.output_tokens)
-    return ":".join(map(str, copied)) if created else f"{message}:{number}"
+    copied = (created, completed, step, data.model_id, tokens.input, tokens.output)
+    return ":".join(map(str, copied)) if created else f"{message}:{step}"
