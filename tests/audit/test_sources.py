@@ -139,12 +139,14 @@ def test_what_an_advisor_was_asked_is_a_request_of_its_own(tmp_path: Path) -> No
     """The counts of the message are without its tokens, which are repeated in each of its lines."""
     counts = {"input_tokens": 9_000, "output_tokens": 700, "cache_read_input_tokens": 1_000}
     advice = counts | {"type": "advisor_message", "model": "claude-opus-4-8", "cache_creation": None}
-    own = {"type": "message", "input_tokens": 10, "output_tokens": 20}
+    first = {"input_tokens": 10, "output_tokens": 20, "cache_read_input_tokens": 900}
+    own = first | {"type": "message"}
+    asked = first | {"output_tokens": 40, "iterations": [own, advice, own]}  # earlier: the first one's input
     session = ClaudeSession(tmp_path)
     session.says("Fix it.")
     blocks = [{"type": "text", "text": "Let me ask."}, {"type": "text", "text": "Done."}]
-    session.answers("m1", *blocks, usage={"iterations": [own, advice, own]}, stop="end_turn")
-    session.answers("m2", usage={"iterations": [own]}, stop="end_turn")
+    session.answers("m1", *blocks, usage=asked, stop="end_turn")
+    session.answers("m2", usage=first | {"iterations": [own]}, stop="end_turn")
     found = audit(tmp_path)
     by = {each["name"]: each for each in found["by_model"]}
     assert {name: each["requests"] for name, each in by.items()} == {
@@ -153,7 +155,8 @@ def test_what_an_advisor_was_asked_is_a_request_of_its_own(tmp_path: Path) -> No
     }
     assert by["claude-opus-4-8"]["input_tokens"] == 10_000
     assert by["claude-opus-4-8"]["spent"] == pytest.approx(9_000 * 5e-6 + 1_000 * 0.5e-6 + 700 * 25e-6)
-    assert by["claude-sonnet-4-5"]["output_tokens"] == 40
+    mine = by["claude-sonnet-4-5"]
+    assert (mine["input_tokens"], mine["cached_tokens"], mine["output_tokens"]) == (3 * 910, 3 * 900, 60)
 
 
 def test_a_copy_of_an_answer_that_was_cut_short_takes_nothing_from_it(tmp_path: Path) -> None:

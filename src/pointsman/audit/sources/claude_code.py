@@ -29,6 +29,8 @@ _SYNTHETIC: Final = "<synthetic>"
 #: Type of an iteration in which the advisor's model answered, and the name that this agent gets.
 _ADVICE: Final = "advisor_message"
 _ADVISOR: Final = "advisor"
+#: Type of an iteration in which the model of the message answered.
+_OWN: Final = "message"
 #: Tokens of the wrapper of one block, at most: a tool call's name, id and brackets.
 _WRAPPER: Final = 64
 
@@ -90,6 +92,25 @@ class _Usage(_Counts, gc=False):
     server_tool_use: _ServerTools | None = None
     speed: str | None = None
     inference_geo: str | None = None
+
+    def whole(self) -> _Counts:
+        """The counts of all iterations of the message's own model, each of which is billed.
+
+        When an advisor was asked, the counts beside the iterations are their sums; earlier versions of the
+        API gave the input of the first one alone. Source:
+        https://platform.claude.com/docs/en/agents-and-tools/tool-use/advisor-tool
+        """
+        some = self.iterations or ()
+        if all(each.type != _ADVICE for each in some):
+            return self
+        own = [each for each in some if each.type == _OWN]
+        sums = {name: sum(getattr(each, name) or 0 for each in own) for name in _COUNTS}
+        return msgspec.structs.replace(
+            self, **{name: max(getattr(self, name) or 0, found) for name, found in sums.items()}
+        )
+
+
+_COUNTS: Final = tuple(name for name in _Counts.__struct_fields__ if name.endswith("_tokens"))
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -240,7 +261,7 @@ class _Answer:
         certainty = Certainty.LOGGED if complete else Certainty.AT_LEAST
         arguments = sum(len(bytes(call.input)) for call in self.calls)
         bound = text_bytes + arguments + self.hidden + _WRAPPER * self.blocks  # a token has a byte at least
-        return (self.last.usage or _Usage()).usage(0 if complete else bound, certainty)
+        return (self.last.usage or _Usage()).whole().usage(0 if complete else bound, certainty)
 
     def advice(self) -> Iterator[Request]:
         """Requests to the advisor, a stronger model: their tokens are in no other count."""
