@@ -237,10 +237,11 @@ def test_an_export_by_its_schema(
     assert (found["started"] or "").startswith("2026-11-20T10:00:0")
 
 
-def test_costs_of_an_export_count_where_it_has_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("none", [None, 0])
+def test_costs_of_an_export_count_where_it_has_them(tmp_path: Path, none: int | None) -> None:
     """The other request costs by the catalogue 100 tokens at $3 a million, 900 at $0.30 and 20 at $15."""
     (row,) = (each for name, each, _ in HOSTED if name == "langfuse")
-    rows = [row, row | {"id": "o2", "totalCost": None}]
+    rows = [row, row | {"id": "o2", "totalCost": none}]
     (found,) = audit(written(tmp_path, rows, "jsonl"))["sessions"]
     assert found["spent"] == pytest.approx(0.01 + 0.00087, abs=1e-6)
 

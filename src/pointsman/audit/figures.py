@@ -169,7 +169,7 @@ class Split(msgspec.Struct, frozen=True, gc=False):
     role: str
     subscription: bool = False
     rate: float = 1.0  # how many times the list price
-    has_cost: bool = False  # whether the log has the cost
+    costs: bool | None = None  # whether the cost in the log is more than 0; None: it has none
 
 
 class Spent(Tokens, frozen=True, gc=False, kw_only=True):
@@ -178,7 +178,6 @@ class Spent(Tokens, frozen=True, gc=False, kw_only=True):
     requests: int = 0
     uncertain: int = 0  # requests whose tokens the log does not have exactly
     logged_cost: float = 0.0  # dollars, of the requests whose log has a cost
-    with_cost: int = 0
     fees: float = 0.0  # dollars beside those of tokens, where the log has no cost
 
     @classmethod
@@ -190,7 +189,6 @@ class Spent(Tokens, frozen=True, gc=False, kw_only=True):
             requests=1,
             uncertain=int((usage.output_certainty, usage.input_certainty) != _EXACT),
             logged_cost=cost or 0.0,
-            with_cost=int(cost is not None),
             fees=request.fees,
         )
 
@@ -320,7 +318,7 @@ def _split(request: Request) -> Split:
         role=role_of(request),
         subscription=request.subscription,
         rate=request.rate,
-        has_cost=request.cost is not None,
+        costs=None if request.cost is None else request.cost > 0,
     )
 
 

@@ -168,7 +168,7 @@ class Pricing:
         prices = self.prices(split.provider, split.model)
         more = 0.0
         # Others write 0 where they know no price.
-        if spent.with_cost == spent.requests and (spent.logged_cost > 0 or client in _KNOW_ALL_COSTS):
+        if split.costs or (split.costs is False and client in _KNOW_ALL_COSTS):
             cost: float | None = spent.logged_cost
         else:
             of_tokens = None if prices is None else paid(spent, prices)
