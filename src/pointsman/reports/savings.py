@@ -326,10 +326,8 @@ class SavingsCalculator:
             return  # the baseline itself: what it reports is what it would have had
         if turn.gap < 0 or (spec.cache_seconds is not None and GAPS[turn.gap] >= spec.cache_seconds):
             return
-        # What its cache had, it would not have written. Of sums, this is the least that it can have written.
-        more = turn.reused - turn.cached
-        written, written_1h = max(used.written - more, 0), max(used.written_1h - more, 0)
-        reused = spec.cost(turn.input, turn.reused, turn.output, written, written_1h)
+        # What its cache had, it would not have written.
+        reused = spec.cost(turn.input, turn.reused, turn.output, turn.rest, turn.rest_1h)
         found.baseline_cache += at_baseline - (reused or 0.0)
         found.assumed += turn.assumed
 

@@ -265,7 +265,9 @@ def _totals_are_those_of_the_rows(ledger: Ledger) -> None:
         if number % 5:
             writes = {"written_tokens": number, "written_1h_tokens": number // 2}
             ledger.append(an_answer(made, status=500, error="status", model="first", **writes))
-            ledger.append(an_answer(made, number=2, model=("large", "small")[number % 2], **writes))
+            grown = {"input_tokens": 100 + 10 * number}  # with some written that the turn before did not send
+            grown |= {"written_tokens": 50 + 10 * number, "written_1h_tokens": 35 + 10 * number}
+            ledger.append(an_answer(made, number=2, model=("large", "small")[number % 2], **grown))
     for since, until, zone in ((float("-inf"), float("inf"), 0), (10 * _HOUR, 40.5 * _HOUR, 2)):
         found = ledger.totals(since=since, until=until, zone=zone)
         rows, _ = ledger.search(DecisionFilter())

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from pointsman.stores._sqlite_file import MemoryFile, SqliteFile
 from pointsman.stores.ledger._bodies import EVERYTHING, SUMMARISED, WITH_ATTEMPTS
 from pointsman.stores.ledger._sums import MIGRATION as SUMS
-from pointsman.stores.ledger.reading import FLAGS
+from pointsman.stores.ledger.reading import FLAGS, WRITTEN
 
 #: SQLite's field that identifies the program of a file: "Ptsm".
 APPLICATION: Final = 0x5074736D
@@ -173,8 +173,8 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     # add to the sums without the names of their columns.
     tuple(
         f"ALTER TABLE {table} ADD COLUMN {name} INTEGER NOT NULL DEFAULT 0"
-        for table in ("summaries", "sums")
-        for name in ("written", "written_1h")
+        for table, names in (("summaries", WRITTEN[:2]), ("sums", WRITTEN))
+        for name in names
     ),
 )
 

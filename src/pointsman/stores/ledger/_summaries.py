@@ -74,9 +74,12 @@ _ANSWERER: Final = f"CASE result WHEN {_NO_ANSWER} THEN '' ELSE model END"
 _ANSWERED: Final = f"{_ANSWERER} AS model"
 _SPENDER: Final = ", ".join(Spender._fields)
 _NAMED: Final = ", ".join(FIELDS)
+_REST: Final = "CASE WHEN {0} > reused - cached THEN {0} - (reused - cached) ELSE 0 END"
 #: What a row adds to each of ``SUMS`` that is no column of it.
 _ADDENDS: Final = {
     "turns": "1",
+    "rest": _REST.format("written"),
+    "rest_1h": _REST.format("written_1h"),
     "assumed": f"CASE WHEN result = {_COUNTED} AND reused > cached THEN 1 ELSE 0 END",
     "switches": "CASE WHEN switched THEN 1 ELSE 0 END",
     "added": f"CASE result WHEN {_COUNTED} THEN added ELSE 0 END",

@@ -32,12 +32,12 @@ from pointsman.stores.ledger._summaries import (
     SUMS,
     hour_of,
 )
-from pointsman.stores.ledger.reading import HOUR, RESULTS
+from pointsman.stores.ledger.reading import HOUR, RESULTS, WRITTEN
 
 _DAY: Final = 24  # hours
 
 #: The sums that the table was made with.
-_FIRST: Final = tuple(name for name in SUMS if name not in {"written", "written_1h"})
+_FIRST: Final = tuple(name for name in SUMS if name not in WRITTEN)
 MIGRATION: Final = (
     f"""CREATE TABLE groups (id INTEGER PRIMARY KEY, tier TEXT NOT NULL, model TEXT NOT NULL,
         result INTEGER NOT NULL, own TEXT NOT NULL, gap INTEGER NOT NULL, asked INTEGER NOT NULL,

@@ -219,6 +219,8 @@ class TurnTotals(msgspec.Struct, frozen=True, gc=False):
     output: int
     written: int
     written_1h: int
+    rest: int  # of ``written``, what a cache holding the turn before would not have had, turn by turn
+    rest_1h: int  # likewise of ``written_1h``
     reused: int
     assumed: int  # turns in which ``reused`` is more than ``cached``
     switches: int
@@ -247,6 +249,10 @@ class PartTotals(msgspec.Struct, frozen=True, gc=False):
     output: int
     written: int
     written_1h: int
+
+
+#: Sums of what was written to caches, which migrations add; the first two are columns of a row, too.
+WRITTEN: Final = ("written", "written_1h", "rest", "rest_1h")
 
 
 class Usage(NamedTuple):
@@ -326,8 +332,8 @@ def spenders_of(rows: Iterable[DecisionRow], since: float, until: float) -> dict
 
 
 #: Sums before the first row, and the tokens of a turn that has none.
-_NOTHING: Final = (0,) * 15
-_NONE: Final = (0,) * 7
+_NOTHING: Final = (0,) * 17
+_NONE: Final = (0,) * 9
 
 
 def _add_row(row: DecisionRow, hour: int, turns: TurnSums, parts: PartSums) -> None:
@@ -337,8 +343,9 @@ def _add_row(row: DecisionRow, hour: int, turns: TurnSums, parts: PartSums) -> N
     model = "" if result == "no_answer" else row.model
     beside = beside_of(row.parts) if row.parts else ""
     key = (hour, row.tier, model, result, row.own, row.gap, row.asked, beside)
-    is_assumed = row.reused > row.cached
-    tokens = (*tokens_of(row), row.reused, is_assumed) if is_counted else _NONE
+    more = row.reused - row.cached
+    rest = max(row.written - more, 0), max(row.written_1h - more, 0)
+    tokens = (*tokens_of(row), *rest, row.reused, more > 0) if is_counted else _NONE
     values = (
         1, *tokens, row.switched, row.trials, row.added if is_counted else 0, row.judging, row.stuck,
         row.downgraded, row.abstained,

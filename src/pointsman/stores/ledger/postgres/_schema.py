@@ -15,7 +15,7 @@ import psycopg
 
 from pointsman.errors import StoreUnavailable
 from pointsman.remembering import grouped
-from pointsman.stores.ledger.reading import FLAGS
+from pointsman.stores.ledger.reading import FLAGS, WRITTEN
 from pointsman.stores.schema_version import Schema, SchemaState, meta_of
 from pointsman.vocabulary import DAY
 
@@ -137,8 +137,8 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     # Tokens written to a provider's cache. 0 in earlier rows; none is rewritten.
     tuple(
         f"ALTER TABLE {table} ADD COLUMN {name} bigint NOT NULL DEFAULT 0"
-        for table in ("summaries", "hours", "days")
-        for name in ("written", "written_1h")
+        for table, names in (("summaries", WRITTEN[:2]), ("hours", WRITTEN), ("days", WRITTEN))
+        for name in names
     ),
 )
 #: Programs of schema 4 on may use what the migrations make: later ones make tables, indexes and columns with
