@@ -225,6 +225,22 @@ def test_a_file_is_migrated_by_the_command_and_checked_without_a_change(tmp_path
     assert (again.exit_code, "nothing to migrate" in again.output) == (0, True)
 
 
+def test_postgresql_is_not_shared_with_programs_that_do_not_know_tokens_written(postgres: Postgres) -> None:
+    """Such a program adds hours up, and writes rows again, without them."""
+    from pointsman.stores.ledger.postgres import PostgresLedger
+    from pointsman.stores.ledger.postgres._schema import SCHEMA, prepare
+
+    url = postgres.database()
+    written = next(place for place, each in enumerate(SCHEMA.migrations) if "written" in str(each))
+    with closing(connected(url)) as connection:
+        prepare(connection, "here", Schema(SCHEMA.migrations[:written], 4))
+    with closing(PostgresLedger(url)) as ledger:
+        with pytest.raises(StoreUnavailable, match="cannot use"):
+            ledger.check()
+        assert ledger.migrate().number == written
+        ledger.check()
+
+
 _ADDITIVE = re.compile(
     r"CREATE (UNIQUE )?(TABLE|INDEX|SEQUENCE)\b|ALTER TABLE \w+ ADD COLUMN \w+ (?=.*DEFAULT|(?!.*NOT NULL))",
     re.DOTALL,

@@ -134,16 +134,17 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "ALTER TABLE hours ADD COLUMN has_values boolean NOT NULL DEFAULT false",
         "CREATE INDEX hours_without_values ON hours (hour) WHERE NOT has_values",
     ),
-    # Tokens written to a provider's cache. 0 in earlier rows; none is rewritten.
+    # A break: tokens written to a provider's cache. 0 in earlier rows; none is rewritten. Earlier programs
+    # add hours up without them, and write rows again without them.
     tuple(
         f"ALTER TABLE {table} ADD COLUMN {name} bigint NOT NULL DEFAULT 0"
         for table, names in (("summaries", WRITTEN[:2]), ("hours", WRITTEN), ("days", WRITTEN))
         for name in names
     ),
 )
-#: Programs of schema 4 on may use what the migrations make: later ones make tables, indexes and columns with
-#: a default (docs/how-to/upgrade.md).
-SCHEMA: Final = Schema(MIGRATIONS, readable_from=4)
+#: The earliest programs that may use what the migrations make are those of the last that does more than add
+#: to the one before it (docs/how-to/upgrade.md).
+SCHEMA: Final = Schema(MIGRATIONS, readable_from=8)
 
 KEEP_META: Final = (
     "INSERT INTO meta (name, value) VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
