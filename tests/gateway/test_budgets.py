@@ -130,8 +130,24 @@ def test_usage_in_the_choice_that_ends_a_stream_is_paid_for(
     assert trial.used("money/key/alice/day") == 31 * UNIT // 1000
 
 
-@pytest.mark.parametrize(("price", "billed"), [(None, 0.010), (1250.0, 0.0115)])
-def test_what_a_provider_writes_to_its_cache_is_paid_for(price: float | None, billed: float) -> None:
+@pytest.mark.parametrize(
+    ("price", "written", "billed"),
+    [
+        (None, {"cache_write_tokens": 6}, 0.010),
+        (1250.0, {"cache_write_tokens": 6}, 0.0115),  # OpenAI, OpenRouter
+        (1250.0, {"cache_write_tokens": 0, "cache_creation_tokens": 6}, 0.0115),  # LiteLLM
+        (1250.0, {"cache_creation_input_tokens": 6}, 0.0115),  # Alibaba
+        (1250.0, {"cache_creation_input_tokens": -6, "cache_creation": 6}, 0.010),
+        (
+            1250.0,
+            {"cache_write_tokens": 6, "cache_creation_token_details": {"ephemeral_1h_input_tokens": 6}},
+            0.016,  # LiteLLM, for an hour
+        ),
+    ],
+)
+def test_what_a_provider_writes_to_its_cache_is_paid_for(
+    price: float | None, written: dict[str, Any], billed: float
+) -> None:
     trial = Trial(ALICE + money(1))
     prices = {"input": 1000.0, "output": 0.0, "cached_input": 0.0, "cache_write": price}
     small = replace(
@@ -139,7 +155,7 @@ def test_what_a_provider_writes_to_its_cache_is_paid_for(price: float | None, bi
     )
     trial.config = replace(trial.config, models={**trial.config.models, "small": small})
     trial.gateway.replace(trial.state(trial.gateway.state.runtime))
-    details = {"cached_tokens": 20, "cache_write_tokens": 6}
+    details = {"cached_tokens": 20, **written}
     used = {"prompt_tokens": 30, "completion_tokens": 1, "prompt_tokens_details": details}
     said = {"index": 0, "message": {"content": "hi"}, "finish_reason": "stop"}
     body = json.dumps({"id": "1", "choices": [said], "usage": used}).encode()

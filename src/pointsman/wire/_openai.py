@@ -56,7 +56,22 @@ _decode: Final = msgspec.json.Decoder(_Event).decode
 
 class _InputDetails(msgspec.Struct, gc=False):
     cached_tokens: TokenCount | None = None
-    cache_write_tokens: Any = None  # OpenRouter
+    cache_write_tokens: Any = None  # OpenAI from GPT-5.6 on, OpenRouter
+    cache_creation_tokens: Any = None  # LiteLLM
+    cache_creation_token_details: Any = None  # LiteLLM: by how long they are kept
+    cache_creation_input_tokens: Any = None  # Alibaba
+    cache_creation: Any = None  # Alibaba: by how long they are kept
+
+    def writes(self) -> tuple[int | None, int | None]:
+        """Tokens written to the cache, and of these those that are kept for an hour; None: no report."""
+        written = self.cache_write_tokens
+        if not written and (other := self.cache_creation_tokens or self.cache_creation_input_tokens):
+            written = other
+        if not written:
+            return written, None
+        kept = self.cache_creation_token_details or self.cache_creation
+        for_an_hour = kept.get("ephemeral_1h_input_tokens") if isinstance(kept, dict) else None
+        return count(written), None if for_an_hour is None else count(for_an_hour)
 
 
 #: Usage as Responses names its fields.
@@ -92,7 +107,10 @@ def _read_usage(decode: Callable[[msgspec.Raw], Any], raw: msgspec.Raw) -> Usage
     if found is None:
         return None
     details, reasoned = found.input_tokens_details, found.output_tokens_details
-    cached, written = (details.cached_tokens, details.cache_write_tokens) if details else (None, None)
+    cached = written = written_1h = None
+    if details:
+        cached = details.cached_tokens
+        written, written_1h = details.writes()
     if not cached and (found.prompt_cache_hit_tokens or found.cached_tokens):
         cached = count(found.prompt_cache_hit_tokens or found.cached_tokens) or cached
     sent, output = found.input_tokens, found.output_tokens
@@ -100,11 +118,11 @@ def _read_usage(decode: Callable[[msgspec.Raw], Any], raw: msgspec.Raw) -> Usage
     if sent and found.total_tokens != sent + (output or 0):
         # What the total has beyond both is reasoning, or a cache or audio that is not part of the input.
         apart = (count(found.total_tokens) or 0) - sent - (output or 0)
-        of_cache = cached, written, (cached or 0) + (count(written) or 0)
+        of_cache = cached, written, (cached or 0) + (written or 0)
         is_output = apart > 0 and apart not in of_cache and not found.prompt_audio_seconds
         if apart == reasoning or (is_output and not reasoning):
             output, reasoning = (output or 0) + apart, apart
-    return Usage(sent, cached, output, written if written is None else count(written), reasoning)
+    return Usage(sent, cached, output, written, reasoning, written_1h)
 
 
 def error_object(fault: Fault) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def read_completion(answer: bytes) -> tuple[CompletionSummary, str]:
 def write_usage(usage: Usage) -> dict[str, Any]:
     """Return the ``usage`` of an answer: OpenAI counts what was cached as part of the input."""
     prompt, output = usage.whole, usage.output or 0
-    # What was written to the cache has a name of OpenRouter's; OpenAI has none.
+    # OpenAI names what was written to the cache for models that charge for it, from GPT-5.6 on.
     details = present(cached_tokens=usage.cached or 0, cache_write_tokens=usage.written or None)
     return {
         "prompt_tokens": prompt,
