@@ -56,6 +56,12 @@ def test_what_is_free_costs_nothing() -> None:
     assert (free.cost(1, 0, 1), free.rebuild(10)) == (0.0, 0.0)
 
 
+@pytest.mark.parametrize(("write", "paid"), [(None, 3.0), (4.0, 4.0), (1.0, 3.0)])
+def test_writing_to_a_cache_costs_no_less_than_input(write: float | None, paid: float) -> None:
+    prices = Prices(input_per_million=3.0, output_per_million=0.0, cache_write_per_million=write)
+    assert prices.cost(1_000_000, 0, 0, 1_000_000) == paid
+
+
 @pytest.mark.parametrize(
     ("prices", "paid"),
     [

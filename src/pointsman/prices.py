@@ -95,12 +95,13 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
         return None if into is None else max(tokens * (into - self._cached(into)) / _PER, 0.0)
 
     def _writing(self, written: float, written_1h: float, into: float) -> float:
-        """Return the surcharge of writing to the cache over plain input, times ``_PER``.
+        """Return the surcharge of writing to the cache over plain input, times ``_PER``; never negative.
 
+        A price below that of input, such as one of the storage alone, makes no request cheaper.
         Source: Anthropic's prices of prompt caching: with a lifetime of an hour tokens cost twice the input.
         """
         write = self.cache_write_per_million
-        return 0.0 if write is None else (written - written_1h) * (write - into) + written_1h * into
+        return 0.0 if write is None else (written - written_1h) * max(write - into, 0.0) + written_1h * into
 
     def _cached(self, into: float) -> float:
         return into if self.cached_input_per_million is None else self.cached_input_per_million

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pointsman.reports.change import Change, ModelUse, Side, change
 from pointsman.stores.ledger.reading import Usage
@@ -114,6 +115,13 @@ def test_writing_to_a_cache_is_of_the_cache_share() -> None:
     small, large = 12_500 * (0.25 + 1.0) / 1e6, 10 * 25_000 * (0.25 + 1.0) / 1e6
     assert found.difference == pytest.approx(small + large)
     assert found.contributions[0].detail.endswith("of the input from caches; 0%, then 38% written to them")
+
+
+def test_another_price_of_writing_to_a_cache_is_named() -> None:
+    dearer = {**BASE, "large": (10, 100_000, 0, 10_000, replace(LARGE, cache_write_per_million=20.0))}
+    found = change(side(BASE, written=0.5), side(dearer, written=0.5))
+    [prices] = [each for each in found.contributions if each.amount]
+    assert (prices.name, prices.detail) == ("prices", "large $10/$12.5/$40, then $10/$20/$40")
 
 
 def test_out_of_nothing_all_is_more_requests() -> None:

@@ -343,8 +343,9 @@ def _price_changes(before: Side, after: Side) -> str:
 
 
 def _prices(spec: ModelSpec) -> str:
-    """Prices of a million tokens of input, of cached input if known, and of output."""
-    prices = spec.input_per_million, spec.cached_input_per_million, spec.output_per_million
+    """Prices of a million tokens of input, of cached and of written input if known, and of output."""
+    cache = spec.cached_input_per_million, spec.cache_write_per_million
+    prices = spec.input_per_million, *cache, spec.output_per_million
     return "/".join(f"${each:g}" for each in prices if each is not None)
 
 

@@ -63,7 +63,7 @@ class _InputDetails(msgspec.Struct, gc=False):
     cache_creation: Any = None  # Alibaba: by how long they are kept
 
     def writes(self) -> tuple[int | None, int | None]:
-        """Tokens written to the cache, and of these those that are kept for an hour; None: no report."""
+        """Tokens written to the cache, and of these, those with a lifetime of an hour; None if unknown."""
         written = self.cache_write_tokens
         if not written and (other := self.cache_creation_tokens or self.cache_creation_input_tokens):
             written = other
