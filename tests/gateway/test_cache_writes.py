@@ -99,9 +99,13 @@ def test_the_bill_has_what_was_written_to_the_cache(
             decision = answered.headers["x-pointsman-decision-id"]
             metrics = httpx.get(f"{running.url}/metrics").text
             home = httpx.get(f"{running.url}/console/home.json").json()
+            [listed] = httpx.get(f"{running.url}/console/decisions.json").json()["decisions"]
+            page = httpx.get(f"{running.url}/console/decisions/{decision}").text
     assert f'pointsman_tokens_total{{kind="written",model="sonnet"}} {FIVE_MINUTES + AN_HOUR}.0' in metrics
     assert f'pointsman_cost_total{{model="sonnet"}} {BILL}' in metrics
     assert home["total"]["paid"] == pytest.approx(BILL)
+    assert (listed["written"], listed["written_1h"], listed["cost"]) == (500, 200, pytest.approx(BILL))
+    assert "1,000 in (400 cached, 500 written to the cache), 50 out" in page
     where = "--config", str(file)
     money = json.loads(printed("report", "savings", *where, "--json"))
     assert (money["paid"], money["expected"]) == pytest.approx((BILL, BILL))

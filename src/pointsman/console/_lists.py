@@ -23,8 +23,8 @@ _MOST_ROWS: Final = 1_000
 #: Columns of the table, which are fields of a row.
 _COLUMNS: Final = (
     "id", "at", "session", "caller", "role", "tier", "model", "status", "attempts", "input", "cached",
-    "output", "cost", "domains", "stuck", "classifiers", "capabilities", "downgraded", "abstained", "label",
-    "score",
+    "written", "written_1h", "output", "cost", "domains", "stuck", "classifiers", "capabilities",
+    "downgraded", "abstained", "label", "score",
 )  # fmt: skip
 
 

@@ -165,6 +165,8 @@ class UsageRow(msgspec.Struct, frozen=True):
     no_usage: int  # of them, answers whose upstream reported no tokens
     input: int
     cached: int
+    written: int
+    written_1h: int
     output: int
     cost: float | None  # None where the price is unknown
     stuck: int
@@ -185,6 +187,8 @@ def _usage_row(name: str, of: Sequence[TurnTotals], model: ModelSpec | None) -> 
         no_usage=sum(each.turns for each in of if each.result == "no_usage"),
         input=used.input,
         cached=used.cached,
+        written=used.written,
+        written_1h=used.written_1h,
         output=used.output,
         cost=cost(model, used),
         stuck=sum(each.stuck for each in of),
