@@ -336,6 +336,7 @@ def a_ledger(
     *,
     upstream: str = "openai",
     policy: str = "p",
+    tokens: Any = None,
     **asked: str,
 ) -> Path:
     """A ledger of one more request, that a model answered."""
@@ -354,9 +355,7 @@ def a_ledger(
             status=200,
             started_at=1_795_000_000.0,
             total_ms=5.0,
-            input_tokens=1_000,
-            cached_tokens=900,
-            output_tokens=10,
+            **(tokens or {"input_tokens": 1_000, "cached_tokens": 900, "output_tokens": 10}),
         )
     )
     ledger.close()
@@ -370,6 +369,17 @@ def test_a_ledger_of_our_own(model: str, counted: str, tmp_path: Path) -> None:
     assert (found["client"], found["requests"], found["cached_tokens"]) == ("pointsman", 1, 900)
     assert list(found["models"]) == [counted]
     assert found["spent"] == pytest.approx(0.0010 if model == "cheap" else 0.0003375, abs=1e-6)
+
+
+def test_a_cache_has_no_more_tokens_than_the_input_in_the_audit_of_a_ledger_too(tmp_path: Path) -> None:
+    """Some servers leave what was read from the cache out of the input: reports take it as part of that."""
+    tokens = {"input_tokens": 1_000, "cached_tokens": 1_500, "written_tokens": 800, "output_tokens": 10}
+    file = tmp_path / "ledger.sqlite"
+    cached = OWN_PRICES + "cached_input_per_million = 0.1\ncache_write_per_million = 2\n"
+    (found,) = audit(a_ledger(file, "cheap", cached, tokens=tokens))["sessions"]
+    told = CliRunner().invoke(app, ["report", "savings", "--ledger", str(file), "--json"])
+    assert found["spent"] == pytest.approx(json.loads(told.stdout)["paid"], abs=1e-6)
+    assert found["spent"] == pytest.approx(0.0002)
 
 
 def test_a_ledger_of_an_earlier_version_stays_as_it_is(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from pointsman.prices import PRICES
 from pointsman.printable import counted
 from pointsman.stores.ledger import Attempt, Retention, ShadowAnswer, SqliteLedger
 from pointsman.stores.ledger.port import may_be_paid
+from pointsman.stores.ledger.turns import usage
 from pointsman.vocabulary import AgentRole, Purpose
 
 __all__ = ["OwnLedger"]
@@ -131,8 +132,8 @@ def _provider(policy: Config, upstream: str) -> str:
 def _request(asked: RequestInput, attempt: Attempt, policy: Config) -> Request:
     """The request of an attempt, by the id and at the prices of its model then."""
     model = policy.models.get(attempt.model)
-    usage = _usage(attempt)
-    cost = paid(usage, model) if model else None
+    used = _usage(attempt)
+    cost = paid(used, model) if model else None
     return Request(
         id=f"{attempt.decision}:{attempt.number}",
         at=attempt.started_at,
@@ -140,19 +141,19 @@ def _request(asked: RequestInput, attempt: Attempt, policy: Config) -> Request:
         provider=_provider(policy, attempt.upstream),
         purpose=asked.purpose or Purpose.MESSAGE,
         agent=asked.session if asked.role is AgentRole.SUBAGENT else "",
-        usage=usage,
+        usage=used,
         cost=cost,
     )
 
 
 def _usage(attempt: Attempt) -> Usage:
     certainty = Certainty.ESTIMATED if attempt.estimated else Certainty.LOGGED
-    output = attempt.output_tokens or 0
+    read, cached, output, written, written_1h = usage(attempt) or (0, 0, attempt.output_tokens or 0, 0, 0)
     return Usage(
-        input_tokens=attempt.input_tokens or 0,
-        cached_tokens=attempt.cached_tokens or 0,
-        written_tokens=attempt.written_tokens or 0,
-        written_1h_tokens=attempt.written_1h_tokens or 0,
+        input_tokens=read,
+        cached_tokens=cached,
+        written_tokens=written,
+        written_1h_tokens=written_1h,
         output_tokens=output,
         output_at_most=output,
         input_certainty=certainty,
