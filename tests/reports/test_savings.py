@@ -252,6 +252,17 @@ def test_what_the_baseline_writes_is_added_up_turn_by_turn(
     assert found.expected == pytest.approx(exact)
 
 
+def test_a_turn_that_wrote_nothing_takes_no_writes_from_another() -> None:
+    """The second read all of the first at the baseline; the third wrote what was new to any cache."""
+    said = turns(
+        [wrote(a_try("small", (M, 0, 0)), M)],
+        [a_try("small", (M, 0, 0))],
+        [wrote(a_try("small", (2 * M, M, 0)), M)],
+    )
+    found = SavingsCalculator(WRITING, "large").total(totals_of(rows_of(said)))
+    assert found.expected == pytest.approx(12.5 + 1.0 + 1.0 + 12.5)
+
+
 def test_attempts_that_did_not_answer_are_paid_for() -> None:
     tries = [a_try("large", (M, None, 0), status=500), a_try("large", None, status=500)]
     found = total(turns([*tries, a_try("small", (M, None, 0))]))
