@@ -37,7 +37,7 @@ from pointsman.decision.reader import NO_PLACE, UNTOLD, RequestReader, continues
 from pointsman.decision.switching import StartStage, remembered
 from pointsman.domains import PERMISSIVE, DomainTracker
 from pointsman.evidence import Scanner
-from pointsman.guidance import GuidanceDecision, Guide, OwnClasses, Seen
+from pointsman.guidance import GuidanceDecision, Guide, OwnClasses
 from pointsman.model_choice.choice import ModelChooser
 from pointsman.text.extract import Extracted
 from pointsman.tiers import Kinds, TierScorer
@@ -159,9 +159,9 @@ class Engine:
         if left_out := asked.left_out:
             shown = f"left out: {left_out:,} characters that this client repeats"
             draft.reasons.append(Reason("evidence.left-out", shown))
-        guide, seen = self._guide, reading.seen
-        if guide and (seen or reading.untold):
-            yield from self._guide_agent(draft, guide, seen)
+        guide = self._guide
+        if guide and (reading.seen or reading.untold):
+            yield from self._guide_agent(draft, guide)
         elif guide and not (reading.abstained and any(each.code == _UNGUIDED for each in reading.abstained)):
             draft.guidance = guide.idle(memory.guidance.arm, asked.session)
         yield from self._models.choose(draft)
@@ -220,9 +220,8 @@ class Engine:
         """The rules for a request: whether it offers tools may make a difference."""
         return self._tiers.scorer_of(asked)
 
-    def _guide_agent(
-        self, draft: Draft, guide: Guide, seen: Seen | None
-    ) -> Generator[ModelQuery, ModelReply, None]:
+    def _guide_agent(self, draft: Draft, guide: Guide) -> Generator[ModelQuery, ModelReply, None]:
+        seen = draft.reading.seen
         if seen is None:
             draft.reasons.append(UNTOLD)
             return
