@@ -20,6 +20,7 @@ from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.model_calls import ask_models, build_questions
 from pointsman.runtime import Runtime
+from pointsman.stores.budgets import Settlement, SqliteBudgets
 from pointsman.stores.ledger import MemoryLedger
 from pointsman.stores.sessions import MemorySessions
 from pointsman.upstreams import ModelAnswer
@@ -27,7 +28,7 @@ from pointsman.upstreams.port import hash_key
 from pointsman.vocabulary import Prompt
 from pointsman.wire.conversation import Usage
 from support.in_process import Received, ask
-from support.limited import CHAT, Trial
+from support.limited import CHAT, Trial, flushed
 from support.servers import Asked, ScriptedUpstream, reply
 
 PATIENCE = 60.0
@@ -125,6 +126,24 @@ def test_a_spent_budget_asks_no_judge(limit: str, path: str) -> None:
     assert run(_all(trial, path, 20)) == [429] * 20
     assert trial.judge.asked == before
     assert len(trial.provider.asked) == 1
+
+
+@pytest.mark.parametrize("path", [CHATS, DECIDE])
+def test_what_another_process_holds_of_a_budget_comes_back(tmp_path: Path, path: str) -> None:
+    """Once full, a budget was refused until the end of its window: nobody asked the store again."""
+    trial = Judged(ALICE + "budget = { money = 0.1 }\n", store=SqliteBudgets(tmp_path / "budgets.sqlite"))
+    other = SqliteBudgets(tmp_path / "budgets.sqlite")
+    access = trial.gateway.state.access
+    assert access is not None
+    claim = access.grants["alice"].limits[0].claim(UNIT // 20, trial.now)
+    assert other.reserve("other-1", [claim]).ok
+    assert run(trial.chat()).status == 200  # the other half
+    flushed(trial.budgets)
+    refused = run(trial.send(path, 1))
+    other.settle([Settlement("other-1", {claim.counter: 0})])
+    assert (refused.status, refused.headers["retry-after"]) == (429, "10")
+    assert refused.json()["error"]["code"] == "rate_limit_exceeded"
+    assert run(trial.send(path, 2)).status == 200
 
 
 @pytest.mark.parametrize("path", [CHATS, DECIDE])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import secrets
 import threading
@@ -128,6 +129,7 @@ class Budgets:
         self.outage = ""  # why it failed since it last answered
         self._is_used_up = False  # what this process may spend meanwhile, as the log has told
         self._process: Final = secrets.token_hex(8)
+        self._numbers: Final = itertools.count(1)  # of reservations
         self._here: Final = store if isinstance(store, MemoryBudgets) else MemoryBudgets()
         self._alone: Final = Outage(self._here, clock)
         self._clock: Final = clock
@@ -152,6 +154,10 @@ class Budgets:
         """Ask the store for this process's share in an outage, in a thread: before the first request."""
         if self.store.waits:
             threading.Thread(target=self._renew, name="pointsman-budgets-share", daemon=True).start()
+
+    def new_reservation(self) -> str:
+        """Return the id of a reservation: the process, and a number."""
+        return f"{self._process}-{next(self._numbers):x}"
 
     async def reserve(self, reservation: str, claims: Sequence[Claim]) -> Reserved:
         """Reserve all claims, or none.
@@ -179,10 +185,6 @@ class Budgets:
     def known(self, counter: str) -> int:
         """Return the local value of a counter, without a call to the store."""
         return self._here.totals((counter,))[0]
-
-    def held(self, counter: str) -> int:
-        """Return what requests of this process have reserved of a counter."""
-        return self._here.held(counter)
 
     async def learn(self, claims: Sequence[Claim]) -> None:
         """Ask the store for the totals of counters of which this process has not heard; for claims of 0."""

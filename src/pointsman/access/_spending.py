@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from math import ceil
@@ -11,9 +9,9 @@ from typing import Final
 
 from pointsman.access._budgets import Budgets
 from pointsman.access._limits import UNIT, Grant, Limit, time_text
-from pointsman.errors import LimitReached
+from pointsman.errors import LimitReached, StoreUnavailable
 from pointsman.prices import Prices
-from pointsman.stores.budgets import Claim
+from pointsman.stores.budgets import Claim, Reserved
 from pointsman.wire.conversation import Usage
 
 #: Failures for which a provider charges nothing: it refused, or was not reached.
@@ -24,9 +22,6 @@ _MOST_MONEY: Final = 100_000_000
 #: Seconds after which a request is sent again that only the reservations of running ones leave no room for:
 #: most answers take less, and each retry that comes too early costs the store one call.
 _RUNNING: Final = 10.0
-#: Names of reservations: of this process, then a number.
-_PROCESS: Final = secrets.token_hex(8)
-_numbers: Final = itertools.count(1)
 
 
 class Hold:
@@ -157,10 +152,22 @@ class Spending:
         budgets = [limit for limit in self.grant.limits if limit.kind == "money"]
         await self.budgets.learn([limit.claim(0, now) for limit in budgets])
         for limit in budgets:
-            total = self.budgets.known(limit.counter(now))
-            self._known[limit] = total
+            total = self._known[limit] = self.budgets.known(limit.counter(now))
             if total >= limit.most:
-                raise self._reached(limit, total, 0, now, self.budgets.held(limit.counter(now)))
+                await self._check_again(limit, total, now)
+
+    async def _check_again(self, limit: Limit, total: int, now: float) -> None:
+        """Ask the store whether anything is left: requests of other processes may have ended meanwhile."""
+        reservation = self.budgets.new_reservation()
+        claim = limit.claim(0, now)._replace(limit=limit.most - 1)  # refused where the total is the limit
+        try:
+            found = await self.budgets.reserve(reservation, [claim])
+        except StoreUnavailable:
+            found = Reserved((total,), refused=0)
+        self._known[limit] = found.totals[0]
+        if not found.ok:
+            raise self._reached(limit, found.totals[0], 0, now, found.held)
+        self.budgets.settle(reservation, {claim.counter: 0})
 
     def beside(self) -> Spending:
         """Return the same limits for extra calls of the request, which count as no request."""
@@ -194,7 +201,7 @@ class Spending:
 
     async def _reserve(self, prices: Prices, tokens: tuple[int, int]) -> Hold:
         now = self._clock()
-        reservation = f"{_PROCESS}-{next(_numbers):x}"
+        reservation = self.budgets.new_reservation()
         claims = self._claims(prices, tokens, now)
         hold = Hold(self.budgets, reservation, claims, prices, tokens)
         if claims:

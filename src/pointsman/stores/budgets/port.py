@@ -163,7 +163,8 @@ class MemoryBudgets:
             if found.ok:
                 self._take(reservation, claims, found)
                 return found
-            return found._replace(held=self._reserved_of(claims[found.refused].counter))
+            held, counter = chain.from_iterable(self._held.values()), claims[found.refused].counter
+            return found._replace(held=sum(claim.amount for claim in held if claim.counter == counter))
 
     def settle(self, settlements: Sequence[Settlement], /) -> None:
         """End reservations: the used amount replaces the reserved one."""
@@ -184,15 +185,6 @@ class MemoryBudgets:
 
     def leave(self, process: str, /) -> None:
         """Do nothing: there is no share to give back."""
-
-    def held(self, counter: str) -> int:
-        """Return the part of a counter's total that is reserved."""
-        with self._lock:
-            return self._reserved_of(counter)
-
-    def _reserved_of(self, counter: str) -> int:
-        claims = chain.from_iterable(self._held.values())
-        return sum(claim.amount for claim in claims if claim.counter == counter)
 
     def knows(self, counter: str) -> bool:
         """Whether a counter has been heard of."""
