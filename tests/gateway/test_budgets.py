@@ -16,6 +16,7 @@ from pointsman.config import Config, examine
 from pointsman.gateway.app import Gateway
 from pointsman.gateway.build import Builder
 from pointsman.stores.budgets import (
+    SHARE_SECONDS,
     BudgetStore,
     Claim,
     MemoryBudgets,
@@ -746,6 +747,27 @@ def test_a_budget_that_running_requests_hold_is_to_be_asked_soon_again(tmp_path:
     flushed(trial.budgets)
     spent = run(trial.chat())  # 0.02 and 0.05 are used
     assert (spent.headers["retry-after"], spent.json()["error"]["code"]) == ("43200", "insufficient_quota")
+
+
+def test_what_a_killed_process_had_reserved_is_no_request_in_progress(tmp_path: Path) -> None:
+    """It stays used: a client that came again each ten seconds was refused until the end of the window."""
+    now = [0.0]
+
+    def opened() -> SqliteBudgets:
+        return SqliteBudgets(tmp_path / "budgets.sqlite", clock=lambda: now[0])
+
+    trial = Trial(ALICE + money(0.1), store=opened())
+    access = trial.gateway.state.access
+    assert access is not None
+    killed, claim = opened(), access.grants["alice"].limits[0].claim(UNIT // 10, trial.now)
+    killed.join("killed")
+    assert killed.reserve("killed-1", [claim]).ok
+    killed.close()
+    assert run(trial.chat()).headers["retry-after"] == "10"  # it may be at work
+    now[0] = SHARE_SECONDS
+    refused = run(trial.chat())
+    assert refused.json()["error"]["code"] == "insufficient_quota"
+    assert (refused.headers["retry-after"], refused.headers["x-should-retry"]) == ("43200", "false")
 
 
 # Reserving and settling.

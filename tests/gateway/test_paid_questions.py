@@ -136,6 +136,7 @@ def test_what_another_process_holds_of_a_budget_comes_back(tmp_path: Path, path:
     access = trial.gateway.state.access
     assert access is not None
     claim = access.grants["alice"].limits[0].claim(UNIT // 20, trial.now)
+    other.join("other")
     assert other.reserve("other-1", [claim]).ok
     assert run(trial.chat()).status == 200  # the other half
     flushed(trial.budgets)

@@ -83,13 +83,14 @@ def test_one_claim_without_room_reserves_nothing(store: BudgetStore) -> None:
 
 
 def test_a_refusal_tells_what_requests_in_progress_hold(store: BudgetStore) -> None:
-    store.reserve("r1", [_claim("a", 60), _claim("b", 10)])
-    store.reserve("r2", [_claim("b", 30)])
-    store.settle([Settlement("r1", {"a": 5, "b": 15})])
-    assert store.reserve("r3", [_claim("a", 1), _claim("b", 60)]) == Reserved((5, 45), refused=1, held=30)
-    assert store.reserve("r4", [_claim("b", 1, limit=45), _claim("a", 1)]).held == 30
-    store.settle([Settlement("r2", {"b": 40})])
-    assert store.reserve("r5", [_claim("b", 60)]) == Reserved((55,), refused=0)
+    store.join("p")
+    store.reserve("p-1", [_claim("a", 60), _claim("b", 10)])
+    store.reserve("p-2", [_claim("b", 30)])
+    store.settle([Settlement("p-1", {"a": 5, "b": 15})])
+    assert store.reserve("p-3", [_claim("a", 1), _claim("b", 60)]) == Reserved((5, 45), refused=1, held=30)
+    assert store.reserve("p-4", [_claim("b", 1, limit=45), _claim("a", 1)]).held == 30
+    store.settle([Settlement("p-2", {"b": 40})])
+    assert store.reserve("p-5", [_claim("b", 60)]) == Reserved((55,), refused=0)
 
 
 def test_settling_replaces_what_was_reserved(store: BudgetStore) -> None:

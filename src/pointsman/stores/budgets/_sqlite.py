@@ -130,7 +130,9 @@ class BudgetFile:
 
 
 _TOTAL: Final = "SELECT total FROM counters WHERE name = ?"
-_HELD: Final = "SELECT coalesce(sum(amount), 0) FROM held WHERE counter = ?"
+#: What a killed process had reserved stays used: only its share, which ends within the hour, tells it apart.
+_HELD: Final = """SELECT coalesce(sum(amount), 0) FROM held WHERE counter = ? AND EXISTS
+    (SELECT 1 FROM processes WHERE until > ? AND reservation LIKE name || '-%')"""
 _CHANGE: Final = "UPDATE counters SET total = max(total + ?, 0) WHERE name = ?"
 _OLD: Final = "SELECT name FROM counters WHERE series = ? ORDER BY number DESC LIMIT -1 OFFSET ?"
 #: Totals of budgets that are remembered, to make them again in a file that was emptied.
@@ -156,7 +158,8 @@ class SqliteBudgets(BudgetFile):
         with self._transaction() as connection:
             found = reserved(claims, [self._total(connection, claim) for claim in claims])
             if not found.ok:
-                held = connection.execute(_HELD, (claims[found.refused].counter,)).fetchone()
+                of = (claims[found.refused].counter, self._clock())
+                held = connection.execute(_HELD, of).fetchone()
                 return found._replace(held=int(held[0]))
             for claim in claims:
                 connection.execute(_CHANGE, (claim.amount, claim.counter))

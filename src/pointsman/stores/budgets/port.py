@@ -127,7 +127,7 @@ class BudgetStore(Shares, Protocol):
         """Add every claim to its counter where all have room; else add none. Nothing comes between.
 
         Args:
-            reservation: Id, used once.
+            reservation: Id, used once: the process that has joined, "-" and a number.
             claims: At least one; each of another counter.
         """
 
