@@ -132,6 +132,7 @@ def test_a_policy_that_is_not_shown_to_keep_the_quality_is_not_offered(
     assert b"Use it" not in text
     assert b"Fit again, aiming at 1.0" in text
     assert b"written to" not in text, "no such file is left"
+    assert f"--config {file} --quality 0.95 --show 0.95 --out policy.toml" in text.decode()  # as chosen here
     assert browser.post(f"{page}/use", {"token": browser.token("/console/try")}).status == 400
     assert sorted(each.name for each in file.parent.iterdir()) == [file.name]
 
