@@ -280,7 +280,7 @@ class HttpClient:
         """Reuse no connection from now on: a second response would be read as that to the next request."""
         if self._keeps:
             log.warning(
-                'upstream "%s" sent an unsolicited response: its connections are not reused from now on',
+                'upstream "%s" sent an unsolicited response: its connections are not reused until a restart',
                 self._name,
             )
         self._keeps = False
