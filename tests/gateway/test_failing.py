@@ -15,6 +15,8 @@ import pytest
 from pointsman.gateway import _attempts as attempts
 from pointsman.gateway import _failures as retry
 from pointsman.upstreams.port import Timeouts
+from pointsman.vocabulary import WireFormat
+from pointsman.wire import FORMATS, Fault
 from support.deciders import ScriptedDecider
 from support.scripted_formats import SPOKEN, Spoken
 from support.servers import Asked, ScriptedUpstream, gateway, reply, state_for
@@ -146,6 +148,24 @@ def test_the_next_model_answers(between: Callable[..., Any], broken: Any, stream
     assert answer.headers["x-pointsman-model"] == "m1"
     assert answer.headers["x-pointsman-attempts"] == "2"
     assert json.loads(upstreams[1].asked[0].body)["model"] == "model-1"
+
+
+@pytest.mark.parametrize("wire", WireFormat)
+def test_the_next_model_answers_for_an_error_behind_keep_alives(
+    between: Callable[..., Any], wire: WireFormat
+) -> None:
+    """OpenRouter sends comments while it waits, as a gateway behind this one does; then the error."""
+    spoken = SPOKEN[wire]
+    error = FORMATS[wire].error_event(Fault(503, "Overloaded"), ())
+
+    async def waited_in_vain(asked: Asked, send: Any) -> None:
+        silence = b": OPENROUTER PROCESSING\n\n" + FORMATS[wire].keep_alive
+        await reply(send, 200, silence + error, ("content-type", "text/event-stream"))
+
+    with between(waited_in_vain, well) as (client, _):
+        answer = client.post(spoken.path, content=spoken.body(stream=True), headers=HEADERS)
+    assert answer.content == b"".join(spoken.events)
+    assert answer.headers["x-pointsman-attempts"] == "2"
 
 
 def test_an_upstream_that_is_not_there(spoken: Spoken) -> None:

@@ -155,7 +155,7 @@ def is_error(answer: bytes) -> bool:
 
 def status_of(block: bytes) -> int | None:
     """Return the status a block's first event amounts to when it is an error; None when it is none."""
-    payload = next((sse.data(event) for event in sse.events(block)), b"")
+    payload = next(filter(None, map(sse.data, sse.events(block))), b"")
     if b'"error"' not in payload and b'"response.failed"' not in payload:
         return None
     try:
