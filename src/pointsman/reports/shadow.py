@@ -103,7 +103,7 @@ class ModelTrial:
         asked = f"{self.asked:,} of {turns:,} requests"
         yield f'model "{self.model}" was asked too: {asked}; nobody got its answers'
         if self.asked < turns:
-            yield f"  the others: outside of the share, or {_SKIPPED}"
+            yield f"  the others: before it was configured, outside of the share, or {_SKIPPED}"
         if self.failed:
             kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(self.failed.items()))
             yield f"  failed: {kinds}"
