@@ -243,7 +243,7 @@ def test_the_command(config: Path) -> None:
         "tiers: up 1 (33.3%), down 1 (33.3%)\n",
         "cost of answers: $58.50 then, $36.00 now (-38.5%)\n",
         'model "small" was asked too: 4 of 5 requests; nobody got its answers\n',
-        "  the others: before it was configured, outside of the share, or skipped (busy, rate, money, unfit …): ",
+        "  the others: before it was configured, outside of the share, or skipped (busy, rate, money, unfit",
         "\n  failed: timeout 1\n",
         "  cost $6.00 where the caller's answers cost $85.50 (3 answers)\n",
     ):
