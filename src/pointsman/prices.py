@@ -78,6 +78,15 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True):
             spent += self._writing(written, written_1h, into)
         return spent / _PER
 
+    @property
+    def per_token(self) -> tuple[float, ...]:
+        """Dollars a token of each kind adds, in the order of the arguments of ``cost``; empty: unknown."""
+        into, out = self.input_per_million, self.output_per_million
+        if into is None or out is None:
+            return ()
+        write, hour = self._writing(1, 0, into), self._writing(1, 1, into)
+        return tuple(each / _PER for each in (into, self._cached(into) - into, out, write, hour - write))
+
     def rebuild(self, tokens: int) -> float | None:
         """Return what writing so many tokens to the cache costs over reading them from it; None if unknown.
 

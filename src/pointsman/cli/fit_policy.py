@@ -180,7 +180,7 @@ def _write(out: Path, text: str) -> None:
 
 def _show_curve(fitted: Fitted, curve: Path | None, picture: Path | None) -> None:
     from pointsman.learning.picture import Picture, draw
-    from pointsman.learning.policy import policy_verdict
+    from pointsman.learning.policy_verdict import policy_verdict
 
     report, points = fitted.report, fitted.curve
     if curve:
@@ -217,7 +217,7 @@ def _savings(report: PolicyReport) -> PolicySavings | None:
 
 
 def _print(fitted: Fitted, out: Path, *, as_json: bool) -> None:
-    from pointsman.learning.policy import policy_lines
+    from pointsman.learning.policy_verdict import policy_lines
 
     if as_json:
         print_json(

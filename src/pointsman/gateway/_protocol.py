@@ -375,7 +375,7 @@ class _Bounded(HttpToolsProtocol):
         request: Any = self.cycle
         size: int = self.transport.get_write_buffer_size()
         if request is not None and not request.response_complete:
-            size += request.expected_content_length  # what the application holds of a whole answer
+            size += max(request.expected_content_length, 0)  # what the application holds of a whole answer
         before, looks = self.unread_since
         if before - size >= _LEAST_TAKEN or size > before:
             self.unread_since = _Unread(size, 0)

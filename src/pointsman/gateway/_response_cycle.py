@@ -53,11 +53,10 @@ class ResponseCycle(RequestResponseCycle, DirectSend):
     response_started = False
     response_complete = False
     chunked_encoding: bool | None = None
-    expected_content_length = 0
+    expected_content_length = 0  # -1: until the connection ends, as HTTP/1.0 knows no chunks
     body: Any = b""  # bytes; of several parts a bytearray
     before: ResponseCycle | None = None  # the request on the connection that it waits for
     _held = b""  # the head, until the first of the body is there
-    _ends_by_closing = False  # the answer: HTTP/1.0 knows no chunks
     _is_changed = False  # since ``receive`` looked last
     _waiting: asyncio.Event | None = None  # of ``receive``
 
@@ -222,7 +221,7 @@ class ResponseCycle(RequestResponseCycle, DirectSend):
     async def _send_by_uvicorn(self, event: Any) -> None:
         if self._held:
             self.transport.write(self._with_head(b""))
-        if self._ends_by_closing and event["type"] == _BODY and not self.response_complete:
+        if self.expected_content_length < 0 and event["type"] == _BODY:
             await self._send_until_closed(event)
         else:
             await super().send(event)
@@ -254,5 +253,5 @@ class ResponseCycle(RequestResponseCycle, DirectSend):
         if not self.keep_alive:
             lines += b"connection: close\r\n"
             if length is None and self.scope["http_version"] < "1.1":
-                self.chunked_encoding, self._ends_by_closing, framing = False, True, b"\r\n"
+                self.chunked_encoding, self.expected_content_length, framing = False, -1, b"\r\n"
         return b"%b%b%b" % (STATUS_LINE[status], lines, framing)

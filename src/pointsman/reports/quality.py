@@ -61,8 +61,7 @@ class PolicySavings(msgspec.Struct, frozen=True):
 
         None if the saving seen is within one standard error.
         """
-        saved = self.saved_beyond_coin
-        if saved.low > 0:
+        if (saved := self.saved_beyond_coin).low > 0:
             return 0
         return more_to_show(saved.value, (saved.high - saved.low) / (2 * Z), self.prompts)
 

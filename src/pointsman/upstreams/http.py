@@ -225,7 +225,7 @@ class HttpClient:
             self._route.authority,
             self._route.proxy_lines,
         )
-        self._times = spec.timeouts
+        self._spec = spec
         self.answer_bytes = spec.answer_bytes
         self._silence = spec.timeouts.first_byte or _SILENCE
         self._first_byte = spec.timeouts.first_byte or _FIRST_BYTE  # of a streamed response
@@ -237,7 +237,6 @@ class HttpClient:
         self._sweep = _Timer()
         self._reaper = _Timer()
         self._keeps = True  # connections for further requests
-        self._name = spec.name
 
     async def send(self, call: Call) -> Exchange:
         """See ``UpstreamClient``."""
@@ -281,7 +280,7 @@ class HttpClient:
         if self._keeps:
             log.warning(
                 'upstream "%s" sent an unsolicited response: its connections are not reused until a restart',
-                self._name,
+                self._spec.name,
             )
         self._keeps = False
         self._close_idle()
@@ -314,7 +313,7 @@ class HttpClient:
         for answer in [answer for answer in self._active if answer.loop.is_closed()]:
             self.forget(answer)  # left behind by a loop that has ended
         try:
-            async with asyncio.timeout(self._times.connect):
+            async with asyncio.timeout(self._spec.timeouts.connect):
                 await place
         except BaseException as error:
             if not place.cancelled():
@@ -384,7 +383,7 @@ class HttpClient:
         for answer in [answer for answer in self._active if answer.loop is loop]:
             answer.grow_older(self._sweep_every)
             most = self._first_byte if answer.streams and not answer.status else self._silence
-            if answer.silence > most or answer.age > self._times.total:
+            if answer.silence > most or answer.age > self._spec.timeouts.total:
                 answer.fail(UpstreamTimeout("the upstream did not answer in time"))
         if self._active:
             self._sweep.start(loop, self._sweep_every, self._sweep_now)

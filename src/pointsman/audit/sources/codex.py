@@ -171,13 +171,16 @@ class Codex:
     def read(self, log: Log) -> Iterator[Session]:
         """Yield the session of a log."""
         lines, threads = Lines(), []
-        for number, file in enumerate(log.files):
-            thread = _Thread(is_main=number == 0)
+        for file in log.files:
+            thread = _Thread()
             for line in lines.read(file, _decode):
                 thread.take(line)
             threads.append(thread)
         main = threads[0].meta
-        requests = [each for thread in threads for each in thread.chat.joined()]
+        requests = threads[0].chat.joined()
+        for thread in threads[1:]:
+            agent = thread.meta.id or ""
+            requests += [msgspec.structs.replace(each, agent=agent) for each in thread.chat.joined()]
         if len(threads) > 1:
             requests.sort(key=lambda each: each.at)
         if requests or lines.notes:
@@ -217,11 +220,10 @@ class _Thread:
     requests of these are the parent's. Cumulative counts may continue those of the parent.
     """
 
-    def __init__(self, *, is_main: bool) -> None:
+    def __init__(self) -> None:
         self.chat = Chat()
         self.meta = _Payload()
         self.project = ""
-        self._is_main = is_main
         self._model = ""
         self._ids: set[str] = set()
         self._compacted = self._subscription = False
@@ -344,7 +346,6 @@ class _Thread:
             at=at,
             model=self._model,
             provider=self.meta.model_provider or "",
-            agent="" if self._is_main else self.meta.id or "",
             subscription=self._subscription,
             new_context=self._compacted,
             rate=rate(self._model, tier or self._tier),

@@ -99,12 +99,7 @@ _SUMS_OF_TURNS: Final = _summed(_ADDENDS)
 ADDED: Final = _summed({})
 #: Of a part, ``turns`` are the parts, and all but the tokens is 0.
 _NO_MORE: Final = ", ".join(["0"] * (len(SUMS) - 1 - len(Usage._fields)))
-_PER: Final = 1_000_000
 _FREE: Final = (0.0,) * len(Usage._fields)
-#: Tokens of one kind each; those that are kept for an hour are also written.
-_OF_ONE_KIND: Final = (
-    (_PER, 0, 0, 0, 0), (0, _PER, 0, 0, 0), (0, 0, _PER, 0, 0), (0, 0, 0, _PER, 0), (0, 0, 0, _PER, _PER),
-)  # fmt: skip
 #: A condition with ``?`` for its values, and these.
 Term: TypeAlias = tuple[str, list[object]]
 
@@ -378,15 +373,14 @@ class SummarySearch:
         Of an hour with the most tokens of each kind: that one of its answers may have. Those of another one
         that were read from the cache make it no cheaper.
         """
-        found: dict[str, list[float]] = {}
+        found: dict[str, tuple[float, ...]] = {}
         for name, model in models.items():
-            if not model.is_priced:
+            per_token = model.per_token
+            if not per_token:
                 continue
-            per_token = [(model.cost(*tokens) or 0.0) / _PER for tokens in _OF_ONE_KIND]
-            per_token[-1] -= per_token[-2]
             if of_hour:  # names that begin with the same characters are stored as one
                 named = self._of_hour(name)
-                found[named] = list(map(max, per_token, found.get(named, _FREE)))
+                found[named] = tuple(map(max, per_token, found.get(named, _FREE)))
             else:
                 found.setdefault(self._dialect.clean(name), per_token)
         each = "CAST(? AS float8)"
