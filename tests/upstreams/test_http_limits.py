@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 import uvloop
+from msgspec.structs import replace
 
 from pointsman.errors import UpstreamBusy, UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from pointsman.upstreams import _connection, http
@@ -85,7 +86,7 @@ def test_who_waits_too_long_for_a_connection_is_told_why() -> None:
         async with client_of(server, connections=1) as client:
             first = asyncio.ensure_future(ask(client))
             await eventually(lambda: server.open)
-            client._times = Timeouts(connect=0.05)
+            client._spec = replace(client._spec, timeouts=Timeouts(connect=0.05))
             with pytest.raises(UpstreamBusy, match="all connections to the upstream are in use") as caught:
                 await ask(client)
             assert caught.value.status == 503
