@@ -20,6 +20,7 @@ import httpx
 import pytest
 
 from pointsman.stores.ledger import Attempt, SqliteLedger
+from support.raw_http import JSON, head, talk
 from support.servers import Asked, ScriptedUpstream, reply
 from support.waiting import until
 
@@ -125,6 +126,13 @@ class Behind:
     def ask(self, text: str = WORDS, headers: dict[str, str] | None = None, **more: Any) -> httpx.Response:
         body = {"model": "auto", "messages": [{"role": "user", "content": text}], **more}
         return httpx.post(f"{self.url}/v1/chat/completions", json=body, headers=headers)
+
+    def status(self, *, is_apart: bool) -> int:
+        """Send head and body; together, Envoy reads both before it knows that nobody is there."""
+        body = json.dumps({"model": "auto", "messages": [{"role": "user", "content": WORDS}]}).encode()
+        port = int(self.url.rpartition(":")[2])
+        parts = [head(JSON, length=len(body)), body]
+        return int(talk(port, *(parts if is_apart else [b"".join(parts)]), until=b"\r\n").split()[1])
 
     def sent_to(self, name: str) -> Asked:
         """The one request that a provider got; the other got none."""
@@ -278,15 +286,21 @@ def test_other_paths_go_on_as_they_came(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "allow", "passed_on"),
-    [("BUFFERED", "true", True), ("BUFFERED", "false", False), ("FULL_DUPLEX_STREAMED", "true", False)],
+    ("mode", "allow", "is_apart", "passed_on"),
+    [
+        ("BUFFERED", "true", False, True),
+        ("BUFFERED", "false", False, False),
+        ("FULL_DUPLEX_STREAMED", "true", False, False),
+        ("FULL_DUPLEX_STREAMED", "true", True, True),
+        ("FULL_DUPLEX_STREAMED", "false", True, False),
+    ],
 )
 def test_without_the_processor_envoy_does_as_the_page_says(
-    tmp_path: Path, mode: str, allow: str, passed_on: bool
+    tmp_path: Path, mode: str, allow: str, is_apart: bool, passed_on: bool
 ) -> None:
     with behind(tmp_path, request_body_mode=mode, failure_mode_allow=allow) as here:
         here.end()
-        assert here.ask().status_code == (200 if passed_on else 500)
+        assert here.status(is_apart=is_apart) == (200 if passed_on else 500)
         assert len(here.asked["small"]) == passed_on
 
 
