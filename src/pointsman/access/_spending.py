@@ -254,7 +254,8 @@ class Spending:
         """Return the refusal of an amount; ``held``: of the total, reserved by requests in progress."""
         end = limit.window(now).end
         is_counted = limit.kind == "requests"
-        wait: float | None = max(end - now, 1.0)
+        rest = max(end - now, 1.0)
+        wait: float | None = rest
         is_passing = not is_counted and held > 0 and total - held + max(amount, 1) <= limit.most
         if amount > limit.most:
             wait = None  # no window will have room for it
@@ -263,10 +264,10 @@ class Spending:
                 f"or ask for a cheaper model: it is more than all of {limit}"
             )
         elif is_passing:
-            wait = min(_RUNNING, max(end - now, 1.0))
+            wait = min(_RUNNING, rest)
             hint = f"requests in progress have reserved {limit.amount(held)}: send it again in {ceil(wait)} s"
         else:
-            hint = f"send it again in {ceil(max(end - now, 1.0))} s, at {time_text(end)}"
+            hint = f"send it again in {ceil(rest)} s, at {time_text(end)}"
         return LimitReached(
             f"{limit} has {limit.left(total)} left",
             hint=hint,

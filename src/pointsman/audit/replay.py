@@ -306,10 +306,8 @@ class PolicyReplay:
             if role_of(request) in HOUSEKEEPING:
                 self.sums.roles = self.sums.roles + Saved(1, saved, worth)
                 continue
-            into, pair = (
-                self.sums.dearer if self._is_dearer(request, spec) else moved,
-                (request.model, spec.id),
-            )
+            into = self.sums.dearer if self._is_dearer(request, spec) else moved
+            pair = request.model, spec.id
             latest[call.agent] = into, pair
             into[pair] = into.get(pair, Saved()) + Saved(1, saved, worth)
 

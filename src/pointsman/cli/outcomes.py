@@ -165,10 +165,8 @@ async def judge_all(model: ChatModel, spec: ModelSpec, pairs: Sequence[Pair]) ->
             for swapped in (False, True):
                 answer = await ask_metered(model, question(pair, swapped=swapped), timeout=_SECONDS)
                 words.append(answer.text)
-                used = answer.usage
-                if used is not None:
-                    tokens = used.input or 0, used.cached or 0, used.output or 0, used.written or 0
-                    cost += spec.cost(*tokens) or 0.0
+                if answer.usage is not None:
+                    cost += spec.cost(*answer.usage.priced) or 0.0
         except UpstreamError as error:
             echo(f"{pair.decision}: {error}", err=True)
             continue

@@ -355,5 +355,4 @@ def _spent(model: ModelSpec, attempt: _ShadowAttempt) -> float:
     if is_asked and not is_free and (used.input is None or used.output is None):
         longest = model.max_output_tokens or window
         return inf if window is None or longest is None else model.cost(window, 0, longest) or 0.0
-    written, written_1h = used.written or 0, used.written_1h or 0
-    return model.cost(used.input or 0, used.cached or 0, used.output or 0, written, written_1h) or 0.0
+    return model.cost(*used.priced) or 0.0

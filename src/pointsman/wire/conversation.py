@@ -219,6 +219,12 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     written_1h: int | None = None  # of those written: kept for an hour
 
     @property
+    def priced(self) -> tuple[int, int, int, int, int]:
+        """The arguments of ``Prices.cost``, with 0 for tokens that were not reported."""
+        written, written_1h = self.written or 0, self.written_1h or 0
+        return self.input or 0, self.cached or 0, self.output or 0, written, written_1h
+
+    @property
     def whole(self) -> int:
         """Input tokens; no fewer than the cache has."""
         return max(self.input or 0, (self.cached or 0) + (self.written or 0))
